@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.engine.events import Decision, Json, Usage, canonical
+from agents.engine.events import Decision, Json, StepUsage, canonical
 
 MOST_BRIEF_CHARS = 20_000
 MOST_WORK_CHARS = 400_000
@@ -21,7 +21,7 @@ DEEPEST = 60
 """Of lists and objects in each other. No work needs more, and whatever walks through one has room for it."""
 
 
-def submit_excess(signals: Sequence[str], usage: Usage, conversation: str) -> list[str]:
+def submit_excess(signals: Sequence[str], usage: StepUsage, conversation: str) -> list[str]:
     """Return a sentence for each thing said beside a work that is too much."""
     labels = [("usage.model", usage.model), ("usage.conversation", conversation)]
     labels += [(f"signals[{number}]", signal) for number, signal in enumerate(signals)]

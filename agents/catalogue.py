@@ -17,7 +17,7 @@ from agents.errors import NoSuchAgent
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """An agent of this program, before it is loaded: what lists show."""
 
     name: str
@@ -29,31 +29,31 @@ class Entry:
 
 
 BUILT_IN = (
-    Entry(
+    CatalogueEntry(
         "research",
         "Research",
         "Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
         "agents.library.research.agent",
     ),
-    Entry(
+    CatalogueEntry(
         "understand",
         "Understand",
         "Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
         "agents.library.understand.agent",
     ),
-    Entry(
+    CatalogueEntry(
         "build",
         "Build",
         "Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
         "agents.library.build.agent",
     ),
-    Entry(
+    CatalogueEntry(
         "curate",
         "Curate",
         "From a question to a verified act: route, map, page, passages, a conclusion, the act, and what the page says then.",
         "agents.library.curate.agent",
     ),
-    Entry(
+    CatalogueEntry(
         "orchestrate",
         "Orchestrate",
         "Plans, holds the plan to rules, does it, and has it judged: refined or planned anew until it passes or the budget ends.",
@@ -82,7 +82,7 @@ _WORKING = re.compile(r"\bagent: ([a-z][a-z0-9-]*)")
 """Who works in a skill."""
 
 
-class Listing(Protocol):
+class AgentListing(Protocol):
     """What lists show of an agent: an agent itself, or a skill that is none yet."""
 
     @property
@@ -142,25 +142,26 @@ class BuiltIn:
         return built_in(name)
 
 
-def entries() -> Sequence[Entry]:
+def entries() -> Sequence[CatalogueEntry]:
     """Return all agents of this program as lists show them. None of them is loaded."""
     return (*BUILT_IN, *cognitive_entries(), *skill_entries())
 
 
 @cache
-def cognitive_entries() -> tuple[Entry, ...]:
+def cognitive_entries() -> tuple[CatalogueEntry, ...]:
     """Return the agents that are folders of data, by name. All of them take the same inputs, and some take more."""
     shared = _shared_inputs()
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
     texts = ((name, file.read_text(encoding="utf-8")) for name, file in found if file.is_file())
     return tuple(
-        Entry(name, *heading_of(text), f"{COGNITIVE}.library", {**shared, **inputs_in(text)}) for name, text in texts
+        CatalogueEntry(name, *heading_of(text), f"{COGNITIVE}.library", {**shared, **inputs_in(text)})
+        for name, text in texts
     )
 
 
 @cache
-def skill_entries() -> tuple[Entry, ...]:
+def skill_entries() -> tuple[CatalogueEntry, ...]:
     """Return the agents that are made of others, by name. They take what those take, and what their own files say."""
     taken = {entry.name: entry.inputs for entry in (*BUILT_IN, *cognitive_entries())}
     found = []
@@ -169,7 +170,7 @@ def skill_entries() -> tuple[Entry, ...]:
             text = file.read_text(encoding="utf-8")
             inputs = {name: told for agent in _WORKING.findall(text) for name, told in taken.get(agent, {}).items()}
             name = file.name.removesuffix(".yaml")
-            found.append(Entry(name, *heading_of(text), f"{SKILLS}.library", {**inputs, **inputs_in(text)}))
+            found.append(CatalogueEntry(name, *heading_of(text), f"{SKILLS}.library", {**inputs, **inputs_in(text)}))
     return tuple(found)
 
 
@@ -198,12 +199,12 @@ def inputs_in(text: str) -> Mapping[str, str]:
     block = _INPUTS.search(text)
     if block is None:
         return {}
-    from agents.spec.yaml.values import Unreadable, read_marked
+    from agents.spec.yaml.values import UnreadableFile, read_marked
 
     try:
         inputs = read_marked(block.group().encode()).plain()["inputs"]
         return {name: str(form.get("description", "")) for name, form in inputs["properties"].items()}
-    except (Unreadable, LookupError, AttributeError, TypeError):
+    except (UnreadableFile, LookupError, AttributeError, TypeError):
         return {}  # who starts it is told what is wrong with it
 
 

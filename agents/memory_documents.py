@@ -12,7 +12,7 @@ from agents.prompts.prompt import OUTGROWN
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class MemoryDocument:
     """A document, once: by the name of its part, and by other names under which it is read, too."""
 
     name: str
@@ -28,7 +28,7 @@ def documents(agent: Agent, state: JourneyState) -> Mapping[str, str]:
         return {}
 
 
-def each(agent: Agent, state: JourneyState) -> Sequence[Document]:
+def each(agent: Agent, state: JourneyState) -> Sequence[MemoryDocument]:
     """Return each document once. Of an agent with parts the name of the part comes first, then that of the part's agent."""
     names: dict[str, list[str]] = {}
     found = documents(agent, state)
@@ -36,7 +36,7 @@ def each(agent: Agent, state: JourneyState) -> Sequence[Document]:
         names.setdefault(text, []).append(name)
     # The names of agents come before those of parts (agents.engine.progress.composition): the last one says most.
     order = list(found)
-    told = [Document(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
+    told = [MemoryDocument(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
     return sorted(told, key=lambda one: order.index(one.name))
 
 

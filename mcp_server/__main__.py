@@ -180,7 +180,7 @@ def _forget_the_working_directory() -> None:
 
 def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
     """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
-    from mcp_server.cli.terminal.escape import Seen
+    from mcp_server.cli.terminal.escape import EscapedStream
 
     before = sys.stdout, sys.stderr
     for stream in before:
@@ -188,8 +188,8 @@ def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
             stream.reconfigure(errors="replace")
     _, rest = _common_first(arguments)
     if rest[:1] != ["serve"]:  # there it is the protocol's
-        sys.stdout = cast("TextIO", Seen(sys.stdout))
-    sys.stderr = cast("TextIO", Seen(sys.stderr, remarks=True))
+        sys.stdout = cast("TextIO", EscapedStream(sys.stdout))
+    sys.stderr = cast("TextIO", EscapedStream(sys.stderr, remarks=True))
     return before
 
 

@@ -10,7 +10,7 @@ from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import FeedbackKind, PhaseGraph
 from agents.engine.state import JourneyState
-from agents.prompts.context import Budget, Section
+from agents.prompts.context import Budget, PromptSection
 
 Place = Literal["page", "directory", ""]
 """What lies at a path of the knowledge base; "" for nothing."""
@@ -129,7 +129,7 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class JourneySpent:
     """What a journey took so far. `iteration` counts attempts from 1: each way back begins another."""
 
     tokens: int = 0
@@ -137,11 +137,11 @@ class Spent:
     iteration: int = 1
 
 
-NOTHING_SPENT = Spent()
+NOTHING_SPENT = JourneySpent()
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SubmitFacts:
     """What a submit is judged by. `given` is what this submit brought, `work` the phase's work with it joined.
 
     `works` has the newest work of every phase that has any, the present one with `work`. `signals` are the model's hints.
@@ -159,12 +159,12 @@ class Facts:
     signals: tuple[str, ...] = ()
     journey: str = ""
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    spent: Spent = NOTHING_SPENT
+    spent: JourneySpent = NOTHING_SPENT
     documents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConditionFinding:
     """Whether a condition is met.
 
     `missing`: if not, what is not there yet: short sentences, each of which names what to do, with the id of the item that
@@ -179,10 +179,10 @@ class Finding:
     kind: FeedbackKind = "validation"
 
 
-MET = Finding(met=True)
-Condition = Callable[[Facts, Look], Awaitable[Finding]]
-Provide = Callable[[Facts, Look], Awaitable[Mapping[str, Json]]]
-"""Returns the work of an automatic phase. `Facts.work` is what is recorded of it from before."""
+MET = ConditionFinding(met=True)
+Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
+Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json]]]
+"""Returns the work of an automatic phase. `SubmitFacts.work` is what is recorded of it from before."""
 
 
 class WorkForm(Protocol):
@@ -219,7 +219,7 @@ def _nothing_refused(_inputs: Mapping[str, Json]) -> Sequence[str]:
     return ()
 
 
-def _no_sections(_state: JourneyState, _body: str) -> Sequence[Section]:
+def _no_sections(_state: JourneyState, _body: str) -> Sequence[PromptSection]:
     return ()
 
 
@@ -266,7 +266,7 @@ class Agent:
     inputs: Mapping[str, Json] = field(default_factory=dict)
     provides: Mapping[str, Provide] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    sections: Callable[[JourneyState, str], Sequence[Section]] = _no_sections
+    sections: Callable[[JourneyState, str], Sequence[PromptSection]] = _no_sections
     documents: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
     models: Mapping[str, ModelAdvice] = field(default_factory=dict)
     profile: Mapping[str, Json] = field(default_factory=dict)

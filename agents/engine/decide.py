@@ -15,7 +15,7 @@ from agents.engine.events import (
     PhaseChanged,
     Started,
     Step,
-    Usage,
+    StepUsage,
     WorkRecorded,
     canonical,
 )
@@ -197,7 +197,7 @@ def _modified(
         return ()
     before = state.work[asked.phase]
     visit = state.phase_visits[asked.phase] + (state.phase != asked.phase)
-    work = WorkRecorded(asked.phase, visit, modified(before.content, word.changes), usage=Usage())
+    work = WorkRecorded(asked.phase, visit, modified(before.content, word.changes), usage=StepUsage())
     taken = advance(graph, asked.phase, met)
     if taken is not None and _asks(state, taken, work.work):
         return (work, _questions(graph, taken))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.engine.agent import Facts, Look, Spent
-from agents.engine.events import FeedbackAdded, Json, Usage
+from agents.engine.agent import JourneySpent, Look, SubmitFacts
+from agents.engine.events import FeedbackAdded, Json, StepUsage
 from agents.engine.graph import ALWAYS, ways_out
-from agents.engine.progress.position import Position
+from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import JourneyState
 from agents.prompts.prompt import OUTGROWN
 
@@ -26,7 +26,7 @@ class Judged:
     feedback: tuple[FeedbackAdded, ...] = ()
 
 
-class Judge:
+class SubmissionJudge:
     """Judges what is submitted, by the record, by what `looking` sees, and by the time."""
 
     def __init__(self, looking: Looking, now: Callable[[], datetime]) -> None:
@@ -34,21 +34,21 @@ class Judge:
 
     def facts(
         self,
-        here: Position,
+        here: JourneyPosition,
         work: Mapping[str, Json],
         given: Mapping[str, Json],
         signals: tuple[str, ...] = (),
-        usage: Usage | None = None,
-    ) -> Facts:
+        usage: StepUsage | None = None,
+    ) -> SubmitFacts:
         """Return what conditions judge by; `usage` is what the present submit cost."""
-        state, cost = here.state, usage or Usage()
+        state, cost = here.state, usage or StepUsage()
         works = {phase: kept.content for phase, kept in state.work.items()}
         works[state.phase] = work
         tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
         # By visits, not since the start: before a fork, and while all was complete, no time was spent.
         ends, running = here.agent.graph.complete, (self.now() - state.entered_at).total_seconds()
         seconds = sum(took.seconds for phase, took in state.metrics.items() if phase not in ends) + max(0.0, running)
-        return Facts(
+        return SubmitFacts(
             state.phase,
             state.visit,
             state.brief,
@@ -59,17 +59,17 @@ class Judge:
             signals,
             here.journey,
             state.answers,
-            Spent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
+            JourneySpent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
             _documents(here),
         )
 
     async def judged(
         self,
-        here: Position,
+        here: JourneyPosition,
         work: Mapping[str, Json],
         given: Mapping[str, Json],
         signals: tuple[str, ...],
-        usage: Usage | None = None,
+        usage: StepUsage | None = None,
     ) -> Judged:
         """Look at the conditions of the ways out in their order, up to the first that is met."""
         state = here.state
@@ -93,7 +93,7 @@ class Judge:
         return Judged((), "", tuple(missing) or ("what was submitted leads nowhere yet",))
 
 
-def _documents(here: Position) -> Mapping[str, str]:
+def _documents(here: JourneyPosition) -> Mapping[str, str]:
     try:
         return here.agent.documents(here.state)
     except OUTGROWN:

@@ -27,7 +27,7 @@ STEPS_TOLD = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class StepUsage:
     """What a step cost, as the host reports it; `counted`: it reported nothing, and the tokens are those of prompt and work."""
 
     tokens_in: int = 0
@@ -72,7 +72,7 @@ class WorkRecorded:
     visit: int
     work: Json
     signals: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: StepUsage = field(default_factory=StepUsage)
     confidence: float | None = None
     reasoning: str = ""
     conversation: str = ""
@@ -262,7 +262,7 @@ def event_text(event: Event) -> str:
     form, usual = {f.name: getattr(event, f.name) for f in fields(event)}, _defaults(event)
     told = {name: value for name, value in form.items() if value != usual.get(name, ...)}
     if isinstance(event, WorkRecorded) and "usage" in told:
-        told["usage"] = {f.name: getattr(event.usage, f.name) for f in fields(Usage)}
+        told["usage"] = {f.name: getattr(event.usage, f.name) for f in fields(StepUsage)}
     return canonical({"type": event.TYPE, **told})
 
 
@@ -288,7 +288,7 @@ def event_of(text: str) -> Event:
     try:
         if kind is WorkRecorded:
             form["signals"] = tuple(form.get("signals", ()))
-            form["usage"] = Usage(**form.get("usage", {}))
+            form["usage"] = StepUsage(**form.get("usage", {}))
         event = kind(**form)
     except TypeError as error:
         raise UnknownEvent(type_, str(error).rpartition("() ")[2]) from error
@@ -307,8 +307,8 @@ def _misfits(event: Event) -> Sequence[str]:
 
 @cache
 def _fitting(type_: str) -> Sequence[tuple[str, Callable[[Any], bool]]]:
-    """Return what tells for each field of an event of that type, or of `Usage` under "", whether a value is of its kind."""
-    kind = _BY_TYPE[type_] if type_ else Usage
+    """Return what tells for each field of an event of that type, or of `StepUsage` under "", whether a value is of its kind."""
+    kind = _BY_TYPE[type_] if type_ else StepUsage
     hints = get_type_hints(kind)
     return [(f.name, fits(hints[f.name])) for f in fields(kind)]
 

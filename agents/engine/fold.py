@@ -26,9 +26,9 @@ from agents.engine.state import (
     Feedback,
     JourneyState,
     PhaseMetrics,
+    RecordedWork,
     TransitionRecord,
     Word,
-    Work,
 )
 from agents.errors import BadLog
 from knowledge.tokens import count_tokens
@@ -166,9 +166,9 @@ def _reported(state: JourneyState, conversation: str) -> str:
     return conversation if conversation and state.conversation not in speakers else state.conversation
 
 
-def recorded(event: WorkRecorded, seq: int, version: int) -> Work:
+def recorded(event: WorkRecorded, seq: int, version: int) -> RecordedWork:
     """Return the work that an event records, with all that was said about it."""
-    return Work(
+    return RecordedWork(
         seq,
         version,
         event.visit,

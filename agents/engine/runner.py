@@ -13,7 +13,7 @@ from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_ex
 from agents.catalogue import Catalogue
 from agents.engine.agent import Agent
 from agents.engine.decide import decided, modified, started, step_key, submitted
-from agents.engine.evaluation import Judge, Judged, Looking
+from agents.engine.evaluation import Judged, Looking, SubmissionJudge
 from agents.engine.events import (
     Channel,
     CheckpointReached,
@@ -27,8 +27,8 @@ from agents.engine.events import (
     Speaking,
     Started,
     Step,
+    StepUsage,
     Thinking,
-    Usage,
     WorkRecorded,
     canonical,
     in_words,
@@ -37,7 +37,7 @@ from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, advance
 from agents.engine.progress.automatic_phases import Onward, placed, speaker_of
 from agents.engine.progress.fork import fork
-from agents.engine.progress.position import Position, as_kept
+from agents.engine.progress.position import JourneyPosition, as_kept
 from agents.engine.state import JourneyState
 from agents.engine.work.answers import asked_again, open_in, refusals, unaskable
 from agents.engine.work.form import MOST_PROBLEMS, doubled, joined
@@ -69,14 +69,14 @@ class Submission:
 
     work: Mapping[str, Json]
     signals: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: StepUsage = field(default_factory=StepUsage)
     conversation: str = ""
     confidence: float | None = None
     reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class JourneyDecision:
     """What a person says about a journey, and by which way it came here. `changes` of a `revisit` name the phase."""
 
     decision: Decision
@@ -101,17 +101,17 @@ class Runner:
         """Lead journeys. `chance` tells conversations apart, `handle` (if given, else `chance`) ends the id of a new journey."""
         self.store, self.catalogue = store, catalogue
         self._now, self._handle = now, handle or chance
-        self._judge = Judge(looking, now)
+        self._judge = SubmissionJudge(looking, now)
         self._onward = Onward(self._judge, chance)
 
-    async def position(self, journey: str, *, version: int | None = None, unled: bool = False) -> Position:
+    async def position(self, journey: str, *, version: int | None = None, unled: bool = False) -> JourneyPosition:
         """Return where the journey stands, or stood at that version. `unled`: one whose agent is gone will do.
 
         Raises:
             NoSuchJourney, NoSuchAgent: there is none, or its agent is gone.
         """
         state = await self.store.journey(journey, version=version)
-        return Position(journey, await self._leading(state, unled=unled), state)
+        return JourneyPosition(journey, await self._leading(state, unled=unled), state)
 
     async def _leading(self, state: JourneyState, *, unled: bool) -> Agent:
         try:
@@ -123,7 +123,7 @@ class Runner:
 
     async def start(
         self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str, repeatable: bool = True
-    ) -> Position:
+    ) -> JourneyPosition:
         """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
 
         Whoever asks for the same within `ASKED_AGAIN` gets the journey that they began, while nobody has moved it, and not a
@@ -147,14 +147,14 @@ class Runner:
         first = beginning(begun, by, at)
         log = [first]
         if chosen.graph.phase(begun.phase).automatic:
-            here = Position(journey, chosen, fold(log))
+            here = JourneyPosition(journey, chosen, fold(log))
             more = await self._onward.after(here, (), first.version, at=at, by=by)
             log += [replace(logged, key="") for logged in placed(here.state, more, first.version, by, at)]
         since = at - ASKED_AGAIN if repeatable else at + timedelta(microseconds=1)
         there = await self.store.begin(journey, log, since=since)
         return replace(await self.position(there.journey), repeated=there.repeated)
 
-    async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
+    async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> JourneyPosition:
         of, at_version = inputs[FORK_OF], inputs.get(AT_VERSION)
         extra = sorted(set(inputs) - {FORK_OF, AT_VERSION})
         if not isinstance(of, str) or not (at_version is None or _whole(at_version)) or extra:
@@ -202,7 +202,7 @@ class Runner:
         works = [(phase, forms[phase], kept.content) for phase, kept in state.work.items() if phase in forms]
         return [f"its work on {phase}: {told}" for phase, form, work in works for told in form.problems(work)]
 
-    async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> Position:
+    async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record work, go where its conditions lead, and return where the journey stands then.
 
         The same submission at the same version again changes nothing and is answered with where it led.
@@ -249,7 +249,7 @@ class Runner:
         notes = here.agent.told(here.state.phase, here.before, work)
         return await self._record(here, [*steps, *judged.feedback, *feedback], notes, key=key, by=by)
 
-    async def decide(self, journey: str, version: int, opinion: Opinion, *, by: str) -> Position:
+    async def decide(self, journey: str, version: int, opinion: JourneyDecision, *, by: str) -> JourneyPosition:
         """Record a person's word and what follows from it; `by` is the person, or the host that relays it.
 
         Raises:
@@ -278,7 +278,7 @@ class Runner:
         feedback = [FeedbackAdded("validation", at, text) for text in judged.missing]
         return await self._record(here, [*steps, *judged.feedback, *feedback], (), key=key, by=by)
 
-    def _back_to(self, here: Position, opinion: Opinion) -> str:
+    def _back_to(self, here: JourneyPosition, opinion: JourneyDecision) -> str:
         target = opinion.changes.get(BACK_TO)
         graph, been = here.agent.graph, here.state.phase_visits
         phases = [phase.name for phase in graph.phases if phase.name in been and phase.name not in graph.complete]
@@ -287,12 +287,12 @@ class Runner:
             raise NotToDecide(here.journey, "revisit", f"say where to in changes.{BACK_TO}: {ways}")
         return str(target)
 
-    async def _modified(self, here: Position, changes: Mapping[str, Json]) -> Judged:
+    async def _modified(self, here: JourneyPosition, changes: Mapping[str, Json]) -> Judged:
         asked = here.state.checkpoint
         if asked is None or asked.phase not in here.state.work:
             return Judged()
         work = modified(here.state.work[asked.phase].content, changes)
-        there = Position(here.journey, here.agent, replace(here.state, phase=asked.phase))
+        there = JourneyPosition(here.journey, here.agent, replace(here.state, phase=asked.phase))
         form = here.agent.forms.get(asked.phase)
         problems = (form.problems(work) if form else ()) or (doubled(work) if isinstance(work, dict) else ())
         if problems:
@@ -301,7 +301,7 @@ class Runner:
         _require_askable(there, work, judged)
         return judged
 
-    async def _asked(self, journey: str, key: str, *, unled: bool = False) -> tuple[Position, bool]:
+    async def _asked(self, journey: str, key: str, *, unled: bool = False) -> tuple[JourneyPosition, bool]:
         """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both.
 
         `unled`: a journey whose agent is gone will do.
@@ -309,17 +309,17 @@ class Runner:
         found = await self.store.standing(journey, key)
         agent = await self._leading(found.state, unled=unled)
         if found.kept is None or found.kept == found.state.version:
-            return Position(journey, agent, found.state), found.kept is not None
-        return Position(journey, agent, await self.store.journey(journey, version=found.kept)), True
+            return JourneyPosition(journey, agent, found.state), found.kept is not None
+        return JourneyPosition(journey, agent, await self.store.journey(journey, version=found.kept)), True
 
-    async def _require(self, here: Position, version: int) -> None:
+    async def _require(self, here: JourneyPosition, version: int) -> None:
         """Return if the caller has seen the newest version; the store compares once more when it writes."""
         if here.state.version == version:
             return
         missed = [e for e in await self.store.events(here.journey) if e.version > version]
         raise StaleJourney(here.journey, version, here.state.version, in_words(missed))
 
-    async def _require_not_rejected(self, here: Position, work: Json, judged: Judged) -> None:
+    async def _require_not_rejected(self, here: JourneyPosition, work: Json, judged: Judged) -> None:
         """Return if what a person rejected, where the way leads past questions, changed before they are asked again.
 
         Raises:
@@ -331,7 +331,7 @@ class Runner:
         if asked and (told := asked_again(asked, refusals(await self.store.events(here.journey), phase))):
             raise BadWork(here.journey, phase, told[:MOST_PROBLEMS])
 
-    def _fitting(self, here: Position, given: Mapping[str, Json]) -> dict[str, Json]:
+    def _fitting(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
         """Return the phase's work with what was given.
 
         Raises:
@@ -352,8 +352,8 @@ class Runner:
         return work
 
     async def _record(
-        self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
-    ) -> Position:
+        self, here: JourneyPosition, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
+    ) -> JourneyPosition:
         at = self._now()
         onward = await self._onward.after(here, steps, here.state.version + 1, at=at, by=by)
         spoken = [note for step in onward for note in _spoken(here, step)]
@@ -371,7 +371,7 @@ class Runner:
         return replace(here, state=done.state)
 
 
-def _require_askable(here: Position, work: Json, judged: Judged) -> None:
+def _require_askable(here: JourneyPosition, work: Json, judged: Judged) -> None:
     """Return if a person can answer what the work asks them, where the way leads past questions.
 
     Raises:
@@ -388,7 +388,7 @@ def _remembered(state: JourneyState) -> Agent:
     return Agent(state.agent, state.agent, "", graph, forms={}, conditions={}, texts={}, origin="gone")
 
 
-def _spoken(here: Position, step: Step) -> Sequence[Event]:
+def _spoken(here: JourneyPosition, step: Step) -> Sequence[Event]:
     """Return what the agent says about a step: that it returns, or what a person is asked or told."""
     if isinstance(step, PhaseChanged) and step.is_backward:
         why = step.reason + (f": {step.detail}" if step.detail else "")
@@ -411,9 +411,9 @@ def _content(submission: Submission) -> Json:
     ]
 
 
-def _counted(here: Position, submission: Submission, model: str) -> Usage:
+def _counted(here: JourneyPosition, submission: Submission, model: str) -> StepUsage:
     shown = count_tokens(prompt(here.agent, here.state))
-    return Usage(shown, count_tokens(canonical(dict(submission.work))), model, counted=True)
+    return StepUsage(shown, count_tokens(canonical(dict(submission.work))), model, counted=True)
 
 
 def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> list[str]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from agents.engine.events import Channel, Decision, Json, Usage
+from agents.engine.events import Channel, Decision, Json, StepUsage
 from agents.engine.graph import FeedbackKind
 from agents.errors import BadState
 from knowledge.history.timestamps import utc_text
 
 Status = Literal["active", "waiting", "complete", "cancelled"]
 """Waiting: a person is to decide before anything else can be submitted."""
-FREE = Usage()
+FREE = StepUsage()
 TRANSITIONS_KEPT = 10
 """So many of the newest transitions are in the state, which must not grow with the journey; all of them are in its events."""
 FORM = 1
@@ -34,7 +34,7 @@ class TransitionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RecordedWork:
     """The newest work of a phase, whole: that of its visit number `visit`, recorded by the event `seq`, at `version`.
 
     Beside the `content`: what was said about it, what it cost, and whose conversation it came from. `automatic`: the server
@@ -48,7 +48,7 @@ class Work:
     confidence: float | None = None
     reasoning: str = ""
     signals: tuple[str, ...] = ()
-    usage: Usage = FREE
+    usage: StepUsage = FREE
     conversation: str = ""
     automatic: bool = False
 
@@ -129,7 +129,7 @@ class JourneyState:
     transition_history: tuple[TransitionRecord, ...] = ()
     backward_trigger: str | None = None
     backward_trigger_detail: str | None = None
-    work: Mapping[str, Work] = field(default_factory=dict)
+    work: Mapping[str, RecordedWork] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     word: Word | None = None
     feedback: tuple[Feedback, ...] = ()
@@ -163,7 +163,7 @@ class JourneyState:
         return self.status in ("complete", "cancelled")
 
 
-Slotted = JourneyState | TransitionRecord | Work | Checkpoint | Word | Feedback | PhaseMetrics | Usage
+Slotted = JourneyState | TransitionRecord | RecordedWork | Checkpoint | Word | Feedback | PhaseMetrics | StepUsage
 
 
 def get_state(state: JourneyState) -> dict[str, Json]:
@@ -194,7 +194,7 @@ def _told(part: Slotted) -> dict[str, Json]:
     return {name: utc_text(value) if isinstance(value, datetime) else value for name, value in found.items()}
 
 
-def _recorded(work: Work) -> dict[str, Json]:
+def _recorded(work: RecordedWork) -> dict[str, Json]:
     """Return the fields of a work; what says nothing is left out, as there are many works in a state that is kept."""
     told: dict[str, Json] = {
         "seq": work.seq,
@@ -252,10 +252,10 @@ def _restored(form: dict[str, Any]) -> JourneyState:
     )
 
 
-def _work(told: dict[str, Any]) -> Work:
+def _work(told: dict[str, Any]) -> RecordedWork:
     rest = dict(told)
-    usage, signals = Usage(**rest.pop("usage", {})), tuple(rest.pop("signals", ()))
-    return Work(**rest, usage=usage, signals=signals)
+    usage, signals = StepUsage(**rest.pop("usage", {})), tuple(rest.pop("signals", ()))
+    return RecordedWork(**rest, usage=usage, signals=signals)
 
 
 def _time(text: str) -> datetime:
@@ -269,7 +269,7 @@ def _record(told: dict[str, Any]) -> TransitionRecord:
 
 def bare(state: JourneyState) -> JourneyState:
     """Return the state without what its events hold word for word: brief, inputs, answers, and of works all but where they are."""
-    without = {phase: Work(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
+    without = {phase: RecordedWork(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
     return replace(state, brief="", inputs={}, answers={}, work=without)
 
 

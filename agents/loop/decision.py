@@ -9,8 +9,8 @@ from hashlib import sha256
 
 from agents.engine.events import Json, canonical
 from agents.engine.work.markdown import one_line
-from agents.loop.model.ports import Said, ToolDefinition, ToolUse
-from agents.loop.record.frames import Action, Answered, Control, Frame, ToolResult
+from agents.loop.model.ports import ModelReply, ToolDefinition, ToolUse
+from agents.loop.record.frames import Action, Control, Frame, PersonAnswered, ToolResult
 from agents.loop.record.run import Run
 from agents.loop.record.transcript import ASK, GIVE_UP, OWN_TOOLS
 
@@ -41,7 +41,7 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTool:
     """A tool that the model wants called; `problem` says why it is not."""
 
     use: ToolUse
@@ -57,7 +57,7 @@ class Decision:
 
     action: Action
     text: str
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[WantedTool, ...] = ()
     said: str = ""
     use: str = ""
     problem: str = ""
@@ -67,7 +67,7 @@ class Decision:
     offered: str = ""
 
 
-def decided(said: Said, offered: Sequence[ToolDefinition]) -> Decision:
+def decided(said: ModelReply, offered: Sequence[ToolDefinition]) -> Decision:
     """Return what an answer means, to which these tools were offered."""
     uses = [_plain(use) for use in said.uses]
     said = _cut(said)
@@ -79,8 +79,8 @@ def decided(said: Said, offered: Sequence[ToolDefinition]) -> Decision:
     if any(use.name in _OWN for use in uses):
         return replace(_own(said.text, uses), echo=echo)
     names = [tool.name for tool in offered]
-    wanted = tuple(Wanted(use, _problem(use, names)) for use in uses[:MOST_CALLS])
-    wanted += tuple(Wanted(use, TOO_MANY) for use in uses[MOST_CALLS:MOST_NOTED])
+    wanted = tuple(WantedTool(use, _problem(use, names)) for use in uses[:MOST_CALLS])
+    wanted += tuple(WantedTool(use, TOO_MANY) for use in uses[MOST_CALLS:MOST_NOTED])
     if all(one.problem for one in wanted):
         return Decision("correct", said.text, wanted, problem=wanted[0].problem, echo=echo)
     return Decision("call", said.text, wanted, echo=echo)
@@ -98,14 +98,14 @@ def digest(offered: Sequence[ToolDefinition]) -> str:
     return sha256(canonical(told).encode()).hexdigest()[:16]
 
 
-def _cut(said: Said) -> Said:
+def _cut(said: ModelReply) -> ModelReply:
     """Return the answer with a text that can be kept."""
     if len(said.text) <= MOST_SAID_CHARS:
         return said
     return replace(said, text=said.text[:MOST_SAID_CHARS], stop="length")
 
 
-def _spoken(said: Said) -> Decision:
+def _spoken(said: ModelReply) -> Decision:
     if said.stop == "length":
         return Decision("correct", said.text, problem="it was cut off because it was too long; say less at once")
     if not said.text.strip():
@@ -123,7 +123,7 @@ def _own(text: str, uses: Sequence[ToolUse]) -> Decision:
         if not use.problem and isinstance(words, str) and words.strip():
             return Decision("ask" if action == "ask" else "give_up", text, said=words[:MOST_SAID_CHARS], use=use.id)
         problem = use.problem or f"{use.name} takes {argument!r}, a text"
-    return Decision("correct", text, tuple(Wanted(use, problem) for use in uses), problem=problem)
+    return Decision("correct", text, tuple(WantedTool(use, problem) for use in uses), problem=problem)
 
 
 def _plain(use: ToolUse) -> ToolUse:
@@ -149,7 +149,7 @@ def _observed(frame: Frame) -> str:
     match frame:
         case ToolResult(tool=tool, text=text):
             return one_line(f"{tool}: {text}", OBSERVED_CHARS)
-        case Answered(text=text):
+        case PersonAnswered(text=text):
             return one_line(f"the person answered: {text}", OBSERVED_CHARS)
         case Control(signal="resumed", proposal=proposal, detail=detail):
             return one_line(f"proposal {proposal}: {detail}", OBSERVED_CHARS)

@@ -18,7 +18,7 @@ from agents.loop.explanation import STANDS
 from agents.loop.leader import CANCELLED, CLOSING_S, Leading, Ports, Progress
 from agents.loop.limits import Full
 from agents.loop.processor import Processor
-from agents.loop.record.frames import Answered, Frame, Header
+from agents.loop.record.frames import Frame, Header, PersonAnswered
 from agents.loop.record.interventions import end
 from agents.loop.record.run import Run
 from agents.loop.store.ports import LONGEST_HOLD_S, RunStore
@@ -103,7 +103,7 @@ class Executor:
         async with self._holding(run, by or self._name()) as (there, leading):
             if there.state != "running":
                 return there
-            if by and (not there.frames or isinstance(there.frames[-1], Answered)):
+            if by and (not there.frames or isinstance(there.frames[-1], PersonAnswered)):
                 return await leading.lead(there)
             taken = leading.draft(there).control("taken_up", "the process that led it is gone")
             return await leading.lead(there, taken)
@@ -129,7 +129,7 @@ class Executor:
         async with self._holding(run, self._name()) as (there, leading):
             if there.ask is None:
                 raise RunNotThere(run, STANDS[there.state], "answered")
-            answered = leading.draft(there).add(Answered, ask=there.ask.id, text=text, by=by)
+            answered = leading.draft(there).add(PersonAnswered, ask=there.ask.id, text=text, by=by)
             return await leading.lead(there, answered)
 
     async def cancel(self, run: str, why: str) -> Run:

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 from agents.engine.events import canonical
 from agents.engine.work.markdown import counted, one_line
-from agents.loop.record.frames import Answered, AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
+from agents.loop.record.frames import (
+    AskUser,
+    Control,
+    Frame,
+    PersonAnswered,
+    PlanFrame,
+    ResponseFrame,
+    RunLimits,
+    ToolCallFrame,
+    ToolResult,
+)
 from agents.loop.record.run import Run, State
 from knowledge.history.timestamps import utc_text
 
@@ -53,7 +63,7 @@ def explained(run: Run) -> str:
 
 def traced(run: Run) -> str:
     """Return the run so far in a few lines: of each iteration what was said or called, and what came of it."""
-    return "\n".join(_line(run, frame) for frame in run.frames if isinstance(frame, Plan))
+    return "\n".join(_line(run, frame) for frame in run.frames if isinstance(frame, PlanFrame))
 
 
 def taken(run: Run) -> str:
@@ -66,7 +76,7 @@ def taken(run: Run) -> str:
     return told + (" and more that nobody knows the price of" if spent.unpriced and spent.cost_micros else "")
 
 
-def _bounds(limits: Limits) -> str:
+def _bounds(limits: RunLimits) -> str:
     told = [counted(limits.iterations, "iteration"), f"{limits.seconds:g} s"]
     told += [counted(limits.tokens, "token")] if limits.tokens is not None else []
     told += [f"a cost of {limits.cost_micros / 1_000_000:.6f}"] if limits.cost_micros is not None else []
@@ -76,26 +86,26 @@ def _bounds(limits: Limits) -> str:
 def told_of(frame: Frame) -> Iterator[str]:
     """Yield one step as lines of plain text, as they stand in `explained`."""
     match frame:
-        case Plan():
+        case PlanFrame():
             asked = f"{counted(frame.tokens_in, 'token')} in, {frame.tokens_out} out"
             yield f"{frame.iteration}. The model {_decided(frame)} ({asked}, {frame.milliseconds:.0f} ms)"
             if frame.reasoning:
                 yield f"   It said: {one_line(frame.reasoning, MOST_TEXT)}"
-        case ToolCall(tool=tool, arguments=arguments):
+        case ToolCallFrame(tool=tool, arguments=arguments):
             yield f"   Call {frame.id}: {one_line(tool, MOST_TEXT)} with {one_line(canonical(dict(arguments)), MOST_ARGUMENTS)}"
         case ToolResult():
             yield f"   Result of {frame.call} after {frame.milliseconds:.0f} ms: {_came(frame)}"
         case AskUser(question=question):
             yield f"   Asked the person: {one_line(question, MOST_TEXT)}"
-        case Answered(text=text, by=by):
+        case PersonAnswered(text=text, by=by):
             yield f"   {one_line(by, MOST_TEXT)} answered: {one_line(text, MOST_TEXT)}"
-        case Response(text=text, goal_achieved=achieved):
+        case ResponseFrame(text=text, goal_achieved=achieved):
             yield f"   {'Answer' if achieved else 'Gave up'}: {one_line(text, MOST_TEXT)}"
         case Control(signal=signal, detail=detail):
             yield f"   {_DID[signal]}: {one_line(detail, MOST_TEXT)}"
 
 
-def _decided(plan: Plan) -> str:
+def _decided(plan: PlanFrame) -> str:
     match plan.next_action:
         case "call":
             return "decided to call tools"
@@ -119,11 +129,11 @@ def _came(result: ToolResult) -> str:
     return one_line(result.text, MOST_TEXT) if result.success else f"failed: {one_line(result.error, MOST_TEXT)}"
 
 
-def _open(call: ToolCall) -> str:
+def _open(call: ToolCallFrame) -> str:
     return f"Call {call.id} of {one_line(call.tool, MOST_TEXT)} has no result on record."
 
 
-def _line(run: Run, plan: Plan) -> str:
+def _line(run: Run, plan: PlanFrame) -> str:
     results = {frame.call: frame for frame in run.frames if isinstance(frame, ToolResult)}
     calls = [call for call in run.calls if call.plan == plan.id]
     told = [f"{call.tool} ({_short(results.get(call.id))})" for call in calls]

@@ -17,13 +17,13 @@ from agents.loop.limits import MOST_TAKEN_UP, MOST_WRONG, Full, reached, seconds
 from agents.loop.model.errors import BadAddress, BadKey, BadSurroundings, ContextTooLong, ProviderAway, ProviderError
 from agents.loop.model.ports import ToolDefinition
 from agents.loop.processor import Processor
-from agents.loop.record.frame_factory import Draft
-from agents.loop.record.frames import Frame, ToolCall, ToolResult
+from agents.loop.record.frame_factory import FrameDraft
+from agents.loop.record.frames import Frame, ToolCallFrame, ToolResult
 from agents.loop.record.run import Run
 from agents.loop.record.transcript import transcript, transcript_tokens
 from agents.loop.store.ports import Hold, RunStore
 from agents.loop.store.retries import outlasting
-from agents.loop.tools import Outcome, Tools
+from agents.loop.tools import CallOutcome, Tools
 from knowledge.errors import KnowledgeError, OutcomeUnknown, OverQuota
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Ports:
         now = self.wall()
         return Hold(by, now, now + timedelta(seconds=self.lease_s))
 
-    async def append(self, draft: Draft, hold: Hold | None) -> Run:
+    async def append(self, draft: FrameDraft, hold: Hold | None) -> Run:
         """Return the run with the draft on record, of which whoever looks on is told. The same frames again are no others.
 
         What a model answered, and what a tool did, is not lost because the database is away for a while.
@@ -97,7 +97,7 @@ class Leading:
     def __init__(self, ports: Ports, by: str) -> None:
         self._ports, self._by = ports, by
 
-    async def lead(self, run: Run, first: Draft | None = None) -> Run:
+    async def lead(self, run: Run, first: FrameDraft | None = None) -> Run:
         """Record `first` and return the run when it is over or waits for a person. When this is cancelled, so is the run.
 
         One that outlives who leads it stays as it is then.
@@ -188,7 +188,7 @@ class Leading:
         half = min(run.context_tokens, told) // 2
         return await self.record(self.draft(run).control("shortened", str(error), took, context_tokens=half))
 
-    async def _carried_out(self, run: Run, call: ToolCall) -> Run:
+    async def _carried_out(self, run: Run, call: ToolCallFrame) -> Run:
         """Return the run with what came of its first open call."""
         if call.problem:
             return await self.record(self.draft(run).refused(call.problem))
@@ -202,14 +202,14 @@ class Leading:
             return await self._stopped(run, came)
         return await self.record(self.draft(run).came(came.value, self._since(began)))
 
-    async def _outcome(self, call: ToolCall) -> Outcome | None:
+    async def _outcome(self, call: ToolCallFrame) -> CallOutcome | None:
         """Call the tool and return what came of it; None if nobody can tell."""
         try:
             return await self._ports.tools.call(call.tool, call.arguments, call.key)
         except OutcomeUnknown as error:
-            return Outcome(success=False, text=str(error), unsure=True)
+            return CallOutcome(success=False, text=str(error), unsure=True)
         except KnowledgeError as error:
-            return Outcome(success=False, text=str(error))
+            return CallOutcome(success=False, text=str(error))
         except Exception as error:  # noqa: BLE001 - a tool must not end a run that has a record of it
             # Its text may be anybody's.
             _log.error("%s failed in a run: %s", call.tool, type(error).__name__)
@@ -238,7 +238,7 @@ class Leading:
             return await self.record(self.draft(run).unsure("the process that called it died"))
         return await self.record(self.draft(run).came(came.value, 0.0))
 
-    async def _recalled(self, call: ToolCall) -> Outcome | None:
+    async def _recalled(self, call: ToolCallFrame) -> CallOutcome | None:
         try:
             return await self._ports.tools.recalled(call.tool, call.key)
         except KnowledgeError:
@@ -259,7 +259,7 @@ class Leading:
 
     # --- on record ----------------------------------------------------------------------------------------------------
 
-    async def record(self, draft: Draft) -> Run:
+    async def record(self, draft: FrameDraft) -> Run:
         """Return the run with the draft on record; if somebody cancelled it meanwhile, with the result of what was under way."""
         try:
             return await self._ports.append(draft, self._ports.hold(self._by))
@@ -318,9 +318,9 @@ class Leading:
         require_ours_free(offered)
         return offered
 
-    def draft(self, run: Run) -> Draft:
+    def draft(self, run: Run) -> FrameDraft:
         """Return what is to be added to the run, nothing so far."""
-        return Draft(run, self._ports.now(), self._ports.chance)
+        return FrameDraft(run, self._ports.now(), self._ports.chance)
 
     def _since(self, began: datetime) -> float:
         """Return the milliseconds since then."""

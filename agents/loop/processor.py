@@ -9,28 +9,28 @@ from hashlib import sha256
 
 from agents.loop.decision import Decision, Took, decided, digest, observed
 from agents.loop.model.errors import Malformed, ProviderError
-from agents.loop.model.ports import Asked, Provider, Said, ToolDefinition, Usage
+from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Provider, ToolDefinition
 from agents.loop.record.run import Run
 from agents.loop.record.transcript import OWN_TOOLS, SYSTEM, message_tokens, transcript, transcript_tokens
 
 AGENT = "run"
 MICROS = 1_000_000
-Cost = Callable[[str, Usage], Decimal | None]
+Cost = Callable[[str, ModelUsage], Decimal | None]
 """Returns what a model's answer costs, None where nobody knows."""
 
 
-def unknown_cost(_model: str, _usage: Usage) -> Decimal | None:
+def unknown_cost(_model: str, _usage: ModelUsage) -> Decimal | None:
     """Return that nobody knows what it costs."""
     return None
 
 
-def asked_of(run: Run, tools: Sequence[ToolDefinition]) -> Asked:
+def asked_of(run: Run, tools: Sequence[ToolDefinition]) -> ModelRequest:
     """Return what a model is asked next: the same for the same header, frames and tools."""
     limits, messages = run.header.limits, transcript(run)
     left = limits.answer_tokens
     if limits.tokens is not None:
         left = min(left, limits.tokens - run.spent.tokens - transcript_tokens(messages))
-    return Asked(_conversation(run), messages, SYSTEM, (*tools, *OWN_TOOLS), most_tokens=max(1, left))
+    return ModelRequest(_conversation(run), messages, SYSTEM, (*tools, *OWN_TOOLS), most_tokens=max(1, left))
 
 
 class Processor:
@@ -60,13 +60,13 @@ class Processor:
         """Return what it took to be told that."""
         return self.took(error.usage, self._provider.model)
 
-    def took(self, usage: Usage, model: str) -> Took:
+    def took(self, usage: ModelUsage, model: str) -> Took:
         """Return what that usage comes to. What a vendor does not say is counted by who knows the texts."""
         cost = self._cost(self._provider.model, usage)
         micros = None if cost is None else int((cost * MICROS).to_integral_value(ROUND_CEILING))
         return Took(usage.input, usage.output, usage.cached, counted=not usage.known, cost_micros=micros, model=model)
 
-    def _of(self, asked: Asked, said: Said) -> Took:
+    def _of(self, asked: ModelRequest, said: ModelReply) -> Took:
         took = self.took(said.usage, said.model)
         if said.usage.known:
             return took

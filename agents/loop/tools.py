@@ -11,7 +11,7 @@ from agents.loop.model.ports import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What came of a call. `text` is what the model is told, also where it was refused or failed (then `success` is false).
 
     `proposal`: it was not done, a person decides about the proposal with that id. `asks`: it was not done before a person answers that
@@ -35,7 +35,7 @@ class Tools(Protocol):
         """Return what the model may call now, in a fixed order, each name once."""
         ...
 
-    async def call(self, name: str, arguments: Mapping[str, Json], key: str) -> Outcome:
+    async def call(self, name: str, arguments: Mapping[str, Json], key: str) -> CallOutcome:
         """Carry the call out under that key, once, and return what came of it: wrong arguments and refusals are outcomes, too.
 
         Raises:
@@ -43,7 +43,7 @@ class Tools(Protocol):
         """
         ...
 
-    async def recalled(self, name: str, key: str) -> Outcome | None:
+    async def recalled(self, name: str, key: str) -> CallOutcome | None:
         """Return what came of the call with that key, which a process had on record when it died; None where nobody can tell.
 
         Nothing is carried out by asking.

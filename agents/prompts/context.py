@@ -30,7 +30,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PromptSection:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
     `bare`: it is told without its title as a heading. `quoted`: the text is somebody else's; where it has lines that would pass
@@ -46,7 +46,7 @@ class Section:
     least: int = 0
 
 
-def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
+def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -> str:
     """Return the sections as Markdown, in their order, within so many tokens.
 
     Room goes to priority 0 first, whole, whatever it costs; then to each priority in turn, while what is kept free for those that
@@ -72,7 +72,7 @@ def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
         kept_free += over
 
 
-def _texts(told: Sequence[Section], left: int) -> dict[int, str]:
+def _texts(told: Sequence[PromptSection], left: int) -> dict[int, str]:
     """Return what is told of each section, by its place, so that all of them have so many tokens."""
     texts = {number: section.text for number, section in enumerate(told) if section.priority == 0}
     left -= sum(_cost(told[number], text) for number, text in texts.items())
@@ -88,7 +88,7 @@ def _texts(told: Sequence[Section], left: int) -> dict[int, str]:
     return texts
 
 
-def _cost(section: Section, text: str) -> int:
+def _cost(section: PromptSection, text: str) -> int:
     """Return the tokens that so much of the section takes."""
     return count_tokens(_shown(section, text) + APART) if text else 0
 
@@ -97,7 +97,7 @@ def _joined(parts: Sequence[str]) -> str:
     return APART.join(parts)
 
 
-def _within(section: Section, tokens: int) -> str:
+def _within(section: PromptSection, tokens: int) -> str:
     """Return as much of the section as fits: to the end of a line where that leaves most of it, nothing if it is too little."""
     if count_tokens(_shown(section, section.text) + APART) <= tokens:
         return section.text
@@ -109,7 +109,7 @@ def _within(section: Section, tokens: int) -> str:
     return text[: line_end if line_end > len(text) // 2 else len(text)].rstrip() + CUT
 
 
-def _shown(section: Section, text: str) -> str:
+def _shown(section: PromptSection, text: str) -> str:
     shown = _between_fences(text) if section.quoted and _LIKE_OURS.search(text) else text
     return shown if section.bare or not section.title else f"## {section.title}\n{shown}"
 
@@ -121,7 +121,7 @@ def _between_fences(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _trimmed(told: Sequence[Section], texts: dict[int, str], budget: int) -> str:
+def _trimmed(told: Sequence[PromptSection], texts: dict[int, str], budget: int) -> str:
     cut = [_title(told[n]) for n, text in sorted(texts.items()) if text and text != told[n].text]
     gone = [_title(told[n]) for n, text in sorted(texts.items()) if not text]
     if not cut and not gone:
@@ -130,7 +130,7 @@ def _trimmed(told: Sequence[Section], texts: dict[int, str], budget: int) -> str
     return f"(Context budget of {budget:,} tokens; {'; '.join(said)}. journey_status(view='report') has all of it.)"
 
 
-def _title(section: Section) -> str:
+def _title(section: PromptSection) -> str:
     return section.title[:MOST_TITLE] or "a part"
 
 

@@ -11,7 +11,7 @@ from agents.engine.graph import Phase
 from agents.engine.progress.feedback import told as feedback_told
 from agents.engine.state import Feedback, JourneyState, TransitionRecord
 from agents.engine.work.answers import open_in
-from agents.prompts.context import Budget, Section, fitted
+from agents.prompts.context import Budget, PromptSection, fitted
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
@@ -101,7 +101,11 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     heard = feedback_told(found, phase.feedback, int(FEEDBACK_TOKENS * share))
     missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
     if sections := _sections(agent, state, body):
-        around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]
+        around = [
+            PromptSection("", head, bare=True),
+            *sections,
+            PromptSection("", _parts(_word(state, share), missing), bare=True),
+        ]
         budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
         return fitted(around, room, budget=budget)
     if not _again(state) or _anew(phase, state):
@@ -172,7 +176,7 @@ def _found(agent: Agent, state: JourneyState) -> Sequence[Feedback]:
     return [one for one in state.feedback if one.kind != "validation" or one.phase in validating]
 
 
-def _sections(agent: Agent, state: JourneyState, body: str) -> Sequence[Section]:
+def _sections(agent: Agent, state: JourneyState, body: str) -> Sequence[PromptSection]:
     try:
         return agent.sections(state, body)
     except OUTGROWN:

@@ -25,14 +25,14 @@ from agents.engine.events import (
 from agents.engine.graph import ALWAYS
 from agents.engine.progress.conversations import conversations
 from agents.engine.progress.metrics import table, waits
-from agents.engine.state import JourneyState, Work
+from agents.engine.state import JourneyState, RecordedWork
 from agents.engine.work.markdown import one_line, quoted, work_lines
 from agents.memory_documents import each
 from agents.prompts.prompt import REASONS, question
 from agents.report.spent import parts_of, spent, times
 
 if TYPE_CHECKING:
-    from agents.engine.progress.position import Position
+    from agents.engine.progress.position import JourneyPosition
 
 MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 24_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
@@ -47,7 +47,7 @@ WRONG = {
 """Kinds of what went wrong, and how each is called."""
 
 
-def report(position: Position, log: Sequence[Logged], now: datetime) -> str:
+def report(position: JourneyPosition, log: Sequence[Logged], now: datetime) -> str:
     """Return the report of a journey whose agent is there, as `whole` does."""
     return whole(position.journey, position.agent, position.state, log, now)
 
@@ -267,7 +267,7 @@ def _work(state: JourneyState) -> list[str]:
     return told[1:] or ["Nothing yet."]
 
 
-def _response(kept: Work) -> list[str]:
+def _response(kept: RecordedWork) -> list[str]:
     """Return what was said beside a work, as one line; nothing if nothing was."""
     usage, facts = kept.usage, list[str]()
     if usage.tokens_in or usage.tokens_out:

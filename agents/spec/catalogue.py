@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.to_thread
 
-from agents.catalogue import Catalogue, Listing, entries, no_such_agent
+from agents.catalogue import AgentListing, Catalogue, entries, no_such_agent
 from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
 from agents.library.skills.team import TeamSkills
 from agents.spec.definition import Definition, defined, name_of
-from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, Files, Listed
-from agents.spec.problems import Problem
+from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, AgentFiles, Listed
+from agents.spec.problems import SpecProblem
 from agents.spec.yaml.values import MOST_BYTES
 from knowledge.errors import KnowledgeError
 
@@ -25,13 +25,13 @@ _AGENT_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass
-class _Known:
+class _LastLook:
     """What was found at the last look."""
 
     stamps: Mapping[str, str] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SpecProblem, ...] = ()
 
 
 class TeamCatalogue:
@@ -45,7 +45,7 @@ class TeamCatalogue:
     def __init__(
         self,
         beside: Catalogue,
-        files: Files,
+        files: AgentFiles,
         tools: Collection[str],
         *,
         clock: Callable[[], float],
@@ -54,7 +54,7 @@ class TeamCatalogue:
     ) -> None:
         self._beside, self._files, self._tools = beside, files, tools
         self._clock, self._reserved, self._every_s = clock, reserved, every_s
-        self._known, self._skills = _Known(), TeamSkills(tools, reserved)
+        self._known, self._skills = _LastLook(), TeamSkills(tools, reserved)
         self._looked_at: float | None = None
         self._looking = anyio.Lock()
 
@@ -84,7 +84,7 @@ class TeamCatalogue:
             raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
         raise no_such_agent(name, [*sorted(self._reserved), *(line.name for line in await self.team())])
 
-    def _broken(self, name: str) -> Sequence[Problem]:
+    def _broken(self, name: str) -> Sequence[SpecProblem]:
         """Return what is wrong with the agent of that name, if it is one of the team's."""
         for definition in self._known.definitions.values():
             if definition.name == name:
@@ -93,7 +93,7 @@ class TeamCatalogue:
         wrong = [*self._known.problems, *(problem for found in of_skills.values() for problem in found)]
         return [problem for problem in wrong if problem.file == FOLDER or name_of(problem.file) == name]
 
-    async def team(self) -> Sequence[Listing]:
+    async def team(self) -> Sequence[AgentListing]:
         """Return the team's agents that can be used, by name, and its skills, as lists show them.
 
         Nothing of this program is loaded for it. A skill of which only its agents would show that it is broken is among them until
@@ -108,12 +108,12 @@ class TeamCatalogue:
         """Return what was read of each file at the last look, by file."""
         return [definition for _, definition in sorted(self._known.definitions.items())]
 
-    async def skills(self) -> Mapping[str, Sequence[Problem]]:
+    async def skills(self) -> Mapping[str, Sequence[SpecProblem]]:
         """Return the files of the team's skills, each with what is wrong with it. The agents that work in them are loaded."""
         await self._fresh()
         return self._skills.problems(self.definitions)
 
-    async def rules(self) -> Mapping[str, Sequence[Problem]]:
+    async def rules(self) -> Mapping[str, Sequence[SpecProblem]]:
         """Return the file of the team's rules for plans, if there is one, with what is wrong with it."""
         from agents.library.orchestrate.plan_rules.rules import (  # what reads rules is loaded where they are asked for
             TEAM_FILE,
@@ -123,16 +123,16 @@ class TeamCatalogue:
         raw = (await self._fresh()).contents.get(TEAM_FILE)
         return {} if raw is None else {TEAM_FILE: rules_in(raw, TEAM_FILE)[1]}
 
-    async def problems(self) -> Sequence[Problem]:
+    async def problems(self) -> Sequence[SpecProblem]:
         """Return everything that is wrong with the team's agents and skills, by file and line."""
         known = await self._fresh()
         return (*known.problems, *(problem for found in (await self.skills()).values() for problem in found))
 
-    async def all_problems(self) -> Sequence[Problem]:
+    async def all_problems(self) -> Sequence[SpecProblem]:
         """Return everything that is wrong with the team's agents, skills, and rules for plans."""
         return (*await self.problems(), *(problem for found in (await self.rules()).values() for problem in found))
 
-    async def _fresh(self) -> _Known:
+    async def _fresh(self) -> _LastLook:
         async with self._looking:
             now = self._clock()
             if self._looked_at is None or now - self._looked_at >= self._every_s:
@@ -144,7 +144,7 @@ class TeamCatalogue:
         try:
             listed = await self._files.list()
         except (KnowledgeError, OSError) as error:
-            self._known = _Known(problems=(Problem(FOLDER, 1, f"the folder cannot be read: {_why(error)}"),))
+            self._known = _LastLook(problems=(SpecProblem(FOLDER, 1, f"the folder cannot be read: {_why(error)}"),))
             return
         stamps = {entry.path: entry.stamp for entry in listed}
         before = self._known
@@ -158,13 +158,15 @@ class TeamCatalogue:
         definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)
         for folder in FOLDERS:
             if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
-                problems.append(Problem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
+                problems.append(
+                    SpecProblem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at")
+                )
         self._skills.look(contents, [definition.name for definition in definitions.values()])
-        self._known = _Known(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
+        self._known = _LastLook(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
 
     async def _contents(
-        self, listed: Sequence[Listed], changed: Collection[str], before: _Known
-    ) -> tuple[dict[str, bytes], list[Problem]]:
+        self, listed: Sequence[Listed], changed: Collection[str], before: _LastLook
+    ) -> tuple[dict[str, bytes], list[SpecProblem]]:
         contents: dict[str, bytes] = {}
         unread = []
         for entry in listed:
@@ -177,25 +179,25 @@ class TeamCatalogue:
                 try:
                     contents[entry.path] = await self._files.read(entry.path)
                 except (KnowledgeError, OSError) as error:
-                    unread.append(Problem(entry.path, 1, f"the file cannot be read: {_why(error)}"))
+                    unread.append(SpecProblem(entry.path, 1, f"the file cannot be read: {_why(error)}"))
         return contents, unread
 
     def _defined(
-        self, contents: Mapping[str, bytes], changed: Collection[str], before: _Known
-    ) -> tuple[dict[str, Definition], list[Problem]]:
+        self, contents: Mapping[str, bytes], changed: Collection[str], before: _LastLook
+    ) -> tuple[dict[str, Definition], list[SpecProblem]]:
         definitions: dict[str, Definition] = {}
         problems = []
         names: dict[str, str] = {}
         for file in sorted(path for path in contents if _is_agent(path)):
             if len(definitions) >= MOST_AGENTS:
-                problems.append(Problem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is left out"))
+                problems.append(SpecProblem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is left out"))
                 continue
             definition = before.definitions.get(file)
             if definition is None or {file, *definition.reads} & set(changed):
                 definition = defined(file, contents, self._tools, self._reserved)
             if definition.name in names:
                 text = f"there is an agent {definition.name!r} in {names[definition.name]} already; give one of them another name"
-                problems.append(Problem(file, 1, text))
+                problems.append(SpecProblem(file, 1, text))
                 continue
             names[definition.name] = file
             definitions[file] = definition

@@ -22,12 +22,12 @@ from agents.spec.description import ANSWERS, done, told, values
 from agents.spec.graph.phases import read_phases
 from agents.spec.graph.transitions import read_conditions, read_ends, read_transitions
 from agents.spec.grounds import INPUTS
-from agents.spec.predicates.conditions import Looked
-from agents.spec.problems import Problem, Problems, meant, short
+from agents.spec.predicates.conditions import FieldLook
+from agents.spec.problems import Problems, SpecProblem, meant, short
 from agents.spec.schema.json_schema import described, read_schema
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.reader import Reading
-from agents.spec.yaml.values import Marked, Unreadable, read_marked
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.reader import AgentFileReading
+from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 PROMPTS = ("continue", "route")
@@ -43,7 +43,7 @@ class Definition:
     name: str
     file: str
     agent: Agent | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SpecProblem, ...]
     reads: frozenset[str] = frozenset()
 
 
@@ -67,18 +67,18 @@ def defined(
         problems.add(1, f"there is an agent {name!r} of this program already; give the file another name")
     if name in PROMPTS:
         problems.add(1, f"there is a prompt {name!r} of this program already; give the file another name")
-    reading = Reading(name, file, files, tools, problems)
+    reading = AgentFileReading(name, file, files, tools, problems)
     agent = None
     try:
         agent = read_agent(read_marked(files[file]), reading)
-    except Unreadable as error:
+    except UnreadableFile as error:
         problems.add(error.line, error.reason)
     return Definition(name, file, None if problems else agent, tuple(problems.told()), frozenset(reading.reads))
 
 
-def read_agent(marked: Marked, reading: Reading) -> Agent | None:
+def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
     """Return the agent that is written there; None if it cannot be used, with the reasons noted."""
-    top = Block(marked, "the agent", reading.problems)
+    top = MappingReader(marked, "the agent", reading.problems)
     title = top.text("title", most=60, needed=True)
     summary = " ".join(top.text("summary", most=300, needed=True).split())
     reading.inputs = read_inputs(top.take("inputs"), reading)
@@ -112,7 +112,7 @@ def read_agent(marked: Marked, reading: Reading) -> Agent | None:
     )
 
 
-def read_inputs(marked: Marked | None, reading: Reading) -> Mapping[str, Json]:
+def read_inputs(marked: Marked | None, reading: AgentFileReading) -> Mapping[str, Json]:
     """Return the JSON Schema of what is taken beside the brief; nothing if there is none that can be used."""
     if marked is None:
         return {}
@@ -134,7 +134,7 @@ def read_inputs(marked: Marked | None, reading: Reading) -> Mapping[str, Json]:
     return schema
 
 
-def _placeholders(reading: Reading) -> None:
+def _placeholders(reading: AgentFileReading) -> None:
     inputs = {f"inputs.{name}" for name in reading.inputs.get("properties", {})}
     fields = {
         f"{phase}.{name}" for phase, form in reading.forms.items() for name in form.described.get("properties", {})
@@ -152,7 +152,7 @@ def _placeholders(reading: Reading) -> None:
             )
 
 
-def _fields(reading: Reading) -> None:
+def _fields(reading: AgentFileReading) -> None:
     """Note fields at which a condition looks though no work has them: it could never be met."""
     for name, read in reading.conditions.items():
         sources = [way.transition.source for way in reading.ways if way.transition.condition == name]
@@ -161,7 +161,7 @@ def _fields(reading: Reading) -> None:
                 _field(name, looked, phase, reading)
 
 
-def _field(name: str, looked: Looked, phase: str, reading: Reading) -> None:
+def _field(name: str, looked: FieldLook, phase: str, reading: AgentFileReading) -> None:
     form = reading.forms.get(phase)
     what = f"condition {short(name)} looks at {short(str(looked.path))}"
     if phase == INPUTS:
@@ -185,14 +185,14 @@ def _field(name: str, looked: Looked, phase: str, reading: Reading) -> None:
             return
 
 
-def _input(what: str, looked: Looked, reading: Reading) -> None:
+def _input(what: str, looked: FieldLook, reading: AgentFileReading) -> None:
     lacking = described(reading.inputs or {"properties": {}}, looked.path.parts)
     if lacking is not None and not reading.broken_inputs:
         part, known = lacking
         reading.problems.add(looked.line, f"{what}; there is no input {short(part)}{meant(part, known)}")
 
 
-def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Reading) -> PhaseGraph:
+def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: AgentFileReading) -> PhaseGraph:
     """Return the graph. What only shows when ways are followed is noted where it stands."""
     graph = PhaseGraph(
         reading.name,
@@ -209,7 +209,7 @@ def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Readi
     return graph
 
 
-def _line_of(text: str, marked: Marked, reading: Reading) -> int:
+def _line_of(text: str, marked: Marked, reading: AgentFileReading) -> int:
     way = _TRANSITION.match(text)
     if way:
         ends = (way.group(1), way.group(2))

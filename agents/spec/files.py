@@ -23,7 +23,7 @@ class Listed:
     stamp: str
 
 
-class Files(Protocol):
+class AgentFiles(Protocol):
     """The files below `FOLDERS` with one of `SUFFIXES`, at any depth."""
 
     async def list(self) -> Sequence[Listed]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agents.engine.agent import MET, Facts, Finding, Look
+from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.quote_check import LEAST_CHARACTERS, stands_in
 from agents.engine.work.form import citations_in
@@ -26,7 +26,7 @@ BETWEEN = "\n\0\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class WordSource:
     """Where words may come from: one of `GROUNDS`, or a field of the agent's own work (`path`).
 
     `parts` narrow it: an input's name and what lies in it; a phase of others, by its own name, and a field of its work.
@@ -43,7 +43,7 @@ class Ground:
         elif self.kind == INPUTS and self.parts:
             yield FieldPath(INPUTS, self.parts)
 
-    def texts(self, facts: Facts) -> Iterator[str]:
+    def texts(self, facts: SubmitFacts) -> Iterator[str]:
         """Yield the texts there."""
         if self.path is not None:
             yield from _texts([value for _, value in self.path.found(facts)])
@@ -58,7 +58,7 @@ class Ground:
         else:
             yield from _texts([value for work in self._others(facts) for _, value in located(work, self.parts[1:])])
 
-    def _others(self, facts: Facts) -> Iterator[Mapping[str, Json]]:
+    def _others(self, facts: SubmitFacts) -> Iterator[Mapping[str, Json]]:
         """Yield what other agents recorded: their phases have a dot before their own name."""
         for name, work in facts.works.items():
             _, dot, phase = name.rpartition(".")
@@ -71,7 +71,7 @@ class Ground:
         return ".".join((self.kind, *self.parts)) if self.parts else GROUNDS[self.kind]
 
 
-GIVEN = tuple(Ground(kind) for kind in GROUNDS)
+GIVEN = tuple(WordSource(kind) for kind in GROUNDS)
 
 
 def _texts(values: Sequence[Json]) -> Iterator[str]:
@@ -97,7 +97,7 @@ class _Texts:
         return BETWEEN.strip() not in words and (stands_in(words, self.joined) or same(words) in self.whole)
 
 
-def _texts_of(grounds: Sequence[Ground], facts: Facts) -> _Texts:
+def _texts_of(grounds: Sequence[WordSource], facts: SubmitFacts) -> _Texts:
     # A memory document is a document of the journey and work of another agent: it is read once.
     texts = dict.fromkeys(text for ground in grounds for text in ground.texts(facts) if says_something(text))
     return _Texts(BETWEEN.join(texts), frozenset(same(text) for text in texts))
@@ -109,13 +109,13 @@ def _words(item: Json, name: str) -> list[str]:
     return [text for text in _texts(found) if says_something(text)]
 
 
-def _named(grounds: Sequence[Ground]) -> str:
+def _named(grounds: Sequence[WordSource]) -> str:
     *first, last = [str(ground) for ground in grounds]
     return f"{', '.join(first)} or {last}" if first else last
 
 
 @dataclass(frozen=True, slots=True)
-class Grounded:
+class GroundedItems:
     """Every item rests on words that stand where they may come from, or on quotes of pages; and all that it gives is right.
 
     `words` names the field of an item with words copied from `of`: enough of them to show something, or all that is said there.
@@ -128,18 +128,18 @@ class Grounded:
     INSIDE: ClassVar[tuple[str, ...]] = ("words", "tool")
     field: FieldPath
     words: str = "words"
-    of: tuple[Ground, ...] = GIVEN
+    of: tuple[WordSource, ...] = GIVEN
     tool: str = ""
     if_any: bool = False
     first: bool = False
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return which items rest on nothing, and which words and quotes stand nowhere."""
         if self.field.nothing_such(facts):
             return MET
         items = self.field.items(facts)
         if not items and not self.if_any:
-            return Finding(met=False, missing=(f"{self.field} is empty: fill it in",))
+            return ConditionFinding(met=False, missing=(f"{self.field} is empty: fill it in",))
         of = self._places(facts)
         given = _texts_of(of, facts)
         called = {call.tool for call in await look.calls(of_all_visits=True)} if self.tool else set()
@@ -148,14 +148,14 @@ class Grounded:
             for loc, item in items
             for wrong in [*self._spoken(item, of, given, called), *await _cited(item, look)]
         ]
-        return Finding(met=not missing, missing=tuple(missing))
+        return ConditionFinding(met=not missing, missing=tuple(missing))
 
-    def _places(self, facts: Facts) -> Sequence[Ground]:
+    def _places(self, facts: SubmitFacts) -> Sequence[WordSource]:
         """Return where words may come from now."""
         saying = (ground for ground in self.of if any(says_something(text) for text in ground.texts(facts)))
         return [next(saying, self.of[0])] if self.first else self.of
 
-    def _spoken(self, item: Json, of: Sequence[Ground], given: _Texts, called: set[str]) -> Iterator[str]:
+    def _spoken(self, item: Json, of: Sequence[WordSource], given: _Texts, called: set[str]) -> Iterator[str]:
         """Yield what is wrong with the words and the tool of an item, and that it rests on nothing."""
         words, tool = _words(item, self.words), _words(item, self.tool)
         for text in words:
@@ -190,10 +190,10 @@ class TakesUp:
     BARE: ClassVar[str] = ""
     INSIDE: ClassVar[tuple[str, ...]] = ("words",)
     field: FieldPath
-    of: tuple[Ground, ...]
+    of: tuple[WordSource, ...]
     words: str = "words"
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - what was given and the work tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - what was given and the work tell
         """Return which texts nothing takes up, by their number: they are the model's to read, and long."""
         words = [text for _, item in self.field.items(facts) for text in _words(item, self.words)]
         missing = []
@@ -202,7 +202,7 @@ class TakesUp:
             left = [str(number) for number, text in enumerate(given, 1) if not any(text.have(said) for said in words)]
             if left:
                 missing.append(f"no item of {self.field} takes up number {', '.join(left)} of {ground}: copy its words")
-        return Finding(met=not missing, missing=tuple(missing))
+        return ConditionFinding(met=not missing, missing=tuple(missing))
 
     def said(self) -> str:
         """Return what it holds."""

@@ -13,7 +13,7 @@ LONGEST_MEANT = 100
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class SpecProblem:
     """Something wrong in a file; lines count from 1."""
 
     file: str
@@ -29,22 +29,22 @@ class Problems:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._all: dict[Problem, None] = {}
+        self._all: dict[SpecProblem, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def add(self, line: int, text: str, file: str = "") -> None:
         """Note a problem, of another file that belongs to this one if it is named."""
-        self._all[Problem(file or self.file, line, text)] = None
+        self._all[SpecProblem(file or self.file, line, text)] = None
 
-    def told(self) -> Sequence[Problem]:
+    def told(self) -> Sequence[SpecProblem]:
         """Return them in the order of files and lines; the last one counts those that are left out."""
         found = sorted(self._all, key=lambda p: (p.file != self.file, p.file, p.line))
         if len(found) <= MOST_PROBLEMS:
             return tuple(found)
         left = len(found) - MOST_PROBLEMS
-        return (*found[:MOST_PROBLEMS], Problem(self.file, found[MOST_PROBLEMS].line, f"and {left} more problems"))
+        return (*found[:MOST_PROBLEMS], SpecProblem(self.file, found[MOST_PROBLEMS].line, f"and {left} more problems"))
 
 
 def meant(name: str, known: Iterable[str]) -> str:

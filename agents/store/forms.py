@@ -22,7 +22,7 @@ from agents.engine.events import (
     event_text,
 )
 from agents.engine.fold import fold, in_order, recorded
-from agents.engine.state import JourneyState, Work, bare, get_state, restore_state
+from agents.engine.state import JourneyState, RecordedWork, bare, get_state, restore_state
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
 from agents.store.ports import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.history.acts import storable
@@ -148,7 +148,7 @@ def _answered(events: Sequence[Event]) -> dict[str, dict[str, Mapping[str, str]]
     return in_order({phase: in_order(answers) for phase, answers in found.items()})
 
 
-def _recorded(work: Work, event: Event) -> Work:
+def _recorded(work: RecordedWork, event: Event) -> RecordedWork:
     if not isinstance(event, WorkRecorded):
         raise UnknownEvent(event.TYPE, "the state says that it records work")
     return recorded(event, work.seq, work.version)

@@ -24,7 +24,7 @@ from agents.store.forms import (
     upto,
     whole,
 )
-from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
+from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from knowledge.history.acts import storable
 from knowledge.state.quota.bounds import Quotas, bytes_of
 from knowledge.state.quota.memory import Used
@@ -101,9 +101,9 @@ class MemoryJourneys:
         await self._publish("journey", [journey])
         return Appended(expected + 1, state=after if before else None)
 
-    async def standing(self, journey: str, key: str) -> Standing:
+    async def standing(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
-        return Standing(self._state(journey), _kept(self._log(journey), key))
+        return JourneyHead(self._state(journey), _kept(self._log(journey), key))
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""

@@ -44,7 +44,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JourneyHead:
     """Where a journey stands, and the version that an act led to if it had that act already: both of one moment."""
 
     state: JourneyState
@@ -128,7 +128,7 @@ class JourneyStore(Protocol):
         """
         ...
 
-    async def standing(self, journey: str, key: str) -> Standing:
+    async def standing(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to, None if it had no such step.
 
         Raises:

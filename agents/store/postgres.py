@@ -33,7 +33,7 @@ from agents.store.forms import (
     upto,
     whole,
 )
-from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
+from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from agents.store.recent import Recent
 from knowledge.errors import CorruptDatabase
 from knowledge.history.acts import storable
@@ -302,15 +302,15 @@ class PostgresJourneys:
         uses = [(self._quotas.journeyed, bytes_of([event_text(event) for event in events]))]
         return await explained(work, self._tables, uses, storable(by), at)
 
-    async def standing(self, journey: str, key: str) -> Standing:
+    async def standing(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
         recent = self._recent.claim(asked_id(journey))
         known = (recent.version, recent.moved_at) if recent else (None, None)
         *row, led_to = await self._row(journey, _STANDING, (journey, storable(key), *known))
         _, seq, _, folded, _ = row
         if recent and folded is None:
-            return Standing(replace(recent, seq=seq), led_to)
-        return Standing(await self._state(*row), led_to)
+            return JourneyHead(replace(recent, seq=seq), led_to)
+        return JourneyHead(await self._state(*row), led_to)
 
     async def _row(self, journey: str, statement: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         rows = await self._ask((statement, arguments))

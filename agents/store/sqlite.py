@@ -32,7 +32,7 @@ from agents.store.forms import (
     upto,
     whole,
 )
-from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
+from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from agents.store.recent import Recent
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import micros, moment
@@ -153,16 +153,16 @@ class SqliteJourneys:
             self._recent.keep(journey, done.state)
         return done
 
-    async def standing(self, journey: str, key: str) -> Standing:
+    async def standing(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
 
-        def work(c: apsw.Connection) -> Standing:
+        def work(c: apsw.Connection) -> JourneyHead:
             found: Any = c.execute(_AT_AND_KEPT, (key, asked_id(journey))).fetchall()
             if not found:
                 raise NoSuchJourney(journey)
             _, seq, version, moved_us, kept = found[0]
             state = self._recent.take(journey, version, seq, moment(moved_us))
-            return Standing(state or _whole(c, *_stands(c, journey)), kept)
+            return JourneyHead(state or _whole(c, *_stands(c, journey)), kept)
 
         return self._database.read(work)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from knowledge.evaluate.metrics import Difference, paired_bootstrap
+from knowledge.evaluate.metrics import MetricDifference, paired_bootstrap
 from knowledge.evaluate.run import Measured
 
 SAME = 1e-9
@@ -14,7 +14,7 @@ MEASURES = ("ndcg", "recall", "reciprocal_rank", "in_hits", "in_snippets", "reac
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedQuery:
     """A query whose nDCG is another one than before."""
 
     id: str
@@ -24,21 +24,21 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """`differences` by measure, over the queries with an answer that both runs have; `tokens` where both reached it.
 
     `better` and `worse` begin with the largest change. `only_before` and `only_after` could not be compared.
     """
 
     compared: int
-    differences: Mapping[str, Difference]
-    better: Sequence[Changed]
-    worse: Sequence[Changed]
+    differences: Mapping[str, MetricDifference]
+    better: Sequence[ChangedQuery]
+    worse: Sequence[ChangedQuery]
     only_before: Sequence[str]
     only_after: Sequence[str]
 
 
-def compare(before: Sequence[Measured], after: Sequence[Measured]) -> Comparison:
+def compare(before: Sequence[Measured], after: Sequence[Measured]) -> RunComparison:
     """Return what changed from one run to the other, query by query by their ids."""
     old = {one.id: one for one in before}
     new = {one.id: one for one in after}
@@ -53,8 +53,10 @@ def compare(before: Sequence[Measured], after: Sequence[Measured]) -> Comparison
     differences["tokens"] = paired_bootstrap(
         [float(was.tokens) for was, _ in both], [float(now.tokens) for _, now in both]
     )
-    changed = [Changed(now.id, now.query, was.ndcg, now.ndcg) for was, now in pairs if abs(now.ndcg - was.ndcg) > SAME]
-    return Comparison(
+    changed = [
+        ChangedQuery(now.id, now.query, was.ndcg, now.ndcg) for was, now in pairs if abs(now.ndcg - was.ndcg) > SAME
+    ]
+    return RunComparison(
         compared=len(pairs),
         differences=differences,
         better=sorted((c for c in changed if c.after > c.before), key=lambda c: c.before - c.after),

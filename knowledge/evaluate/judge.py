@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from knowledge.evaluate.metrics import ndcg, recall, reciprocal_rank
-from knowledge.evaluate.queries import Query, Relevant
+from knowledge.evaluate.queries import LabelledQuery, Relevant
 from knowledge.pages.paths import MARKDOWN_SUFFIXES
 
 DEPTH_NDCG = 10
@@ -38,7 +38,7 @@ class Quality:
     reciprocal_rank: float
 
 
-def quality(query: Query, found: Sequence[Placed]) -> Quality:
+def quality(query: LabelledQuery, found: Sequence[Placed]) -> Quality:
     """Return nDCG@10, recall@20 and reciprocal rank of `found`.
 
     Judged places count once, however many of their chunks were found. What is not relevant counts once a page if whole
@@ -55,7 +55,7 @@ def quality(query: Query, found: Sequence[Placed]) -> Quality:
     )
 
 
-def judged_as(query: Query, hit: Placed) -> Relevant | None:
+def judged_as(query: LabelledQuery, hit: Placed) -> Relevant | None:
     """Return the best judged place that `hit` lies in, None if it lies in none."""
     places = [place for place in query.relevant if lies_in(hit, place)]
     return max(places, key=lambda place: place.grade, default=None)
@@ -71,7 +71,7 @@ def lies_in(hit: Placed, place: Relevant) -> bool:
     return any(whole[at : at + len(part)] == part for at in range(len(whole) - len(part) + 1))
 
 
-def holds_answer(query: Query, hit: Placed, text: str) -> bool:
+def holds_answer(query: LabelledQuery, hit: Placed, text: str) -> bool:
     """Return whether `text`, seen at `hit`, has a quote of that page; without quotes, whether `hit` is a judged place."""
     places = [place for place in query.relevant if _page(place.path) == _page(hit.path)]
     quotes = [place.quote for place in places if place.quote]
@@ -86,7 +86,7 @@ def plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _named(query: Query, hit: Placed, *, by_section: bool) -> tuple[str, str]:
+def _named(query: LabelledQuery, hit: Placed, *, by_section: bool) -> tuple[str, str]:
     place = judged_as(query, hit)
     if place is not None:
         return _name(place.path, place.section)

@@ -94,7 +94,7 @@ def bootstrap(values: Sequence[float], *, confidence: float = 0.95, rounds: int 
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MetricDifference:
     """What changed on average over the same queries. `chance` is how likely a change so large is without a reason."""
 
     mean: float
@@ -115,7 +115,7 @@ def paired_bootstrap(
     confidence: float = 0.95,
     rounds: int = ROUNDS,
     seed: int = SEED,
-) -> Difference:
+) -> MetricDifference:
     """Return the mean of `after` - `before`, query by query, with its interval and how likely it is by chance.
 
     The chance is two-sided: the share of resampled differences, moved to have mean 0, that are at least as large.
@@ -127,14 +127,14 @@ def paired_bootstrap(
     """
     changes = [a - b for b, a in zip(before, after, strict=True)]
     if not any(changes):
-        return Difference(0.0, 0.0, 0.0, 1.0)
+        return MetricDifference(0.0, 0.0, 0.0, 1.0)
     found = mean(changes)
     means = _resampled_means(changes, rounds, seed)
     tail = (1 - confidence) / 2
     as_large = sum(abs(other - found) >= abs(found) for other in means)
     # One is added to both, so that no chance is ever said to be nothing.
     chance = (as_large + 1) / (len(means) + 1)
-    return Difference(found, percentile(means, tail), percentile(means, 1 - tail), chance)
+    return MetricDifference(found, percentile(means, tail), percentile(means, 1 - tail), chance)
 
 
 def _gain(kind: Gain) -> Callable[[float], float]:

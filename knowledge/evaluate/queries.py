@@ -39,7 +39,7 @@ class Relevant:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LabelledQuery:
     """What is asked, where and how, and every place that answers; `line` is where the set says so."""
 
     id: str
@@ -52,14 +52,14 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QueryEntry:
     """One entry of a query set as read, before it is checked."""
 
     line: int
     values: Any
 
 
-def read_queries(text: str, name: str) -> list[Query]:
+def read_queries(text: str, name: str) -> list[LabelledQuery]:
     """Return the queries of a set in their order; `name` tells the form and stands in errors.
 
     Raises:
@@ -71,7 +71,7 @@ def read_queries(text: str, name: str) -> list[Query]:
     return found
 
 
-def from_json_lines(text: str, name: str) -> Iterator[Entry]:
+def from_json_lines(text: str, name: str) -> Iterator[QueryEntry]:
     """Yield the value of each line that is not blank.
 
     Raises:
@@ -80,12 +80,12 @@ def from_json_lines(text: str, name: str) -> Iterator[Entry]:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if line.strip():
             try:
-                yield Entry(number, json.loads(line))
+                yield QueryEntry(number, json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise BadQuerySet(name, number, f"this is no JSON ({error}); each line holds one query") from None
 
 
-def refuse_repeated(queries: Sequence[Query], name: str) -> None:
+def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
     """Do nothing to a set that has queries, each under an id of its own.
 
     Raises:
@@ -100,7 +100,7 @@ def refuse_repeated(queries: Sequence[Query], name: str) -> None:
         first[query.id] = query.line
 
 
-def _from_yaml(text: str, name: str) -> Iterator[Entry]:
+def _from_yaml(text: str, name: str) -> Iterator[QueryEntry]:
     import yaml
 
     try:
@@ -110,7 +110,7 @@ def _from_yaml(text: str, name: str) -> Iterator[Entry]:
             line = root.start_mark.line + 1 if root else 1
             raise BadQuerySet(name, line, "a list of queries is wanted, or a mapping with `queries:`")
         for node in nodes:
-            yield Entry(node.start_mark.line + 1, yaml.SafeLoader("").construct_document(node))
+            yield QueryEntry(node.start_mark.line + 1, yaml.SafeLoader("").construct_document(node))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise BadQuerySet(name, line, f"this is no YAML ({error.problem or error.context})") from None
@@ -126,11 +126,11 @@ def _list_of(root: yaml.Node | None) -> Sequence[yaml.Node] | None:
     return list(root.value) if isinstance(root, yaml.SequenceNode) else None
 
 
-def _query(entry: Entry, name: str) -> Query:
-    asked = _Checked(name, entry.line, "a query", entry.values, _QUERY_KEYS)
+def _query(entry: QueryEntry, name: str) -> LabelledQuery:
+    asked = _CheckedMapping(name, entry.line, "a query", entry.values, _QUERY_KEYS)
     if "relevant" not in asked.values:
         raise asked.wrong("`relevant` is missing: list the places that answer, or write [] if nothing here does")
-    return Query(
+    return LabelledQuery(
         id=str(asked.values["id"]) if isinstance(asked.values.get("id"), int) else asked.text("id", needed=True),
         query=asked.text("query", needed=True),
         relevant=tuple(_relevant(name, entry.line, value) for value in asked.listed("relevant")),
@@ -142,7 +142,7 @@ def _query(entry: Entry, name: str) -> Query:
 
 
 def _relevant(name: str, line: int, value: object) -> Relevant:
-    place = _Checked(
+    place = _CheckedMapping(
         name, line, "a place in `relevant`", {"path": value} if isinstance(value, str) else value, _PLACE_KEYS
     )
     if not place.path("path"):
@@ -153,7 +153,7 @@ def _relevant(name: str, line: int, value: object) -> Relevant:
 def _filters(name: str, line: int, value: object) -> Filters:
     if value is None:
         return Filters()
-    asked = _Checked(name, line, "`filters`", value, _FILTER_KEYS)
+    asked = _CheckedMapping(name, line, "`filters`", value, _FILTER_KEYS)
     return Filters(
         tags=tuple(str(tag).lstrip("#") for tag in asked.listed("tags")),
         kind=asked.text("kind") or None,
@@ -163,7 +163,7 @@ def _filters(name: str, line: int, value: object) -> Filters:
     )
 
 
-class _Checked:
+class _CheckedMapping:
     """A mapping of a query set; what does not fit is refused with file and line."""
 
     def __init__(self, name: str, line: int, what: str, values: object, known: frozenset[str]) -> None:

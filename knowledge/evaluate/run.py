@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from knowledge.errors import KnowledgeError, NoSuchPath, NoSuchSection
 from knowledge.evaluate.judge import holds_answer, judged_as, plain, quality
 from knowledge.evaluate.metrics import Interval, bootstrap, mean, percentile
-from knowledge.evaluate.queries import Query
-from knowledge.search.answers import Hit, Reading, SearchAnswer
+from knowledge.evaluate.queries import LabelledQuery
+from knowledge.search.answers import Hit, PageReading, SearchAnswer
 from knowledge.tokens import count_tokens
 
 DEPTH = 50
@@ -20,7 +20,7 @@ SHOWN_PLACES = 10
 LEVELS = ("sufficient", "partial", "lost")
 
 
-def as_json(result: SearchAnswer | Reading) -> str:
+def as_json(result: SearchAnswer | PageReading) -> str:
     """Return a result as compact JSON, which is what tools send."""
     return json.dumps(asdict(result), ensure_ascii=False, separators=(",", ":"), default=str)
 
@@ -32,11 +32,11 @@ class Subject:
     `clock` returns seconds, growing; `sent` returns a result as the text that a model receives.
     """
 
-    search: Callable[[Query, int, str | None], Awaitable[SearchAnswer]]
-    read: Callable[[str, str | None, int], Awaitable[Reading]]
+    search: Callable[[LabelledQuery, int, str | None], Awaitable[SearchAnswer]]
+    read: Callable[[str, str | None, int], Awaitable[PageReading]]
     whole: Callable[[str], Awaitable[str]]
     clock: Callable[[], float]
-    sent: Callable[[SearchAnswer | Reading], str] = as_json
+    sent: Callable[[SearchAnswer | PageReading], str] = as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,11 @@ class Summary:
 
 
 async def run(
-    queries: Sequence[Query], subject: Subject, *, limit: int, on_progress: Callable[[int], None] = lambda _: None
+    queries: Sequence[LabelledQuery],
+    subject: Subject,
+    *,
+    limit: int,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Measured]:
     """Return what each query measured, in the order of the set, with `limit` hits shown to the reader."""
     runner = _Runner(subject, limit)
@@ -107,7 +111,7 @@ async def run(
     return found
 
 
-async def unresolved(queries: Sequence[Query], subject: Subject) -> list[str]:
+async def unresolved(queries: Sequence[LabelledQuery], subject: Subject) -> list[str]:
     """Return a sentence for each judged place that is not in the knowledge base, or does not say what is quoted."""
     found = []
     for query in queries:
@@ -168,7 +172,7 @@ class _Runner:
         self._subject, self._limit = subject, limit
         self._pages: dict[str, list[str]] = {}
 
-    async def measure(self, query: Query) -> Measured:
+    async def measure(self, query: LabelledQuery) -> Measured:
         began = self._subject.clock()
         answer = await self._subject.search(query, self._limit, None)
         latency_ms = (self._subject.clock() - began) * 1000
@@ -194,7 +198,7 @@ class _Runner:
             top=tuple(_place(query, place) for place in found[:SHOWN_PLACES]),
         )
 
-    async def _ranked(self, query: Query, answer: SearchAnswer) -> list[_At]:
+    async def _ranked(self, query: LabelledQuery, answer: SearchAnswer) -> list[_At]:
         """Return what the answer names, then its hits and those that its cursor leads to, best first.
 
         The pages that it names before its hits are found places where whole pages are judged; a section is not found
@@ -209,7 +213,7 @@ class _Runner:
             calls += 1
         return found
 
-    async def _read_on(self, query: Query, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
+    async def _read_on(self, query: LabelledQuery, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
         """Return tokens, calls and whether the answer was seen: the search first, then the section of hit 1, 2, ..."""
         tokens, calls = self._tokens(answer), 1
         if seen or not query.relevant:
@@ -228,7 +232,7 @@ class _Runner:
                 offset = reading.next_offset
         return tokens, calls, False
 
-    def _tokens(self, result: SearchAnswer | Reading) -> int:
+    def _tokens(self, result: SearchAnswer | PageReading) -> int:
         return count_tokens(self._subject.sent(result))
 
     async def _chunk(self, hit: Hit) -> str:
@@ -247,7 +251,7 @@ class _At:
     section: str
 
 
-def _shows(query: Query, hit: Hit) -> bool:
+def _shows(query: LabelledQuery, hit: Hit) -> bool:
     """Return whether the snippet has a quote; that a place is right is not yet an answer."""
     return any(place.quote for place in query.relevant) and holds_answer(query, hit, hit.snippet)
 
@@ -259,6 +263,6 @@ def _documents(answer: SearchAnswer) -> list[_At]:
     return [_At(line.path, "") for line in answer.pages if line.kind == "document"]
 
 
-def _place(query: Query, hit: _At) -> str:
+def _place(query: LabelledQuery, hit: _At) -> str:
     mark = "* " if judged_as(query, hit) else ""
     return f"{mark}{hit.path} > {hit.section}" if hit.section else f"{mark}{hit.path}"

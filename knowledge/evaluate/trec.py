@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from knowledge.errors import BadQuerySet, InvalidPath
-from knowledge.evaluate.queries import Query, Relevant, from_json_lines, refuse_repeated
+from knowledge.evaluate.queries import LabelledQuery, Relevant, from_json_lines, refuse_repeated
 from knowledge.pages.paths import clean_path
 
 _BEIR_HEADING = ("query-id", "corpus-id", "score")
 
 
-def read_trec(queries: str, queries_name: str, qrels: str, qrels_name: str) -> list[Query]:
+def read_trec(queries: str, queries_name: str, qrels: str, qrels_name: str) -> list[LabelledQuery]:
     """Return the queries that are judged, in their order; one that is only judged 0 has no answer here.
 
     Raises:
@@ -29,12 +29,14 @@ def read_trec(queries: str, queries_name: str, qrels: str, qrels_name: str) -> l
     if missing := sorted(judged.keys() - {query.id for query in asked}):
         reason = f"query {missing[0]!r} is judged, but {queries_name} does not have it"
         raise BadQuerySet(qrels_name, lines[missing[0]], reason)
-    found = [Query(query.id, query.query, judged[query.id], line=query.line) for query in asked if query.id in judged]
+    found = [
+        LabelledQuery(query.id, query.query, judged[query.id], line=query.line) for query in asked if query.id in judged
+    ]
     refuse_repeated(found, queries_name)
     return found
 
 
-def _read_texts(text: str, name: str) -> list[Query]:
+def _read_texts(text: str, name: str) -> list[LabelledQuery]:
     first = next((line for line in text.splitlines() if line.strip()), "")
     if first.lstrip("\ufeff").startswith("{"):
         return [_beir_query(entry.values, name, entry.line) for entry in from_json_lines(text, name)]
@@ -46,14 +48,14 @@ def _read_texts(text: str, name: str) -> list[Query]:
                 raise BadQuerySet(
                     name, number, "each line is an id, a tab and the query, or JSON with `_id` and `text`"
                 )
-            found.append(Query(key.strip(), query.strip(), (), line=number))
+            found.append(LabelledQuery(key.strip(), query.strip(), (), line=number))
     return found
 
 
-def _beir_query(values: object, name: str, line: int) -> Query:
+def _beir_query(values: object, name: str, line: int) -> LabelledQuery:
     if not isinstance(values, Mapping) or not all(str(values.get(key, "")).strip() for key in ("_id", "text")):
         raise BadQuerySet(name, line, "a query in BEIR's form has `_id` and `text`")
-    return Query(str(values["_id"]), str(values["text"]), (), line=line)
+    return LabelledQuery(str(values["_id"]), str(values["text"]), (), line=line)
 
 
 def _read_qrels(text: str, name: str) -> tuple[dict[str, tuple[Relevant, ...]], dict[str, int]]:

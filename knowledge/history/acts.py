@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from knowledge.history.ports import Entry, FileChange, Intent, Revision
+from knowledge.history.ports import FileChange, HistoryEntry, Intent, Revision
 from knowledge.history.timestamps import aware
 
 OUTSIDE_SOURCE = "unknown"
 """The source of what somebody wrote without telling us."""
 
 
-def pages_changed(entry: Entry) -> Sequence[FileChange]:
+def pages_changed(entry: HistoryEntry) -> Sequence[FileChange]:
     """Return the changes that belong into a page's history: its bytes are others now, or it lies elsewhere."""
     return [change for change in entry.changes if change.before != change.after or change.moved_from is not None]
 
 
-def paths_to_tell(entry: Entry) -> Sequence[str]:
+def paths_to_tell(entry: HistoryEntry) -> Sequence[str]:
     """Return every path at which something is different now, once."""
     changes = pages_changed(entry)
     told = [path for change in changes for path in (change.path, change.moved_from) if path is not None]
     return list(dict.fromkeys(told))
 
 
-def moves(entry: Entry) -> Mapping[str, str]:
+def moves(entry: HistoryEntry) -> Mapping[str, str]:
     """Return where pages lay before, by where they lie now."""
     return {c.path: c.moved_from for c in entry.changes if c.moved_from is not None}
 
 
-def origins_at(entry: Entry) -> Mapping[str, str]:
+def origins_at(entry: HistoryEntry) -> Mapping[str, str]:
     """Return the revision that the given origins of each page belong to.
 
     Raises:
@@ -43,12 +43,12 @@ def origins_at(entry: Entry) -> Mapping[str, str]:
     return {path: revision for path, revision in found.items() if revision is not None}
 
 
-def carries_out(entry: Entry) -> str | None:
+def carries_out(entry: HistoryEntry) -> str | None:
     """Return the id of the proposal that the act carries out, if there is one by that id."""
     return None if entry.proposal is None or entry.outcome == "undone" else storable(entry.proposal)
 
 
-def require_sound(entry: Entry) -> None:
+def require_sound(entry: HistoryEntry) -> None:
     """Return if the entry can be recorded.
 
     Raises:
@@ -104,7 +104,7 @@ def outside_line(id_: int, path: str, revision: str, last: Revision | None, at: 
     )
 
 
-def history_line(id_: int, entry: Entry, change: FileChange, seq: int) -> Revision:
+def history_line(id_: int, entry: HistoryEntry, change: FileChange, seq: int) -> Revision:
     """Return the line that a change adds to its page's history."""
     return Revision(
         id=id_,

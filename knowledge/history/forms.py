@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from knowledge.history.ports import Actor, Entry, FileChange, Intent, StandingMove
+from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, StandingMove
 from knowledge.history.timestamps import utc_text
 from knowledge.merge.model import Contradiction, Origin, Side
 
@@ -180,7 +180,7 @@ def unpacked_intent(packed: bytes) -> Intent:
     """Return the act that was begun."""
     form = json.loads(unpack(packed))
     principal, tool, arguments_hash = form["actor"]
-    entry = Entry(
+    entry = HistoryEntry(
         at=datetime.fromisoformat(form["at"]),
         actor=Actor(principal, tool, arguments_hash, form.get("call", "")),
         changes=tuple(FileChange(*change) for change in form["changes"]),

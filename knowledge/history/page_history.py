@@ -17,7 +17,7 @@ from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import Vault
 from knowledge.wire.cursors import question, seal, unseal
 from knowledge.writing.answers import Disagreement, Disagreements, History, HistoryLine, OriginLine
-from knowledge.writing.related.target_page import Names, text_of
+from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
 """Stretches of lines whose origin is listed; the rest of a long page is summed up by its first ones."""
@@ -28,7 +28,7 @@ LOOKED_THROUGH = 200
 class Chronicle:
     """Answers kb_history and kb_contradictions."""
 
-    def __init__(self, vault: Vault, ledger: Ledger, names: Names, now: Callable[[], datetime]) -> None:
+    def __init__(self, vault: Vault, ledger: Ledger, names: PageNames, now: Callable[[], datetime]) -> None:
         self._vault, self._ledger, self._names, self._now = vault, ledger, names, now
 
     async def history(self, asked: str, *, limit: int, cursor: str | None) -> History:

@@ -21,7 +21,7 @@ Found = Literal["seen", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptState:
     """A state of a page's history. `at` is when it was last written or found there, `how` the way of that time."""
 
     revision: str
@@ -71,7 +71,7 @@ class Intent:
 
     id: str
     at: datetime
-    entry: Entry
+    entry: HistoryEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class RunNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """What an act puts on record, all of it or nothing."""
 
     at: datetime
@@ -133,7 +133,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AuditRecord:
     """One link of the audit chain. `digest = SHA-256(previous digest + body)`; `body` is the canonical JSON of the entry.
 
     `seq` counts from 1 without gaps.
@@ -206,7 +206,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+    async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states in the page's history, which were `written` or `outside`, newest first, each once."""
         ...
 
@@ -228,7 +228,7 @@ class Ledger(Protocol):
         """Forget an act that did not happen. What was kept for it stays as if it had been seen."""
         ...
 
-    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+    async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Put the act on record and end its intent, durably: audit record, history, origins, contradictions, change events.
 
         Of a page that moved, origins and history are found under the new path. Where bytes are others now, the page's
@@ -278,7 +278,7 @@ class Ledger(Protocol):
         """Close these contradictions: a side of them does not say so any more, or a person decided."""
         ...
 
-    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
         ...
 

@@ -15,12 +15,20 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
-from knowledge.index.preparation.page_rows import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
+from knowledge.index.preparation.page_rows import (
+    DirectoryTrust,
+    Known,
+    Outcome,
+    Prepared,
+    UnusablePage,
+    index_of,
+    prepare,
+)
 from knowledge.index.preparation.process import PreparingLost, PreparingProcess, is_worth_it
-from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.preparation.remote import IndexedPages, PageBatch
 from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
 from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
-from knowledge.pages.vault import Problem, Vault
+from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
 from knowledge.state.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
 
@@ -79,7 +87,7 @@ class _Large:
 
 
 @dataclass(slots=True)
-class _Run:
+class _IndexingRun:
     """One run: what is left to do, and what was done. `late` jobs wait until everything else is stored."""
 
     fence: int
@@ -151,9 +159,9 @@ class Indexer:
         return self._vault
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[VaultProblem, ...]:
         """Return what is left out or odd, as far as this process has looked: the first few hundred."""
-        return (*self._vault.problems, *(Problem(path, reason) for path, reason in self._problems.items()))
+        return (*self._vault.problems, *(VaultProblem(path, reason) for path, reason in self._problems.items()))
 
     async def reconcile(self, fence: int) -> Outcomes:
         """Compare every file with the index and store what differs; return what that was.
@@ -286,7 +294,7 @@ class Indexer:
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 
-        run = _Run(
+        run = _IndexingRun(
             fence=fence,
             jobs=deque((path, of(path)) for path in jobs if path not in large),
             large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
@@ -356,7 +364,7 @@ class Indexer:
 
     # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
 
-    async def _pipeline(self, run: _Run) -> None:
+    async def _pipeline(self, run: _IndexingRun) -> None:
         """Do all jobs of `run`; the first error of any stage stops the others and is raised as itself, not in a group."""
         failures: list[Exception] = []
         to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
@@ -379,7 +387,7 @@ class Indexer:
         if failures:
             raise failures[0]
 
-    async def _read_stage(self, run: _Run, send: MemoryObjectSendStream[list[Outcome]]) -> None:
+    async def _read_stage(self, run: _IndexingRun, send: MemoryObjectSendStream[list[Outcome]]) -> None:
         async with send:
             if is_worth_it(len(run.jobs)):
                 run.beside = await _in_thread(self._started_beside)
@@ -394,7 +402,7 @@ class Indexer:
                     with anyio.CancelScope(shield=True):
                         await _in_thread(run.beside.close)
 
-    def _next_batch(self, run: _Run) -> list[Outcome]:
+    def _next_batch(self, run: _IndexingRun) -> list[Outcome]:
         batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
         if run.jobs or run.large:
             return batch
@@ -413,7 +421,7 @@ class Indexer:
             log.warning("documents are prepared in this process: no other can be started", exc_info=True)
             return None
 
-    def _prepared_here(self, run: _Run) -> list[Outcome]:
+    def _prepared_here(self, run: _IndexingRun) -> list[Outcome]:
         batch: list[Outcome] = []
         pieces = 0
         while run.jobs and len(batch) < BATCH_DOCUMENTS and pieces < BATCH_PIECES:
@@ -422,7 +430,7 @@ class Indexer:
             batch.append(outcome)
         return batch
 
-    def _prepared_beside(self, run: _Run) -> list[Outcome]:
+    def _prepared_beside(self, run: _IndexingRun) -> list[Outcome]:
         jobs = [run.jobs.popleft() for _ in range(min(len(run.jobs), BATCH_BESIDE))]
         if not jobs or run.beside is None:
             return []
@@ -436,13 +444,13 @@ class Indexer:
             return self._prepared_here(run)
 
     async def _embed_stage(
-        self, run: _Run, receive: MemoryObjectReceiveStream[list[Outcome]], send: MemoryObjectSendStream[_Ready]
+        self, run: _IndexingRun, receive: MemoryObjectReceiveStream[list[Outcome]], send: MemoryObjectSendStream[_Ready]
     ) -> None:
         async with receive, send:
             async for batch in receive:
                 await send.send(await self._with_vectors(run, batch))
 
-    async def _with_vectors(self, run: _Run, batch: list[Outcome]) -> _Ready:
+    async def _with_vectors(self, run: _IndexingRun, batch: list[Outcome]) -> _Ready:
         prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
         texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
         vectors = dict(await self.index.vectors(list(texts))) if texts and run.reuse else {}
@@ -464,14 +472,14 @@ class Indexer:
                 changes.append(outcome)
                 continue
             else:
-                reason = outcome.reason if isinstance(outcome, Unusable) else failed.get(path, "")
+                reason = outcome.reason if isinstance(outcome, UnusablePage) else failed.get(path, "")
                 if path in run.stored:
                     changes.append(Remove(path))
             self._note(path, reason)
         return _Ready(len(batch), changes, 0 if run.mute else len(missing))
 
     async def _embed(
-        self, run: _Run, digests: Sequence[bytes], texts: Mapping[bytes, str]
+        self, run: _IndexingRun, digests: Sequence[bytes], texts: Mapping[bytes, str]
     ) -> dict[bytes, tuple[bytes, bytes]]:
         """Return the vectors; of none where the embedder cannot be asked, because words must not wait for it."""
         if not digests:
@@ -489,7 +497,11 @@ class Indexer:
         return dict.fromkeys(digests, NO_VECTOR)
 
     async def _embed_one_by_one(
-        self, run: _Run, prepared: Sequence[Prepared], vectors: dict[bytes, tuple[bytes, bytes]], error: Exception
+        self,
+        run: _IndexingRun,
+        prepared: Sequence[Prepared],
+        vectors: dict[bytes, tuple[bytes, bytes]],
+        error: Exception,
     ) -> dict[str, str]:
         """Return which documents cannot be embedded and why. If none can, the embedder is at fault: raise `error`."""
         failed = {}
@@ -505,7 +517,7 @@ class Indexer:
 
     # --- large pages: all three stages in another process ---------------------------------------------------------------
 
-    async def _index_apart(self, run: _Run, large: deque[_Large]) -> None:
+    async def _index_apart(self, run: _IndexingRun, large: deque[_Large]) -> None:
         """Index these pages in steps of bounded size, each in another process. A page beyond its budget is a problem."""
         # A renamed page has one of its names at any moment, if there is nothing else to do.
         all_there_is = run.total == len(large) + len(run.removals)
@@ -514,7 +526,7 @@ class Indexer:
         while large and self._apart is not None:
             step = _next_step(large, alone=alone)
             removals = tuple(run.removals) if with_removals else ()
-            pages = Pages(
+            pages = PageBatch(
                 jobs=tuple((page.path, page.known) for page in step),
                 removals=removals,
                 stored=run.stored.intersection([*(page.path for page in step), *removals]),
@@ -546,24 +558,24 @@ class Indexer:
             run.touched += indexed.touched
             self._is_further(run, len(step) + len(removals))
 
-    async def _leave_out(self, run: _Run, path: str, error: TooMuchWork) -> None:
+    async def _leave_out(self, run: _IndexingRun, path: str, error: TooMuchWork) -> None:
         self._report(path, f"it takes too much work to index: {error.why}; split the page")
         if path in run.stored:
             await self._store([Remove(path)], run.fence)
             run.changed.append(path)
         self._is_further(run, 1)
 
-    def _is_further(self, run: _Run, documents: int) -> None:
+    def _is_further(self, run: _IndexingRun, documents: int) -> None:
         run.done += documents
         self._on_progress(Progress(run.done, max(run.total, run.done)))
 
-    async def index_here(self, pages: Pages) -> Indexed:
+    async def index_here(self, pages: PageBatch) -> IndexedPages:
         """Do what `Apart` promises, in this process.
 
         Raises:
             LeaseLost, StorageError, VaultUnavailable: as for `reconcile`.
         """
-        run = _Run(
+        run = _IndexingRun(
             fence=pages.fence,
             jobs=deque(pages.jobs),
             removals=deque(pages.removals),
@@ -581,11 +593,11 @@ class Indexer:
         finally:
             forget_words()
         problems = {path: self._problems[path] for path, _ in pages.jobs if path in self._problems}
-        return Indexed(tuple(run.changed), run.embedded, run.touched, problems)
+        return IndexedPages(tuple(run.changed), run.embedded, run.touched, problems)
 
     async def _store_stage(
         self,
-        run: _Run,
+        run: _IndexingRun,
         receive: MemoryObjectReceiveStream[_Ready],
         beside: Callable[[Callable[[], Awaitable[object]]], None],
     ) -> None:

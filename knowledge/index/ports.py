@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from knowledge.state.ports import Filters, IndexStore, Position
+from knowledge.state.ports import Filters, IndexPosition, IndexStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows; an empty generation while there is nothing yet. Cheap."""
         ...
 
@@ -101,7 +101,7 @@ class VectorIndex(Protocol):
         """
         ...
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         """Return up to where searches find the store's rows, in the line of `IndexStore.space`; None if that is always there."""
         ...
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge.merge.document.links import Names, broken, links_in, resolve
+from knowledge.merge.document.links import LinkTargets, broken, links_in, resolve
 from knowledge.merge.document.units import cut, front_matter
-from knowledge.merge.model import Piece
+from knowledge.merge.model import DocumentPiece
 
 _SHOWN = 60
 _HTML_ENDS = (
@@ -38,7 +38,7 @@ class _Read(NamedTuple):
     unclosed: int
 
 
-def problems(path: str, before: str | None, after: str, *, names: Names) -> list[str]:
+def problems(path: str, before: str | None, after: str, *, names: LinkTargets) -> list[str]:
     """Return what is wrong with a page after a write and was not before, one plain sentence each; empty when all is well.
 
     `before` is None for a new page; `names` are those after the write.
@@ -108,7 +108,7 @@ def _standing(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
     return found
 
 
-def _links(path: str, before: str | None, after: str, names: Names) -> list[str]:
+def _links(path: str, before: str | None, after: str, names: LinkTargets) -> list[str]:
     """Return a sentence for every path that a link leads to in vain; links that are as they were are not followed."""
     known = {(link.form, link.path) for link in links_in(before)} if before else set()
     fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
@@ -132,12 +132,12 @@ def _read(text: str) -> _Read:
     return _Read(tuple(lines), front.body, bool(front.metadata), front.problem, headings, tuple(code), unclosed)
 
 
-def _span(piece: Piece) -> tuple[int, int]:
+def _span(piece: DocumentPiece) -> tuple[int, int]:
     """Return the first line of a piece, from 0, and the one after it."""
     return piece.line - 1, piece.line - 1 + piece.text.removesuffix("\n").count("\n") + 1
 
 
-def _unclosed(lines: Sequence[str], last: Piece) -> int:
+def _unclosed(lines: Sequence[str], last: DocumentPiece) -> int:
     """Return the line, from 1, of a fence or of HTML that goes on to the end of the page because nothing closes it."""
     start, end = _span(last)
     opener = lines[start].strip()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BOM, bare, blocks_of, cut, level_of, split_lines
-from knowledge.merge.model import Cut, Form, Piece, section_name
+from knowledge.merge.model import CutDocument, DocumentPiece, Form, section_name
 from knowledge.merge.normalise import adapted
 from knowledge.pages.document import Heading, find_heading
 
@@ -16,7 +16,7 @@ BEGINNING = 60
 """Lines in which a front matter ends, as a rule."""
 
 
-class Taken(NamedTuple):
+class TakenContent(NamedTuple):
     """How content was taken: the whole document that it means, or, for a snippet, itself. `section` is the one that it is for."""
 
     form: Form
@@ -33,7 +33,7 @@ class _Heading(NamedTuple):
     end: int
 
 
-def as_document(base: Cut, content: str, *, path: str, section: str | None = None) -> Taken:
+def as_document(base: CutDocument, content: str, *, path: str, section: str | None = None) -> TakenContent:
     """Return what document is meant by `content`, sent by a caller who has read `base`.
 
     For a section: what begins with its heading, or with another one of its level, replaces all of it, as does what has
@@ -47,10 +47,10 @@ def as_document(base: Cut, content: str, *, path: str, section: str | None = Non
     """
     if section is not None:
         return _for_section(base, content, path, section)
-    return Taken("document" if _is_whole(base, content) else "snippet", content)
+    return TakenContent("document" if _is_whole(base, content) else "snippet", content)
 
 
-def _for_section(base: Cut, content: str, path: str, asked: str) -> Taken:
+def _for_section(base: CutDocument, content: str, path: str, asked: str) -> TakenContent:
     pieces = [piece for piece in base.pieces if piece.kind == "heading"]
     known = [Heading(level_of(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
     heading = find_heading(path, known, asked)
@@ -75,7 +75,7 @@ def _for_section(base: Cut, content: str, path: str, asked: str) -> Taken:
     placed = _placed(lines[start:end], new, is_last=end == len(lines), at_heading=start == own.end)
     text = before + "".join(placed)
     name = section_name((*heading.path[:-1], kept.text))
-    return Taken("section", text + "".join(lines[end:]), name)
+    return TakenContent("section", text + "".join(lines[end:]), name)
 
 
 def _placed(old: Sequence[str], new: Sequence[str], *, is_last: bool, at_heading: bool) -> list[str]:
@@ -105,12 +105,12 @@ def _without_blanks(lines: Sequence[str]) -> tuple[int, int]:
     return first, last
 
 
-def _headings(pieces: Sequence[Piece]) -> list[_Heading]:
+def _headings(pieces: Sequence[DocumentPiece]) -> list[_Heading]:
     found = [(piece, piece.line - 1) for piece in pieces if piece.kind == "heading"]
     return [_Heading(level_of(p), p.section[-1], at, at + len(split_lines(p.text))) for p, at in found]
 
 
-def _is_whole(base: Cut, content: str) -> bool:
+def _is_whole(base: CutDocument, content: str) -> bool:
     if not base.text.strip(_BLANK + BOM):
         return True
     # How it begins tells most of the time, and that is quick to see.
@@ -127,5 +127,5 @@ def _is_whole(base: Cut, content: str) -> bool:
     return bool(had) and 2 * (had & has).total() >= had.total()
 
 
-def _words(document: Cut) -> Counter[str]:
+def _words(document: CutDocument) -> Counter[str]:
     return Counter(word for piece in document.pieces if piece.kind != "front" for word in piece.text.split())

@@ -23,7 +23,7 @@ CUT_MARK = "..."
 LONGEST_SIDE = 1_000
 
 
-class Piece(NamedTuple):
+class DocumentPiece(NamedTuple):
     """Consecutive lines of a document that belong together.
 
     `text` holds them exactly, line ends included; `line` counts from 1. `section` is the heading path that the piece lies
@@ -50,11 +50,11 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class CutDocument:
     """A document in pieces: joined they are `text` again, character for character. Two cuts are equal if they are the same one."""
 
     text: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DocumentPiece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class IncomingEvidence:
     """Where incoming knowledge comes from.
 
     `authority` is what the caller claims at most, None for what the table gives. `corroborated_by` are the lineages that
@@ -131,7 +131,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BlockVerdict:
     """What became of one block of the incoming text, or of one of the document; `reason` is one sentence with the numbers."""
 
     section: str
@@ -179,12 +179,12 @@ class MergePlan:
 
     text: str
     form: Form
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[BlockVerdict] = ()
     conflicts: Sequence[Conflict] = ()
     contradictions: Sequence[Contradiction] = ()
     origins: Sequence[Origin] = ()
     note: str | None = None
-    cut: Cut | None = None
+    cut: CutDocument | None = None
     """`text` in pieces, where that is known already."""
     known: str | None = None
     """The document as the caller knows it now, who has not read what others wrote since the base; None where it is `text`."""

@@ -9,32 +9,32 @@ from datetime import datetime
 
 from knowledge.merge.document.unit_origins import PageFacts, origins_after, presumed
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.document_form import Taken
+from knowledge.merge.document_form import TakenContent
 from knowledge.merge.evidence.confidence import USER, Rules, confidence
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.model import (
+    BlockVerdict,
     Confidence,
     Conflict,
-    Cut,
-    Evidence,
+    CutDocument,
+    IncomingEvidence,
     MergePlan,
     Origin,
     Unit,
-    Verdict,
     VerdictWord,
     section_name,
     unit_digest,
 )
 from knowledge.merge.normalise import fitted
-from knowledge.merge.three_way.join import Change, Joined, join
+from knowledge.merge.three_way.join import Joined, UnitChange, join
 
 MOST_VERDICTS = 60
 """Blocks whose verdict is told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MergeSetting:
     """What a merge rests on beside the three texts.
 
     `origins` belong to the units of the current text; `revision` is that of the current text, None for a page that is to be
@@ -51,7 +51,9 @@ class Setting:
     similarity: Similarity | None = None
 
 
-def merge(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, setting: Setting) -> MergePlan:
+def merge(
+    base: CutDocument, current: CutDocument, incoming: TakenContent, evidence: IncomingEvidence, setting: MergeSetting
+) -> MergePlan:
     """Return what becomes of `current` when `incoming`, made from `base`, is merged into it.
 
     A person's edit of what was read is joined three-way and always written where nobody else changed the same block.
@@ -82,7 +84,7 @@ def _brought(origin: Origin, by: str) -> Origin:
     return origin if origin.revision or origin.by else replace(origin, by=by)
 
 
-def made(text: str, evidence: Evidence, setting: Setting) -> MergePlan:
+def made(text: str, evidence: IncomingEvidence, setting: MergeSetting) -> MergePlan:
     """Return the plan of a page that is not there yet."""
     found = units(cut(text))
     weight = _weight(evidence, setting)
@@ -90,12 +92,14 @@ def made(text: str, evidence: Evidence, setting: Setting) -> MergePlan:
     return MergePlan(
         text=text,
         form="document",
-        verdicts=[Verdict(section_name(found[0].section) if found else "", "integrate", reason, weight)],
+        verdicts=[BlockVerdict(section_name(found[0].section) if found else "", "integrate", reason, weight)],
         origins=[_new_origin(unit, evidence, weight, setting) for unit in found],
     )
 
 
-def _edited(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, setting: Setting) -> MergePlan:
+def _edited(
+    base: CutDocument, current: CutDocument, incoming: TakenContent, evidence: IncomingEvidence, setting: MergeSetting
+) -> MergePlan:
     text, ground = fitted(incoming.text, base.text, current.text)
     joined = join(base if ground == base.text else cut(ground), current, cut(text))
     weight = _weight(evidence, setting)
@@ -127,7 +131,7 @@ def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
     return incoming
 
 
-def _weight(claim: Evidence | Origin, setting: Setting) -> Confidence:
+def _weight(claim: IncomingEvidence | Origin, setting: MergeSetting) -> Confidence:
     return confidence(
         claim.source,
         claim.observed_at,
@@ -138,7 +142,7 @@ def _weight(claim: Evidence | Origin, setting: Setting) -> Confidence:
     )
 
 
-def _new_origin(unit: Unit, evidence: Evidence, weight: Confidence, setting: Setting) -> Origin:
+def _new_origin(unit: Unit, evidence: IncomingEvidence, weight: Confidence, setting: MergeSetting) -> Origin:
     return Origin(
         unit_digest(unit.text),
         unit.section,
@@ -151,7 +155,7 @@ def _new_origin(unit: Unit, evidence: Evidence, weight: Confidence, setting: Set
     )
 
 
-def _replaced(here: Sequence[Unit], after: Sequence[Unit], setting: Setting) -> dict[str, deque[Origin]]:
+def _replaced(here: Sequence[Unit], after: Sequence[Unit], setting: MergeSetting) -> dict[str, deque[Origin]]:
     """Return, by section and in order, the origins of the units that are not in the text any more."""
     staying = {unit_digest(unit.text) for unit in after}
     gone: dict[str, deque[Origin]] = defaultdict(deque)
@@ -169,8 +173,10 @@ _WORDS: dict[str, tuple[VerdictWord, str]] = {
 }
 
 
-def _verdicts(joined: Joined, weight: Confidence, gone: dict[str, deque[Origin]], setting: Setting) -> list[Verdict]:
-    found: list[Verdict] = []
+def _verdicts(
+    joined: Joined, weight: Confidence, gone: dict[str, deque[Origin]], setting: MergeSetting
+) -> list[BlockVerdict]:
+    found: list[BlockVerdict] = []
     for change in joined.changes:
         word, reason = _WORDS[change.kind]
         waiting = gone.get(change.section)
@@ -178,13 +184,13 @@ def _verdicts(joined: Joined, weight: Confidence, gone: dict[str, deque[Origin]]
         existing = _weight(before, setting) if before else None
         against = f" against {_shown(existing)} ({before.source})" if existing and before else ""
         told = f"{reason}; {_shown(weight)}{against}; an edit is always written"
-        found.append(Verdict(change.section, word, told, weight, existing))
+        found.append(BlockVerdict(change.section, word, told, weight, existing))
     for conflict in joined.conflicts:
         reason = "both you and somebody else changed this since your base; it stays as it is now"
-        found.append(Verdict(conflict.section, "conflict", reason, weight))
+        found.append(BlockVerdict(conflict.section, "conflict", reason, weight))
     if len(found) > MOST_VERDICTS:
         rest = len(found) - MOST_VERDICTS
-        found = [*found[:MOST_VERDICTS], Verdict("", "update", f"and {rest} more blocks, see the diff", weight)]
+        found = [*found[:MOST_VERDICTS], BlockVerdict("", "update", f"and {rest} more blocks, see the diff", weight)]
     return found
 
 
@@ -195,7 +201,7 @@ def _shown(weight: Confidence) -> str:
     )
 
 
-def _said(changes: Sequence[Change]) -> str | None:
+def _said(changes: Sequence[UnitChange]) -> str | None:
     removed = sum(change.kind == "removed" for change in changes)
     if removed < 3:
         return None

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BOM, cut, split_lines, units
-from knowledge.merge.model import Cut, Unit, unit_digest
+from knowledge.merge.model import CutDocument, Unit, unit_digest
 
 _SAYS_SOMETHING = re.compile(r"[ \t]*[^ \t\r\n]")
 """Matches at the start of a line that is not blank."""
@@ -43,10 +43,10 @@ class Spliced:
     unit_of: Mapping[int, int]
 
 
-class Ground:
+class SplicedPage:
     """A page that is about to be written to: its lines, its units, and where they begin."""
 
-    def __init__(self, page: Cut) -> None:
+    def __init__(self, page: CutDocument) -> None:
         self.page = page
         self.units = units(page)
         self.lines = split_lines(page.text)

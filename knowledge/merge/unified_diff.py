@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge.merge.three_way.line_join import Hunk, hunks
+from knowledge.merge.three_way.line_join import LineHunk, hunks
 
 LONGEST_LINE = 400
 """Characters of one line that are shown."""
@@ -58,9 +58,9 @@ def _lines(text: str) -> list[str]:
     return [*whole, lines[-1]] if lines[-1] else whole
 
 
-def _groups(changed: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
+def _groups(changed: Sequence[LineHunk], context: int) -> Iterator[list[LineHunk]]:
     """Yield the changes whose context meets together."""
-    group: list[Hunk] = []
+    group: list[LineHunk] = []
     for hunk in changed:
         if group and hunk.start - group[-1].end > 2 * context:
             yield group
@@ -70,7 +70,9 @@ def _groups(changed: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
         yield group
 
 
-def _hunk(group: Sequence[Hunk], old: Sequence[str], new: Sequence[str], context: int, longest: int) -> Iterator[str]:
+def _hunk(
+    group: Sequence[LineHunk], old: Sequence[str], new: Sequence[str], context: int, longest: int
+) -> Iterator[str]:
     low, first = max(0, group[0].start - context), group[0].first - min(context, group[0].start)
     high, last = min(len(old), group[-1].end + context), min(len(new), group[-1].last + context)
     yield f"@@ -{_range(low, high)} +{_range(first, last)} @@"
@@ -109,7 +111,7 @@ def _as_much_as_fits(part: Sequence[str], most_characters: int) -> Sequence[str]
     return part
 
 
-def _what_was_cut(rest: Sequence[Sequence[Hunk]], *, cut_through: bool) -> str:
+def _what_was_cut(rest: Sequence[Sequence[LineHunk]], *, cut_through: bool) -> str:
     added = sum(hunk.last - hunk.first for group in rest for hunk in group)
     removed = sum(hunk.end - hunk.start for group in rest for hunk in group)
     begun = "; the first of them is cut off above" if cut_through else ""

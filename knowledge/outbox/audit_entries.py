@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from knowledge.history.ports import Actor, Delivery, Entry
+from knowledge.history.ports import Actor, Delivery, HistoryEntry
 from knowledge.outbox.ports import CALL, Errand, Fate
 
 OUTCOMES: Final[Mapping[Fate, str]] = {"done": "sent", "unsure": "unsure", "failed": "failed"}
 
 
-def ended(errand: Errand) -> Entry:
+def ended(errand: Errand) -> HistoryEntry:
     """Return the record of how an errand ended: who, with what tool, where, and whether it happened; nothing of its text.
 
     Raises:
@@ -19,7 +19,7 @@ def ended(errand: Errand) -> Entry:
     """
     if errand.ended_at is None:
         raise ValueError(f"the errand {errand.id} has not ended")
-    return Entry(
+    return HistoryEntry(
         at=errand.ended_at,
         actor=Actor(errand.principal, errand.tool, errand.arguments_hash, errand.marks.get(CALL, "")),
         proposal=errand.proposal or None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import UnknownErrand
-from knowledge.history.ports import Entry
+from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.outbox import audit_entries as entries
 from knowledge.outbox.forms import MENTIONS_IN_ALL, MENTIONS_OF_A_PAGE, OPEN, ended, fresh, kept_marks, newest
@@ -17,7 +17,7 @@ from knowledge.outbox.ports import Errand, Fate, Mention
 class MemoryOutbox:
     """Errands and mentions in this process; `append` adds to the audit chain."""
 
-    def __init__(self, append: Callable[[Entry], object]) -> None:
+    def __init__(self, append: Callable[[HistoryEntry], object]) -> None:
         self._append = append
         self._errands: dict[str, Errand] = {}
         self._mentions: dict[tuple[str, str], Mention] = {}

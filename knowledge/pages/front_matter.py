@@ -29,7 +29,7 @@ class FrontMatter(NamedTuple):
     problem: str = ""
 
 
-class _Refused(Exception):
+class _FrontMatterRefused(Exception):
     """The block is YAML that we do not take."""
 
 
@@ -74,7 +74,7 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
 
     try:
         value = _built(text)
-    except _Refused as refused:
+    except _FrontMatterRefused as refused:
         return FrontMatter(body, {}, f"the front matter was not read: {refused}")
     except yaml.YAMLError as error:
         if not begins_with_key:
@@ -97,7 +97,7 @@ def _built(text: str) -> object:
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    builder = _Builder()
+    builder = _FrontMatterBuilder()
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.ScalarEvent):
             plain = event.style is None or event.style == ""
@@ -118,7 +118,7 @@ def _built(text: str) -> object:
 _DROPPED = object()
 
 
-class _Builder:
+class _FrontMatterBuilder:
     """Puts YAML events together, counting every value, those behind an alias each time they appear."""
 
     def __init__(self) -> None:
@@ -138,9 +138,9 @@ class _Builder:
 
     def open(self, value: object, anchor: str | None) -> None:
         if self._stack and isinstance(self._stack[-1][0], dict) and self._keys[-1] is None:
-            raise _Refused("a key is no plain word")
+            raise _FrontMatterRefused("a key is no plain word")
         if len(self._stack) >= DEEPEST:
-            raise _Refused(f"it is nested deeper than {DEEPEST}")
+            raise _FrontMatterRefused(f"it is nested deeper than {DEEPEST}")
         self._spend(1)
         self._stack.append((value, anchor, self._count))
         self._keys.append(None)
@@ -155,17 +155,17 @@ class _Builder:
     def alias(self, anchor: str) -> None:
         # An anchor that is still open would contain itself.
         if anchor not in self._anchors:
-            raise _Refused(f"its alias *{anchor[:40]} names nothing that is complete")
+            raise _FrontMatterRefused(f"its alias *{anchor[:40]} names nothing that is complete")
         value, size = self._anchors[anchor]
         self._spend(size)
         if self._depth_of(value) + len(self._stack) > DEEPEST:
-            raise _Refused(f"it is nested deeper than {DEEPEST}")
+            raise _FrontMatterRefused(f"it is nested deeper than {DEEPEST}")
         self._add(value)
 
     def _spend(self, values: int) -> None:
         self._count += values
         if self._count > MOST_VALUES:
-            raise _Refused(f"it stands for more than {MOST_VALUES} values")
+            raise _FrontMatterRefused(f"it stands for more than {MOST_VALUES} values")
 
     def _depth_of(self, value: object) -> int:
         depth, level = 0, [value]
@@ -191,7 +191,7 @@ class _Builder:
         key = self._keys[-1]
         if key is None:
             if not isinstance(value, (str, int, float)):
-                raise _Refused("a key is no plain word")
+                raise _FrontMatterRefused("a key is no plain word")
             self._keys[-1] = str(value)
             return
         self._keys[-1] = None

@@ -22,7 +22,7 @@ _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MapEntry:
     """One child of a directory. `count` is the documents it stands for; `modified` is ISO 8601 in UTC, None when unknown."""
 
     name: str
@@ -48,13 +48,13 @@ def readable(name: str) -> str:
     return title[:1].upper() + title[1:] if title else name
 
 
-def entry_tokens(entry: Entry) -> int:
+def entry_tokens(entry: MapEntry) -> int:
     """Return about how many tokens the entry costs in an answer."""
     written = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
     return (written + ENTRY_CHARACTERS) // 4
 
 
-def within_tokens(entries: Sequence[Entry], tokens: int, *, most: int) -> list[Entry]:
+def within_tokens(entries: Sequence[MapEntry], tokens: int, *, most: int) -> list[MapEntry]:
     """Return the entries, their summaries cut short or left out as far as `tokens` demand.
 
     Without summaries they may take up to `most` tokens; only then the last ones are left out. Names are never cut.
@@ -76,7 +76,7 @@ def _cut(summary: str) -> str:
     return head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
 
 
-def describe_directory(entries: Sequence[Entry]) -> str:
+def describe_directory(entries: Sequence[MapEntry]) -> str:
     """Return a sentence for a directory without an `_index.md`: what it holds, by number and by the first names."""
     documents = sum(entry.count for entry in entries)
     folders = sum(entry.kind == "directory" for entry in entries)

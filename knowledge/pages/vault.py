@@ -63,7 +63,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class DirectoryListing:
     """Names right below a directory, each sorted."""
 
     directories: tuple[str, ...]
@@ -71,7 +71,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class VaultProblem:
     """Something of the knowledge base that is left out or odd, and why."""
 
     path: str
@@ -88,7 +88,7 @@ class Vault:
 
     def __init__(self, root: Path) -> None:
         self._root = os.path.realpath(root)
-        self._problems: list[Problem] = []
+        self._problems: list[VaultProblem] = []
         self._problem_count = 0
 
     @classmethod
@@ -108,7 +108,7 @@ class Vault:
         return Path(self._root)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[VaultProblem, ...]:
         """Return what the last scan left out and why: the first 200 of `problem_count`."""
         return tuple(self._problems)
 
@@ -196,7 +196,7 @@ class Vault:
             raise InvalidPath(path, "it is a link that leaves the knowledge base")
         return clean_path(real[len(prefix) :])
 
-    def list_dir(self, path: str) -> Listing:
+    def list_dir(self, path: str) -> DirectoryListing:
         """Return the names of the subdirectories and documents right below `path` now, as a scan counts them.
 
         Raises:
@@ -218,7 +218,7 @@ class Vault:
                         documents.append(entry.name)
         except OSError as error:
             raise self._refusal(asked, error) from error
-        return Listing(tuple(sorted(directories)), tuple(sorted(documents)))
+        return DirectoryListing(tuple(sorted(directories)), tuple(sorted(documents)))
 
     def look(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now."""
@@ -312,7 +312,7 @@ class Vault:
     def _report(self, path: str, reason: str) -> None:
         self._problem_count += 1
         if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(Problem(speakable(path), reason))
+            self._problems.append(VaultProblem(speakable(path), reason))
 
     def _refusal(self, asked: str, error: OSError) -> NoSuchPath | UnreadableDocument:
         if error.errno in _ABSENT or error.errno == errno.ENXIO:  # ENXIO: opening a socket

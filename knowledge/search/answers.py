@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from knowledge.pages.map_view import Entry
+from knowledge.pages.map_view import MapEntry
 from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import Route
+from knowledge.search.route.route_kind import QuestionRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class MapView:
     title: str
     summary: str
     derived: bool
-    children: Sequence[Entry]
+    children: Sequence[MapEntry]
     count: int
     modified: str | None
     truncated: bool
@@ -48,7 +48,7 @@ class Citing:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PageReading:
     """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end.
 
     `cited_by`: what is known to name the page, newest first, where a service is configured in which anything could.
@@ -103,7 +103,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexCoverage:
     """Documents searchable now, of those there are."""
 
     done: int
@@ -120,10 +120,10 @@ class SearchAnswer:
 
     pages: Sequence[PageLine]
     hits: Sequence[Hit]
-    route: Route
+    route: QuestionRoute
     scent: Scent
     nudge: str | None
     next_cursor: str | None
-    indexed: Indexed
+    indexed: IndexCoverage
     corrected: str | None
     note: str | None = None

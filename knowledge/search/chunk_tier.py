@@ -9,14 +9,14 @@ import anyio
 
 from knowledge.errors import NoSuchPath
 from knowledge.pages.claim_source import authority_of
-from knowledge.pages.map_view import Entry
+from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import clean_path
-from knowledge.search.answers import Hit, Indexed, PageLine, SearchAnswer
+from knowledge.search.answers import Hit, IndexCoverage, PageLine, SearchAnswer
 from knowledge.search.cursor import fingerprint, mark, seal, unseal
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.query.place_names import Places
-from knowledge.search.query.question import Correct, Question, Questions
-from knowledge.search.ranker import Engines, Ranker, Ranking, Within
+from knowledge.search.query.question import Correct, Questions, SearchQuestion
+from knowledge.search.ranker import Engines, Ranker, Ranking, SearchScope
 from knowledge.search.result.layout import (
     ANSWER_CHARACTERS,
     LONGEST_LINE,
@@ -33,9 +33,9 @@ from knowledge.search.result.layout import (
     snippet_cost,
 )
 from knowledge.search.result.measures import signs_of
-from knowledge.search.result.scent import Place, judge
+from knowledge.search.result.scent import ShownChunk, judge
 from knowledge.search.result.snippet import snippet
-from knowledge.search.route.route_kind import Mode, Route
+from knowledge.search.route.route_kind import Mode, QuestionRoute
 from knowledge.search.route.router import Router
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
@@ -99,7 +99,7 @@ class Finder:
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         most = USUAL if limit is None else limit
-        ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + most)
+        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=len(seen) + most)
         way = await self._routed(query, mode, names, ranking)
         fresh = _fresh(ranking, frozenset(seen))
         wanted = fresh[: min(most, MOST_WITH_PLACES) if way.mode == "navigation" else most]
@@ -125,20 +125,22 @@ class Finder:
             scent=scent,
             nudge=None,
             next_cursor=seal(marks, key) if more else None,
-            indexed=Indexed(progress.done, progress.total),
+            indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join(ranking.notes) or None,
         )
         least = SHORTEST_SNIPPET if sure else TELLING_SNIPPET
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
 
-    async def _routed(self, query: str, mode: Mode, names: Sequence[NameMatch], ranking: Ranking) -> Route:
+    async def _routed(self, query: str, mode: Mode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:
             return await self._router.route(query, mode, named=names, vector=None)
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
-    async def _asked_for(self, query: str, names: Sequence[NameMatch], ranking: Ranking, place: str) -> Sequence[Entry]:
+    async def _asked_for(
+        self, query: str, names: Sequence[NameMatch], ranking: Ranking, place: str
+    ) -> Sequence[MapEntry]:
         near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
         languages = await self._questions.languages()
         return await self._places.asked_for(query, names, near, directory=place, languages=languages)
@@ -163,7 +165,7 @@ class Finder:
         return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
 
     def _with_snippets(
-        self, answer: SearchAnswer, texts: Sequence[str], question: Question, *, least: int
+        self, answer: SearchAnswer, texts: Sequence[str], question: SearchQuestion, *, least: int
     ) -> SearchAnswer:
         """Return `answer` with as much of each text as there is room for, most of the first."""
         said = (
@@ -240,9 +242,9 @@ def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[i
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
-def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> Place:
+def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> ShownChunk:
     short = row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS
-    return Place(row.path, chunk_section(row.section), short=short)
+    return ShownChunk(row.path, chunk_section(row.section), short=short)
 
 
 def _bare_hit(row: ChunkRow, score: float) -> Hit:

@@ -10,9 +10,9 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
-from knowledge.pages.map_view import Entry, describe_directory, readable
+from knowledge.pages.map_view import MapEntry, describe_directory, readable
 from knowledge.pages.paths import INDEX_NAME
-from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexStore, Position, Progress
+from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexPosition, IndexStore, Progress
 
 LOOKED_INTO = 4
 """Children by which a directory without an `_index.md` is described."""
@@ -35,10 +35,10 @@ class Entries:
 
     def __init__(self, index: IndexStore, made: Made | None = None) -> None:
         self._index, self._made = index, made
-        self._remembered: dict[str, _Known] = {}
-        self._at: tuple[Position, Progress] | None = None
+        self._remembered: dict[str, _KnownDirectory] = {}
+        self._at: tuple[IndexPosition, Progress] | None = None
 
-    async def listed(self, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> list[Entry]:
+    async def listed(self, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> list[MapEntry]:
         """Return the lines of directories and pages, in that order."""
         await self._catch_up()
         known = [await self._known(record.path, readable(record.path.rpartition("/")[2])) for record in folders]
@@ -46,7 +46,7 @@ class Entries:
         entries = [_folder_entry(record, one.told(said)) for record, one in zip(folders, known, strict=True)]
         return entries + [document_entry(record, said.get(page_key(record), "")) for record in documents]
 
-    async def folder(self, record: DirectoryRecord) -> Entry:
+    async def folder(self, record: DirectoryRecord) -> MapEntry:
         """Return the line of a directory."""
         return (await self.listed([record], ()))[0]
 
@@ -73,7 +73,7 @@ class Entries:
         if at != self._at or len(self._remembered) > MOST_REMEMBERED:
             self._remembered, self._at = {}, at
 
-    async def _known(self, directory: str, name: str) -> _Known:
+    async def _known(self, directory: str, name: str) -> _KnownDirectory:
         if directory not in self._remembered:
             known = await self._looked_at(directory, name)
             if not self._made:
@@ -81,23 +81,23 @@ class Entries:
             self._remembered[directory] = known
         return self._remembered[directory]
 
-    async def _looked_at(self, directory: str, name: str) -> _Known:
+    async def _looked_at(self, directory: str, name: str) -> _KnownDirectory:
         page = await self._index.document(join(directory, INDEX_NAME))
         if page and page.summary:
-            return _Known(page.title, page.summary, derived=False)
+            return _KnownDirectory(page.title, page.summary, derived=False)
         folders, documents = await self._index.children(directory, limit=SAMPLED if self._made else LOOKED_INTO)
         front = next((d for d in documents[:LOOKED_INTO] if _bare(d.path) in FRONT_PAGES and d.summary), None)
         if page is None and front is not None:
-            return _Known(front.title, front.summary, derived=True)
+            return _KnownDirectory(front.title, front.summary, derived=True)
         near = [record for record in documents[:LOOKED_INTO] if record.path != join(directory, INDEX_NAME)]
         children = [document_entry(record) for record in near]
         children += [plain_entry(record.path, "directory", record.documents) for record in folders[:LOOKED_INTO]]
         key = directory_key(directory, folders, documents) if self._made and page is None else ""
-        return _Known(page.title if page else name, derived_summary(children), derived=page is None, key=key)
+        return _KnownDirectory(page.title if page else name, derived_summary(children), derived=page is None, key=key)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownDirectory:
     """What the index knows of a directory; `key` is where a model may have said more, "" where somebody wrote it."""
 
     title: str
@@ -105,7 +105,7 @@ class _Known:
     derived: bool
     key: str = ""
 
-    def told(self, said: Mapping[str, str]) -> _Known:
+    def told(self, said: Mapping[str, str]) -> _KnownDirectory:
         """Return it with what a model said, if it did."""
         return replace(self, summary=said.get(self.key) or self.summary) if self.key else self
 
@@ -145,8 +145,8 @@ def vouched(record: DocumentRecord) -> bool:
     return not record.untrusted and source_kind(record.source) not in FETCHED_KINDS
 
 
-def _folder_entry(record: DirectoryRecord, told: _Known) -> Entry:
-    return Entry(
+def _folder_entry(record: DirectoryRecord, told: _KnownDirectory) -> MapEntry:
+    return MapEntry(
         name=record.path.rpartition("/")[2],
         path=record.path,
         title=told.title,
@@ -157,16 +157,16 @@ def _folder_entry(record: DirectoryRecord, told: _Known) -> Entry:
     )
 
 
-def derived_summary(children: Sequence[Entry]) -> str:
+def derived_summary(children: Sequence[MapEntry]) -> str:
     """Return what a directory holds by number and names, and the first sentence among its pages that says something."""
     first = next((entry.summary for entry in children if len(entry.summary.split()) >= FEWEST_WORDS), "")
     counted = describe_directory(children)
     return f"{counted}. {first}" if first else counted
 
 
-def document_entry(record: DocumentRecord, said: str = "") -> Entry:
+def document_entry(record: DocumentRecord, said: str = "") -> MapEntry:
     """Return the line of a page; `said` is what a model made of it, "" if nothing."""
-    return Entry(
+    return MapEntry(
         name=record.path.rpartition("/")[2],
         path=record.path,
         title=record.title,
@@ -177,11 +177,11 @@ def document_entry(record: DocumentRecord, said: str = "") -> Entry:
     )
 
 
-def plain_entry(path: str, kind: Literal["directory", "document"], count: int | None = None) -> Entry:
+def plain_entry(path: str, kind: Literal["directory", "document"], count: int | None = None) -> MapEntry:
     """Return the line of something of which only the name is known."""
     name = path.rpartition("/")[2]
     known = int(kind == "document") if count is None else count
-    return Entry(name=name, path=path, title=readable(name), kind=kind, summary="", count=known, modified=None)
+    return MapEntry(name=name, path=path, title=readable(name), kind=kind, summary="", count=known, modified=None)
 
 
 def join(directory: str, name: str) -> str:

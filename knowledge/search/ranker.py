@@ -14,8 +14,8 @@ from knowledge.index.embed.ports import Embedder, EmbedderOf
 from knowledge.index.ports import Both, HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.pages.markdown.chunk import Chunk
 from knowledge.search.fusion import Fused, collapse, fuse
-from knowledge.search.query.question import Question
-from knowledge.search.query.relevance_feedback import Feedback, believed, weigh
+from knowledge.search.query.question import SearchQuestion
+from knowledge.search.query.relevance_feedback import RelevanceWords, believed, weigh
 from knowledge.search.query.term_match import AskedWords
 from knowledge.state.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 
@@ -83,7 +83,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class SearchScope:
     """Where to look: as the documents' numbers (None: everywhere) and as the filters that chose them."""
 
     docs: frozenset[int] | None
@@ -91,7 +91,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _EngineResults:
     """What each engine found, the joined list, and what was missing."""
 
     keyword: Sequence[Scored]
@@ -109,7 +109,9 @@ class Ranker:
     def __init__(self, index: IndexStore, engines: Callable[[], Awaitable[Engines]]) -> None:
         self._index, self._engines = index, engines
 
-    async def rank(self, question: Question, names: Sequence[NameMatch], within: Within, *, room: int) -> Ranking:
+    async def rank(
+        self, question: SearchQuestion, names: Sequence[NameMatch], within: SearchScope, *, room: int
+    ) -> Ranking:
         """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
         if within.docs is not None and not within.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
@@ -126,7 +128,7 @@ class Ranker:
         )
         return reconsidered(ranking, question) if found.summed else ranking
 
-    async def _at_once(self, question: Question, within: Within) -> _Found:
+    async def _at_once(self, question: SearchQuestion, within: SearchScope) -> _EngineResults:
         """Return what the one engine that holds both finds and joins; when it is away, what the others find, and say so."""
         engines = await self._engines()
         if engines.hybrid is None:
@@ -142,13 +144,13 @@ class Ranker:
                     question.terms, embedded.vector, limit=DEPTH, docs=within.docs, filters=within.filters
                 )
                 if (await self._index.space()).position.generation == space.position.generation:
-                    return _Found(both.keyword, both.vectors, _as_joined(both), embedded=embedded)
+                    return _EngineResults(both.keyword, both.vectors, _as_joined(both), embedded=embedded)
         except (EmbedderUnavailable, EngineUnavailable) as error:
             note = f"searched by the engines of this machine: {error}"
         found = await self._by_both(question, within)
         return replace(found, notes=(note, *found.notes)) if note else found
 
-    async def _by_both(self, question: Question, within: Within) -> _Found:
+    async def _by_both(self, question: SearchQuestion, within: SearchScope) -> _EngineResults:
         """Return what each engine finds; when one is away the other must do, and the notes say so."""
         engines = await self._engines()
         found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
@@ -188,10 +190,10 @@ class Ranker:
             fused = await _Twice(self._index, engines, within, question, embedded).weighed(keyword, vectors)
         else:
             fused = fuse([keyword, vectors])
-        return _Found(keyword, vectors, fused, tuple(notes), embedded, summed=engines.ours)
+        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, summed=engines.ours)
 
     async def _by_meaning(
-        self, engines: Engines, question: Question, within: Within
+        self, engines: Engines, question: SearchQuestion, within: SearchScope
     ) -> tuple[Sequence[Scored], Embedded]:
         """Return what is near the question, both embedded alike: if vectors were exchanged meanwhile, it is asked anew."""
         for _ in range(TRIES):
@@ -219,7 +221,7 @@ class Ranker:
         )
 
 
-async def _embedded(engines: Engines, identity: IndexIdentity, question: Question) -> Embedded:
+async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQuestion) -> Embedded:
     embedder = await engines.embedder(identity)
     return Embedded(embedder, (await embedder.embed([question.to_embed]))[0])
 
@@ -230,8 +232,8 @@ class _Twice:
 
     index: IndexStore
     engines: Engines
-    within: Within
-    question: Question
+    within: SearchScope
+    question: SearchQuestion
     embedded: Embedded | None
 
     async def weighed(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
@@ -257,7 +259,7 @@ class _Twice:
             for seq in first
             if (row := rows.get(seq))
         ]
-        feedback = Feedback(texts, self.question.terms)
+        feedback = RelevanceWords(texts, self.question.terms)
         return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()
 
     async def _again(self, fed_back: Sequence[QueryTerm]) -> Sequence[Scored]:
@@ -311,7 +313,7 @@ def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
     return {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
 
 
-def reconsidered(ranking: Ranking, question: Question) -> Ranking:
+def reconsidered(ranking: Ranking, question: SearchQuestion) -> Ranking:
     """Return `ranking` with those of the best chunks further up that say more of the question.
 
     BM25 lets one rare word outweigh several, and words that were fed back were not asked for.

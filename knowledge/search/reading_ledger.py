@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import anyio
 
 from knowledge.errors import StorageError
-from knowledge.search.answers import MapView, Reading, SearchAnswer
-from knowledge.state.ports import Looked, StateStore
+from knowledge.search.answers import MapView, PageReading, SearchAnswer
+from knowledge.state.ports import ReadingMark, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ReadingLedger:
     def __init__(self, state: StateStore, now: Callable[[], datetime]) -> None:
         self._state, self._now = state, now
         self._not_before: OrderedDict[tuple[Reader, str], datetime] = OrderedDict()
-        self._pending: dict[Reader, dict[Looked, datetime]] = {}
+        self._pending: dict[Reader, dict[ReadingMark, datetime]] = {}
         self._arrived = anyio.Event()
         self._running = False
 
@@ -64,11 +64,11 @@ class ReadingLedger:
     async def saw_map(self, reader: Reader, view: MapView) -> None:
         """Note the map, and those of the directories whose children it showed as well."""
         shown = {child.path.rpartition("/")[0] for child in view.children} | {view.path}
-        await self._note(reader, dict.fromkeys((Looked(path, "map") for path in sorted(shown)), self._now()))
+        await self._note(reader, dict.fromkeys((ReadingMark(path, "map") for path in sorted(shown)), self._now()))
 
-    async def saw_page(self, reader: Reader, reading: Reading) -> None:
+    async def saw_page(self, reader: Reader, reading: PageReading) -> None:
         """Note that the page was opened."""
-        await self._note(reader, {Looked(reading.path, "read"): self._now()})
+        await self._note(reader, {ReadingMark(reading.path, "read"): self._now()})
 
     async def searched(self, reader: Reader, directory: str | None, answer: SearchAnswer) -> str | None:
         """Note the search and what it showed; return the nudge that is due, None if there is none.
@@ -77,7 +77,7 @@ class ReadingLedger:
         """
         places = [] if directory is None else [directory]
         shown = dict.fromkeys([*places, *(hit.path for hit in answer.hits)])
-        looks = dict.fromkeys((Looked(path, "search") for path in shown), self._now())
+        looks = dict.fromkeys((ReadingMark(path, "search") for path in shown), self._now())
         if self._running:
             self._pending.setdefault(reader, {}).update(looks)
             self._arrived.set()
@@ -91,7 +91,7 @@ class ReadingLedger:
             return None  # it was settled a moment ago; asking the database again would be a write
         try:
             seen = await self._state.looks(reader.principal, reader.journey, [directory])
-            if Looked(directory, "map") in seen:
+            if ReadingMark(directory, "map") in seen:
                 return None
             given = await self._state.give_nudge(
                 reader.principal, reader.journey, directory, now=now, quiet_s=NUDGE_QUIET_S
@@ -112,7 +112,7 @@ class ReadingLedger:
         for reader, looks in pending.items():
             await self._note(reader, looks)
 
-    async def _note(self, reader: Reader, looks: Mapping[Looked, datetime]) -> None:
+    async def _note(self, reader: Reader, looks: Mapping[ReadingMark, datetime]) -> None:
         try:
             seen = await self._state.looks(reader.principal, reader.journey, [look.path for look in looks])
             new = [look for look, at in looks.items() if look not in seen or at - seen[look] >= FRESH]

@@ -14,10 +14,10 @@ from knowledge.history.past_states import Past
 from knowledge.offload import Aside, Here
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
-from knowledge.pages.map_view import NOTHING_KNOWN, Entry, entry_tokens, readable, within_tokens
+from knowledge.pages.map_view import NOTHING_KNOWN, MapEntry, entry_tokens, readable, within_tokens
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
-from knowledge.search.answers import MapView, OutlineLine, Reading
+from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
 from knowledge.state.ports import DocumentRecord, IndexStore
 from knowledge.tokens import count_tokens
@@ -90,12 +90,12 @@ class Circles:
             note=_left_out(directory, own, shown) if truncated else None,
         )
 
-    async def _opened_up(self, own: list[Entry], depth: int, *, complete: bool) -> tuple[list[Entry], bool]:
+    async def _opened_up(self, own: list[MapEntry], depth: int, *, complete: bool) -> tuple[list[MapEntry], bool]:
         """Return `own` and what lies below, as much of it as the budget holds, and whether anything was left out."""
         shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens, most=LIST_TOKENS)
         truncated = len(shown) < len(own)
         room = self._map_tokens - sum(map(entry_tokens, shown))
-        below: dict[str, list[Entry]] = {}
+        below: dict[str, list[MapEntry]] = {}
         level = [entry.path for entry in shown if entry.kind == "directory"]
         for _ in range(depth - 1):
             deeper: list[str] = []
@@ -111,13 +111,13 @@ class Circles:
             level = deeper
         return _parents_first(shown, below), truncated
 
-    async def _described(self, directory: str, own: Sequence[Entry]) -> tuple[str, str, bool]:
+    async def _described(self, directory: str, own: Sequence[MapEntry]) -> tuple[str, str, bool]:
         name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
         title, summary, derived = await self._entries.described(directory, name)
         # What the index has not come to yet is known from the files alone.
         return title, derived_summary(own) if summary == NOTHING_KNOWN and own else summary, derived
 
-    async def _children(self, directory: str, *, complete: bool) -> list[Entry]:
+    async def _children(self, directory: str, *, complete: bool) -> list[MapEntry]:
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
         entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
         if not complete:
@@ -125,7 +125,7 @@ class Circles:
         entries.pop(join(directory, INDEX_NAME), None)
         return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))]
 
-    def _add_unindexed(self, directory: str, entries: dict[str, Entry]) -> None:
+    def _add_unindexed(self, directory: str, entries: dict[str, MapEntry]) -> None:
         """Show what lies there although the index has not come to it: the files are the truth."""
         try:
             there = self._vault.list_dir(directory)
@@ -155,7 +155,7 @@ class Circles:
         view: Literal["outline", "full"] = "outline",
         revision: str | None = None,
         offset: int = 0,
-    ) -> Reading:
+    ) -> PageReading:
         """Return the document at `path` as it is on disk now, or as it was at `revision`.
 
         `path` may leave out the suffix, or be a title, alias or file name that only one document bears.
@@ -167,7 +167,7 @@ class Circles:
         look = _Look(found, raw, section, view, offset)
         seen = await self._aside.run(_seen, look, size=len(raw) // READ_LIKE_ONE, what=f"reading {found}")
         known = await self._index.document(found)
-        return Reading(
+        return PageReading(
             path=found,
             title=seen.title,
             revision=shown,
@@ -368,7 +368,7 @@ def _parse(file: tuple[str, bytes]) -> Document:
     return parse(*file)
 
 
-def _left_out(directory: str, own: Sequence[Entry], shown: Sequence[Entry]) -> str:
+def _left_out(directory: str, own: Sequence[MapEntry], shown: Sequence[MapEntry]) -> str:
     """Return what a map did not show and how to get at it."""
     listed = sum(parent(entry.path) == directory for entry in shown)
     if listed == len(own):
@@ -377,8 +377,8 @@ def _left_out(directory: str, own: Sequence[Entry], shown: Sequence[Entry]) -> s
     return f"{there} entries are shown; kb_search(query, path={directory!r}) finds the others"
 
 
-def _parents_first(entries: Sequence[Entry], below: Mapping[str, Sequence[Entry]]) -> list[Entry]:
-    found: list[Entry] = []
+def _parents_first(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]) -> list[MapEntry]:
+    found: list[MapEntry] = []
     for entry in entries:
         found.append(entry)
         found += _parents_first(below.get(entry.path, ()), below)

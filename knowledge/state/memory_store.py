@@ -29,21 +29,21 @@ from knowledge.state.ports import (
     IndexChange,
     IndexedChunk,
     IndexIdentity,
+    IndexPosition,
     LackingRow,
     Lease,
-    Looked,
     NameMatch,
-    Position,
     Progress,
+    ReadingMark,
     Remove,
-    Size,
     Space,
     Stamp,
+    StateSize,
     TextRow,
     Touch,
 )
 from knowledge.trust.memory import MemoryTrust
-from knowledge.trust.ports import Proposal, Standing, StandingChange
+from knowledge.trust.ports import Proposal, StandingChange, TrustRecord
 
 
 class MemoryStateStore:
@@ -54,7 +54,7 @@ class MemoryStateStore:
         self._leases: dict[str, Lease] = {}
         self._released: set[str] = set()
         self._events: list[Event] = []
-        self._looks: dict[tuple[str, str, Looked], datetime] = {}
+        self._looks: dict[tuple[str, str, ReadingMark], datetime] = {}
         self._nudges: dict[tuple[str, str, str], datetime] = {}
         self._published = anyio.Event()
         proposals: dict[str, Proposal] = {}
@@ -85,9 +85,9 @@ class MemoryStateStore:
         each = [Held("proposals", whose, len(sizes), sum(sizes)) for whose, sizes in found.items()]
         return sorted(each, key=lambda one: -one.size_bytes)
 
-    async def size(self) -> Size:
+    async def size(self) -> StateSize:
         """Return that nothing is on a disk."""
-        return Size(0)
+        return StateSize(0)
 
     async def give_back(self, *, spare: bool = True) -> bool:
         """Give nothing back: there is no file."""
@@ -125,11 +125,11 @@ class MemoryStateStore:
         """Return the host whose secret has that digest, or None."""
         return next((e.host for e in await self.enrolments() if e.secret_digest == secret_digest), None)
 
-    async def standing(self, principal: str) -> Standing | None:
+    async def standing(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         return self._trust.standings.get(principal)
 
-    async def standings(self) -> Sequence[Standing]:
+    async def standings(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
         return [standing for _, standing in sorted(self._trust.standings.items())]
 
@@ -183,13 +183,13 @@ class MemoryStateStore:
         while len(self._events) == seq:
             await self._published.wait()
 
-    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+    async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""
         for look in looks:
             key = (principal, journey, look)
             self._looks[key] = max(at, self._looks.get(key, at))
 
-    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
         """Return what the caller has seen of these paths, in any circle, and when last."""
         return {
             look: at
@@ -211,7 +211,7 @@ class MemoryStateStore:
 
 
 @dataclass
-class _Entry:
+class _StoredEntry:
     doc: int
     record: DocumentRecord
     chunks: dict[int, IndexedChunk]
@@ -225,13 +225,13 @@ class MemoryIndexStore:
         self._identity = IndexIdentity("", 0, 0)
         self._coming: IndexIdentity | None = None
         self._supplied: dict[bytes, tuple[bytes, bytes]] = {}
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _StoredEntry] = {}
         self._removals: list[tuple[int, int]] = []
         self._seq = self._doc = self._fence = self._total = 0
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return how far it is."""
-        return Position(self._generation, self._seq)
+        return IndexPosition(self._generation, self._seq)
 
     async def begin(self, identity: IndexIdentity) -> bool:
         """Return whether what is stored stays; if not, it is empty now and has another generation."""
@@ -247,7 +247,7 @@ class MemoryIndexStore:
 
     async def space(self) -> Space:
         """Return whose vectors it holds, and which are coming."""
-        return Space(self._identity, Position(self._space, self._seq), self._coming)
+        return Space(self._identity, IndexPosition(self._space, self._seq), self._coming)
 
     def _lacks(self, chunk: IndexedChunk) -> bool:
         return chunk.digest not in self._supplied and (self._coming is not None or not chunk.half)
@@ -299,7 +299,7 @@ class MemoryIndexStore:
             raise LeaseLost("index", fence)
         self._fence = fence
 
-    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
         """Make all `changes` and return the new position."""
         self._require(fence)
         for change in changes:
@@ -312,7 +312,7 @@ class MemoryIndexStore:
                 if doc is None:
                     self._doc += 1
                     doc = self._doc
-                self._entries[change.record.path] = _Entry(
+                self._entries[change.record.path] = _StoredEntry(
                     doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}
                 )
                 self._next_seq()  # so that a document without chunks is seen to come as well
@@ -356,7 +356,7 @@ class MemoryIndexStore:
         known = {chunk.digest: (chunk.half, chunk.code) for chunk in chunks if chunk.half}
         return {digest: known[digest] for digest in digests if digest in known}
 
-    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+    async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
         """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
         generation = self._space if codes else self._generation
         start = after.seq if after.generation == generation else 0
@@ -369,7 +369,7 @@ class MemoryIndexStore:
             texts=[TextRow(s, e.doc, c.section, c.text, e.record.language) for s, e, c in kept] if texts else [],
             codes=[CodeRow(s, e.doc, c.code) for s, e, c in kept] if codes else [],
             removed=[gone[seq] for seq in happened if seq <= upto and seq in gone and gone[seq] <= start],
-            upto=Position(generation, upto),
+            upto=IndexPosition(generation, upto),
         )
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
@@ -478,7 +478,7 @@ def _dimensions(vectors: Mapping[bytes, tuple[bytes, bytes]]) -> int:
     return max((len(half) // 2 for half, _ in vectors.values()), default=0)
 
 
-def _chunk_row(seq: int, entry: _Entry, chunk: IndexedChunk) -> ChunkRow:
+def _chunk_row(seq: int, entry: _StoredEntry, chunk: IndexedChunk) -> ChunkRow:
     record = entry.record
     return ChunkRow(
         seq=seq,

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from knowledge.history.ports import Ledger
 from knowledge.outbox.ports import Outbox
-from knowledge.trust.ports import Standing, StandingChange, TrustRecords
+from knowledge.trust.ports import StandingChange, TrustRecord, TrustRecords
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ReadingMark:
     """One thing that a caller has seen: `path` is a directory for the circle `map` and `search`, a document for `read`."""
 
     path: str
@@ -70,7 +70,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class StateSize:
     """How large the state is on disk, its log, which is written back into it, and how much of it is free for what comes next."""
 
     size_bytes: int
@@ -105,7 +105,7 @@ class StateStore(Protocol):
         """Return what takes the space, the most first. Reads a little of every record."""
         ...
 
-    async def size(self) -> Size:
+    async def size(self) -> StateSize:
         """Return how large the state is on disk. Cheap."""
         ...
 
@@ -145,11 +145,11 @@ class StateStore(Protocol):
         """Return the host whose secret has that digest, or None."""
         ...
 
-    async def standing(self, principal: str) -> Standing | None:
+    async def standing(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         ...
 
-    async def standings(self) -> Sequence[Standing]:
+    async def standings(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
         ...
 
@@ -189,7 +189,7 @@ class StateStore(Protocol):
         """Return as soon as the newest event is another one than `seq`, whichever process published it."""
         ...
 
-    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+    async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
         """Remember that the caller has just seen these; of the same place and circle the newest time is kept.
 
         `journey` is `""` outside of one. Survives a killed process, not necessarily a power cut: it only steers nudges.
@@ -197,7 +197,7 @@ class StateStore(Protocol):
         """
         ...
 
-    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
         """Return what the caller has seen of these paths, in any circle, and when last."""
         ...
 
@@ -292,7 +292,7 @@ IndexChange = Replace | Touch | Remove
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class IndexPosition:
     """How far an index is. `seq` grows with every stored or removed chunk; another `generation` means: start over."""
 
     generation: str
@@ -409,7 +409,7 @@ class Space:
     """
 
     identity: IndexIdentity
-    position: Position
+    position: IndexPosition
     coming: IndexIdentity | None = None
 
     @property
@@ -435,13 +435,13 @@ class Delta:
     texts: Sequence[TextRow] = ()
     codes: Sequence[CodeRow] = ()
     removed: Sequence[int] = ()
-    upto: Position = field(default_factory=lambda: Position("", 0))
+    upto: IndexPosition = field(default_factory=lambda: IndexPosition("", 0))
 
 
 class IndexStore(Protocol):
     """Everything that is known of the files: documents, chunks, vectors, vocabulary. A cache: it can be rebuilt."""
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return how far it is; other processes' writes count at once. Cheap."""
         ...
 
@@ -483,7 +483,7 @@ class IndexStore(Protocol):
         """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
         ...
 
-    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
         """Make all `changes`, or none, and return the new position. Also keeps directories and vocabulary counts true.
 
         Raises:
@@ -507,7 +507,7 @@ class IndexStore(Protocol):
         """Return `(half, code)` of those chunk texts that have a serving vector, so that nothing is embedded twice."""
         ...
 
-    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+    async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
         """Return at most `limit` rows that came after `after`, and the removals among them; all, if the generation differs.
 
         With `codes` the generation is that of the vectors (`space`), without it that of the texts (`position`).

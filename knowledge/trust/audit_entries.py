@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.history.audit.chain import canonical
-from knowledge.history.ports import Actor, Entry, StandingMove
+from knowledge.history.ports import Actor, HistoryEntry, StandingMove
 from knowledge.history.timestamps import aware
-from knowledge.trust.ports import Channel, Note, Standing, StandingChange, Verdict
+from knowledge.trust.ports import Channel, Note, ProposalVerdict, StandingChange, TrustRecord
 
 PLACES: Final[Mapping[Channel, str]] = {
     "host": "in the host",
@@ -20,7 +20,7 @@ PLACES: Final[Mapping[Channel, str]] = {
 }
 
 
-def decided(proposal_id: str, verdict: Verdict) -> Entry:
+def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
     """Return the record of a decision: who, on which proposal, over which hash, where, and how sure it is that a person did."""
     v = verdict
     outcome = "approved" if v.approved else "rejected"
@@ -33,7 +33,7 @@ def decided(proposal_id: str, verdict: Verdict) -> Entry:
         "signed": v.signed,
         "advisory": v.advisory,
     }
-    return Entry(
+    return HistoryEntry(
         at=v.at,
         actor=_actor(v.by, "proposal.decide", about),
         proposal=proposal_id,
@@ -43,13 +43,13 @@ def decided(proposal_id: str, verdict: Verdict) -> Entry:
     )
 
 
-def _advisory(verdict: Verdict) -> list[str]:
+def _advisory(verdict: ProposalVerdict) -> list[str]:
     return ["advisory"] if verdict.advisory else []
 
 
-def withdrawn(proposal_id: str, principal: str, at: datetime) -> Entry:
+def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
     """Return the record of a proposal that was taken back."""
-    return Entry(
+    return HistoryEntry(
         at=at,
         actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id}),
         proposal=proposal_id,
@@ -58,7 +58,7 @@ def withdrawn(proposal_id: str, principal: str, at: datetime) -> Entry:
     )
 
 
-def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
+def restood(change: StandingChange, after: TrustRecord, note: Note) -> HistoryEntry:
     """Return the record of a change of standing."""
     move = StandingMove(after.principal, change.score_before, after.score, after.frozen)
     about = {
@@ -69,7 +69,7 @@ def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
         "ceiling": after.ceiling,
         "frozen": after.frozen,
     }
-    return Entry(
+    return HistoryEntry(
         at=note.at,
         actor=_actor(note.by, note.act, about),
         decision=note.about or None,
@@ -79,11 +79,11 @@ def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
     )
 
 
-def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> Entry:
+def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> HistoryEntry:
     """Return the record of a passkey that comes, with what it is checked by, or goes."""
     key = {"public_key": hashlib.sha256(public_key).hexdigest()} if public_key else {}
     about = {"about": note.about, "passkey": passkey_id.hex(), **key}
-    return Entry(
+    return HistoryEntry(
         at=note.at,
         actor=_actor(note.by, note.act, about),
         decision=note.about or None,
@@ -92,10 +92,10 @@ def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> 
     )
 
 
-def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> Entry:
+def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> HistoryEntry:
     """Return the record of whether forms of the host that has that secret count as a person's word."""
     about = {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed}
-    return Entry(
+    return HistoryEntry(
         at=note.at,
         actor=_actor(note.by, note.act, about),
         decision=note.about or None,
@@ -104,9 +104,9 @@ def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -
     )
 
 
-def place_noted(place: str, note: Note) -> Entry:
+def place_noted(place: str, note: Note) -> HistoryEntry:
     """Return the record of a place that a person vouches for, or does not any more."""
-    return Entry(
+    return HistoryEntry(
         at=aware(note.at),
         actor=_actor(note.by, note.act, {"place": place}),
         decision=place,

@@ -15,7 +15,16 @@ from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware, utc_text
 from knowledge.state.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
 from knowledge.state.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
-from knowledge.trust.ports import Cut, Note, Passkey, Proposal, ProposalLine, Standing, StandingChange, Verdict
+from knowledge.trust.ports import (
+    Note,
+    Passkey,
+    Proposal,
+    ProposalLine,
+    ProposalVerdict,
+    ShortenedTexts,
+    StandingChange,
+    TrustRecord,
+)
 
 MadeT = TypeVar("MadeT")
 log = logging.getLogger(__name__)
@@ -62,7 +71,7 @@ def told(proposal: Proposal) -> str:
     )
 
 
-def line_text(proposal: Proposal, cut: Cut | None = None) -> str:
+def line_text(proposal: Proposal, cut: ShortenedTexts | None = None) -> str:
     """Return as JSON what a list shows of a proposal and nothing will change of it, and that it is `cut`."""
     p = proposal
     try:
@@ -89,10 +98,10 @@ def line_text(proposal: Proposal, cut: Cut | None = None) -> str:
     return _json({**form, "cut": [cut.arguments, cut.size_bytes]} if cut else form)
 
 
-def cut_in(line: str | None) -> Cut | None:
+def cut_in(line: str | None) -> ShortenedTexts | None:
     """Return whether the proposal with that line is cut, and how."""
     found = json.loads(line).get("cut") if line else None
-    return Cut(*found) if found else None
+    return ShortenedTexts(*found) if found else None
 
 
 def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
@@ -163,7 +172,7 @@ def cut_down(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
         arguments=_shorter(arguments, room // 4, why),
         preview=_shorter(preview, room * 3 // 4, why),
         result=_shorter(proposal.result, room, why) if proposal.result and long_result else proposal.result,
-        cut=proposal.cut or Cut(digest, size),
+        cut=proposal.cut or ShortenedTexts(digest, size),
     )
 
 
@@ -203,16 +212,16 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
     )
 
 
-def verdict_text(verdict: Verdict) -> str:
+def verdict_text(verdict: ProposalVerdict) -> str:
     """Return what a person said as JSON."""
     v = verdict
     return _json([v.approved, v.by, v.channel, utc_text(v.at), v.hash, v.note, v.signed, v.advisory])
 
 
-def verdict_of(text: str) -> Verdict:
+def verdict_of(text: str) -> ProposalVerdict:
     """Return what `verdict_text` made that text of."""
     approved, by, channel, at, *rest = json.loads(text)
-    return Verdict(approved, by, channel, datetime.fromisoformat(at), *rest)
+    return ProposalVerdict(approved, by, channel, datetime.fromisoformat(at), *rest)
 
 
 def said(text: str | None) -> str | None:
@@ -254,13 +263,13 @@ def charged(proposal: Proposal) -> int:
     return max(LEAST_PROPOSED, len(told(proposal)))
 
 
-def same_standing(before: Standing | None, after: Standing) -> bool:
+def same_standing(before: TrustRecord | None, after: TrustRecord) -> bool:
     """Return whether nothing but the time differs."""
     return before is not None and replace(after, updated_at=before.updated_at) == before
 
 
 def changed_standing(
-    principal: str, before: Standing | None, after: Standing, note: Note, *, unseen: float
+    principal: str, before: TrustRecord | None, after: TrustRecord, note: Note, *, unseen: float
 ) -> StandingChange:
     """Return the line of history, without its number, for a standing that is replaced.
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from knowledge.history.acts import storable
-from knowledge.history.ports import Entry
+from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
@@ -37,13 +37,13 @@ from knowledge.trust.ports import (
     Passkey,
     Proposal,
     ProposalLine,
+    ProposalVerdict,
     Purpose,
     Restand,
-    Standing,
     StandingChange,
     State,
     TrustedPlace,
-    Verdict,
+    TrustRecord,
 )
 
 
@@ -62,11 +62,11 @@ class MemoryTrust:
     def __init__(
         self,
         tell: Callable[[str, Sequence[str]], object],
-        append: Callable[[Entry], object],
+        append: Callable[[HistoryEntry], object],
         proposals: dict[str, Proposal],
     ) -> None:
         self._tell, self._append, self._proposals = tell, append, proposals
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, TrustRecord] = {}
         self.changes: list[StandingChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
         self._forms: dict[str, tuple[bytes, bool, datetime]] = {}
@@ -159,7 +159,7 @@ class MemoryTrust:
         aware(now)
         return any(_neglected(proposal, now) for proposal in self._proposals.values())
 
-    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+    async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
         aware(verdict.at)
         proposal = self._pending(proposal_id)
@@ -229,7 +229,7 @@ class MemoryTrust:
             self._become(replace(proposal, state="expired", ended_at=now))
         return [proposal.id for proposal in over]
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
         aware(note.at)
         before = self.standings.get(principal)

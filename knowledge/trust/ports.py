@@ -28,7 +28,7 @@ LONGEST_CLAIM_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrustRecord:
     """How far a principal is trusted. `floor <= score <= ceiling`, all in 0.0..5.0; frozen means score 0 until thawed."""
 
     principal: str
@@ -53,7 +53,7 @@ class StandingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProposalVerdict:
     """What a person said. `hash` is that of what was shown; `signed` is the passkey that signed it, "" for none.
 
     `advisory`: nothing proves that it was a person and not a program of the same account.
@@ -70,7 +70,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ShortenedTexts:
     """That the texts of a proposal were shortened: the SHA-256 (hexadecimal) of its arguments, and the bytes of all of it before."""
 
     arguments: str
@@ -96,7 +96,7 @@ class ProposalLine:
     journey: str
     origin: str | None
     state: State
-    verdict: Verdict | None
+    verdict: ProposalVerdict | None
     answered: bool
     ended_at: datetime | None
     successor: str | None
@@ -135,14 +135,14 @@ class Proposal:
     journey: str = ""
     origin: str | None = None
     state: State = "pending"
-    verdict: Verdict | None = None
+    verdict: ProposalVerdict | None = None
     result: str | None = None
     error: str | None = None
     ended_at: datetime | None = None
     successor: str | None = None
     runner: str = ""
     runs_until: datetime | None = None
-    cut: Cut | None = None
+    cut: ShortenedTexts | None = None
 
     @property
     def open(self) -> bool:
@@ -191,7 +191,7 @@ class Note:
     reason: str = ""
 
 
-Restand = Callable[[Standing | None, Sequence[StandingChange]], Standing]
+Restand = Callable[[TrustRecord | None, Sequence[StandingChange]], TrustRecord]
 """From what is recorded of a principal, and its changes of the last day (newest first), to what is to hold. Pure."""
 
 
@@ -269,7 +269,7 @@ class TrustRecords(Protocol):
         """
         ...
 
-    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+    async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
         """Make a pending proposal approved or rejected and put that on the audit chain (`proposal.decide`).
 
         None, and nothing done, if it is not pending, has expired at `verdict.at`, or its hash is not `verdict.hash`. Of any
@@ -305,7 +305,7 @@ class TrustRecords(Protocol):
         """Make every pending proposal whose time is over expired, and return their ids."""
         ...
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, all or nothing.
 
         Its history gets a line (`note.reason`), the audit chain the score before and after. Of several at once each sees what

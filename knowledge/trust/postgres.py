@@ -15,7 +15,7 @@ from typing import Any, Literal
 from knowledge.errors import Unstorable
 from knowledge.history.acts import storable
 from knowledge.history.audit.postgres_chain import HOLD_THE_END, appending
-from knowledge.history.ports import Entry
+from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.leases import latest_end
 from knowledge.state.postgres.events import publishing
@@ -51,13 +51,13 @@ from knowledge.trust.ports import (
     Passkey,
     Proposal,
     ProposalLine,
+    ProposalVerdict,
     Purpose,
     Restand,
-    Standing,
     StandingChange,
     State,
     TrustedPlace,
-    Verdict,
+    TrustRecord,
 )
 
 
@@ -155,7 +155,7 @@ class PostgresTrust:
             ][0]
         )
 
-    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+    async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
         values = {
             "id": proposal_id,
@@ -168,7 +168,7 @@ class PostgresTrust:
         return await self._change(sql.DECIDE, values, proposal_id, decided(proposal_id, verdict))
 
     async def _change(
-        self, statement: str, values: Any, proposal_id: str, entry: Entry | None = None
+        self, statement: str, values: Any, proposal_id: str, entry: HistoryEntry | None = None
     ) -> Proposal | None:
         """Change one proposal by a statement that returns it if it may be changed, and put the entry on the chain with it."""
 
@@ -236,14 +236,14 @@ class PostgresTrust:
 
         return await self._tables.decide(work)
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
         aware(note.at)
 
-        async def work(ask: Ask) -> Standing:
+        async def work(ask: Ask) -> TrustRecord:
             await ask((sql.HOLD_STANDINGS, ()))
             rows = await ask((f"{sql.STANDING} WHERE principal = %s", (principal,)))
-            before = Standing(*rows[0]) if rows else None
+            before = TrustRecord(*rows[0]) if rows else None
             changes = await ask((sql.CHANGES_SINCE, (principal, note.at - RECENT)))
             recent = [StandingChange(*row) for row in changes]
             after = change(before, recent)
@@ -255,7 +255,7 @@ class PostgresTrust:
 
         return await self._tables.decide(work)
 
-    async def _stand(self, ask: Ask, after: Standing, line: StandingChange, entry: Entry) -> None:
+    async def _stand(self, ask: Ask, after: TrustRecord, line: StandingChange, entry: HistoryEntry) -> None:
         s, h = after, line
         await ask((sql.NOTE, (h.principal, h.at, h.score_before, h.score_after, h.reason, h.by)))
         await ask((sql.STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at)))
@@ -268,7 +268,7 @@ class PostgresTrust:
         if not await self._noted(sql.ADD_PASSKEY, row, passkey_noted(p.id, note, public_key=p.public_key)):
             raise ValueError("that passkey is enrolled already")
 
-    async def _noted(self, statement: str, values: Any, entry: Entry) -> bool:
+    async def _noted(self, statement: str, values: Any, entry: HistoryEntry) -> bool:
         """Return whether the statement changed something, which the entry says on the chain."""
 
         async def work(ask: Ask) -> bool:

@@ -11,7 +11,7 @@ import apsw
 
 from knowledge.history.acts import storable
 from knowledge.history.audit.sqlite_chain import append
-from knowledge.history.ports import Entry
+from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import micros, moment
 from knowledge.leases import latest_end
 from knowledge.state.quota.bounds import Quotas
@@ -42,12 +42,12 @@ from knowledge.trust.ports import (
     Passkey,
     Proposal,
     ProposalLine,
+    ProposalVerdict,
     Purpose,
     Restand,
-    Standing,
     State,
     TrustedPlace,
-    Verdict,
+    TrustRecord,
 )
 from knowledge.trust.sqlite_rows import LINE, PROPOSAL, known_standing, lines, passkey, proposals, stand
 
@@ -231,7 +231,7 @@ class SqliteTrust:
         at, latest = micros(now), micros(latest_end(now, LONGEST_CLAIM_S))
         return bool(self._database.query(_OVERDUE, (at,)) or self._database.query(_ABANDONED, (at, latest)))
 
-    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+    async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
         at = micros(verdict.at)
         values = {
@@ -244,7 +244,9 @@ class SqliteTrust:
         }
         return await self._change(_DECIDE, values, proposal_id, decided(proposal_id, verdict))
 
-    async def _change(self, sql: str, values: Any, proposal_id: str, entry: Entry | None = None) -> Proposal | None:
+    async def _change(
+        self, sql: str, values: Any, proposal_id: str, entry: HistoryEntry | None = None
+    ) -> Proposal | None:
         """Change one proposal by a statement that returns it if it may be changed, and put the entry on the chain with it."""
 
         def work(c: apsw.Connection) -> Proposal | None:
@@ -308,10 +310,10 @@ class SqliteTrust:
 
         return await self._database.write(work)
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
 
-        def work(c: apsw.Connection) -> Standing:
+        def work(c: apsw.Connection) -> TrustRecord:
             before, recent = known_standing(c, principal, note.at)
             after = change(before, recent)
             line = changed_standing(principal, before, after, note, unseen=unseen)
@@ -331,7 +333,7 @@ class SqliteTrust:
         if not await self._noted(insert, row, passkey_noted(p.id, note, public_key=p.public_key)):
             raise ValueError("that passkey is enrolled already")
 
-    async def _noted(self, sql: str, values: Any, entry: Entry) -> bool:
+    async def _noted(self, sql: str, values: Any, entry: HistoryEntry) -> bool:
         """Return whether the statement changed something, which the entry says on the chain."""
 
         def work(c: apsw.Connection) -> bool:

@@ -10,7 +10,7 @@ import apsw
 
 from knowledge.history.timestamps import micros, moment
 from knowledge.trust.forms import RECENT, proposal_line, proposal_of, readable
-from knowledge.trust.ports import Passkey, Proposal, ProposalLine, Standing, StandingChange
+from knowledge.trust.ports import Passkey, Proposal, ProposalLine, StandingChange, TrustRecord
 
 PROPOSAL = """
 told, state, verdict, result, error, ended_us, successor, runner, runs_until_us,
@@ -53,10 +53,10 @@ def _moment(us: int | None) -> datetime | None:
     return None if us is None else moment(us)
 
 
-def standing(row: Any) -> Standing:
+def standing(row: Any) -> TrustRecord:
     """Return the standing in a row of `STANDING`."""
     principal, score, floor, ceiling, frozen, updated_us = row
-    return Standing(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
+    return TrustRecord(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
 
 
 def standing_change(row: Any) -> StandingChange:
@@ -71,7 +71,7 @@ def passkey(row: Any) -> Passkey:
     return Passkey(id_, public_key, sign_count, name, user, moment(created_us), _moment(used_us))
 
 
-def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[Standing | None, list[StandingChange]]:
+def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[TrustRecord | None, list[StandingChange]]:
     """Return what is recorded of the principal, and its changes of the day before `at`, newest first."""
     rows: Any = c.execute(f"{STANDING} WHERE principal = ?", (principal,)).fetchall()
     sql = f"{CHANGE} WHERE principal = ? AND at_us > ? ORDER BY id DESC"
@@ -79,7 +79,7 @@ def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[St
     return (standing(rows[0]) if rows else None), [standing_change(row) for row in recent]
 
 
-def stand(c: apsw.Connection, standing: Standing, change: StandingChange) -> None:
+def stand(c: apsw.Connection, standing: TrustRecord, change: StandingChange) -> None:
     """Record the standing and its line of history."""
     s, h = standing, change
     c.execute(_NOTE, (h.principal, micros(h.at), h.score_before, h.score_after, h.reason, h.by))

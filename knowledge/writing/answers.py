@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from knowledge.merge.model import Conflict, Side, Verdict
+from knowledge.merge.model import BlockVerdict, Conflict, Side
 
 Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
 """`partial`: some blocks are written, the others flagged or in conflict. `conflict`: nothing is written. `analysis`: nothing
@@ -26,7 +26,7 @@ class Merged:
     proposal: Mapping[str, Any] | None
     path: str
     revision: str | None
-    blocks: Sequence[Verdict]
+    blocks: Sequence[BlockVerdict]
     diff: str
     conflicts: Sequence[Conflict]
     verified: bool | None
@@ -34,7 +34,7 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeAnswer:
     """What became of a move, a deletion or a return to an earlier state.
 
     `path` is where the page is now, or was; `revision` is None when it is gone. `changed` are all pages that were written.

@@ -13,7 +13,7 @@ from knowledge.merge.document.units import cut
 from knowledge.merge.three_way.line_join import hunks
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.vault import revision_of
-from knowledge.writing.model import Contents, Stakes, Work
+from knowledge.writing.model import ActWork, Contents, Stakes
 
 CONTEXT = 3
 EVERYTHING = 1 << 40
@@ -44,12 +44,12 @@ class Effect:
     revisions: Mapping[str, str | None]
 
 
-def effect_in(asked: tuple[Contents, Work[Any], Stakes]) -> Effect:
+def effect_in(asked: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
     """Return `effect_of` contents, work and stakes, as one argument."""
     return effect_of(*asked)
 
 
-def effect_of(contents: Contents, work: Work[Any], stakes: Stakes) -> Effect:
+def effect_of(contents: Contents, work: ActWork[Any], stakes: Stakes) -> Effect:
     """Return what `work` does to files that hold `contents`, and what is at stake in it."""
     told = []
     files = []

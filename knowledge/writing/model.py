@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from knowledge.history.ports import Actor, Record
+from knowledge.history.ports import Actor, AuditRecord
 from knowledge.merge.model import Contradiction, Origin
 
 T = TypeVar("T")
@@ -16,7 +16,7 @@ Contents = Mapping[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Generic[T]):
+class ActWork(Generic[T]):
     """What is to become of the files that an act looked at.
 
     `contents` names the files that change: their new bytes, None to remove one. Empty: nothing is written. `result` is what
@@ -56,7 +56,7 @@ class Rehearsed(Generic[T]):
     """What an act would do to files that hold `contents`."""
 
     contents: Contents
-    work: Work[T]
+    work: ActWork[T]
 
     @property
     def result(self) -> T:
@@ -65,7 +65,7 @@ class Rehearsed(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Act(Generic[T]):
+class PageAct(Generic[T]):
     """Something to be done to files.
 
     `work` is asked, while the files' locks are held, what is to become of these contents. It changes nothing itself. When
@@ -76,7 +76,7 @@ class Act(Generic[T]):
 
     actor: Actor
     paths: tuple[str, ...]
-    work: Callable[[Contents], Awaitable[Work[T]]]
+    work: Callable[[Contents], Awaitable[ActWork[T]]]
     intent: str = ""
     proposal: str | None = None
     decision: str | None = None
@@ -84,7 +84,7 @@ class Act(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class ActDone(Generic[T]):
     """An act that is on record. `revisions` are those of the changed files; `record` None if there was nothing to record.
 
     `undone` says why everything was taken back; empty when it stands.
@@ -92,5 +92,5 @@ class Done(Generic[T]):
 
     result: T
     revisions: Mapping[str, str | None]
-    record: Record | None
+    record: AuditRecord | None
     undone: Sequence[str] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.history.ports import Actor
-from knowledge.writing.evidence.judge import Judgement
+from knowledge.writing.evidence.judge import PairJudgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MergeRequest:
     against: tuple[str, ...] = ()
     earlier: tuple[MergeRequest, ...] = ()
     approval: Approval | None = None
-    judgement: Judgement | None = None
+    judgement: PairJudgement | None = None
     repeats: tuple[tuple[bytes, str], ...] = ()
 
 

@@ -22,8 +22,8 @@ from knowledge.pages.document import head
 from knowledge.pages.markdown.passages import repeats
 from knowledge.pages.paths import clean_path, parent
 from knowledge.pages.vault import Vault
-from knowledge.writing.files.file_set import Files
-from knowledge.writing.model import Contents, Stakes, Work
+from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.model import ActWork, Contents, Stakes
 from knowledge.writing.related.target_page import configures, in_configuring_folder, is_index
 
 UNTRUSTED = "untrusted"
@@ -44,7 +44,7 @@ class Appraiser:
     """Says what is at stake in acts on one knowledge base."""
 
     def __init__(self, vault: Vault, ledger: Ledger) -> None:
-        self._vault, self._ledger, self._files = vault, ledger, Files(vault)
+        self._vault, self._ledger, self._files = vault, ledger, FileSet(vault)
 
     async def names(self, path: str, *asked: str) -> frozenset[str]:
         """Return every name of the page at `path`: that one, where it really lies, and those it was asked for by.
@@ -61,7 +61,7 @@ class Appraiser:
         found = await anyio.to_thread.run_sync(self._files.look, path)
         return found.raw is not None and bool(await anyio.to_thread.run_sync(self._marks, path, found.raw))
 
-    async def stakes(self, contents: Contents, work: Work[Any], *, asked: Collection[str] = ()) -> Stakes:
+    async def stakes(self, contents: Contents, work: ActWork[Any], *, asked: Collection[str] = ()) -> Stakes:
         """Return what is at stake when `work` is done to files that hold `contents`, and were asked for by those names."""
         changes = [
             _Change(path, was := work.moved.get(path, path), contents.get(path), contents.get(was), after)
@@ -78,7 +78,7 @@ class Appraiser:
         unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work)]
         return Stakes(by_name or by_change, tuple(unmarks), places)
 
-    async def _unmarked(self, change: _Change, places: Mapping[str, str], work: Work[Any]) -> Sequence[str]:
+    async def _unmarked(self, change: _Change, places: Mapping[str, str], work: ActWork[Any]) -> Sequence[str]:
         before = change.before
         if change.after is None:
             # A page that goes takes its mark along; one that speaks for a folder leaves the pages in it without.

@@ -22,13 +22,13 @@ from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.history.ports import Intent, Ledger
 from knowledge.pages.vault import stamp_of
 from knowledge.writing.acts import audit_entries as entries
-from knowledge.writing.files.file_set import Change, Files, Found, Save, Swap
-from knowledge.writing.files.patience import Patience
+from knowledge.writing.files.file_set import FileSet, FoundPage, Save, StagedChange, Swap
+from knowledge.writing.files.patience import ActPatience
 from knowledge.writing.files.recovery import Recovery, Rejoin, keep_as_saved
-from knowledge.writing.files.save_watch import Watch
+from knowledge.writing.files.save_watch import SaveWatch
 from knowledge.writing.files.stale_save import NEAR, Lineage, half_way
 from knowledge.writing.locks.page_locks import PageLocks
-from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
+from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed
 
 T = TypeVar("T")
 
@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 class _Begun(Generic[T]):
     """An act about to be written."""
 
-    act: Act[T]
-    work: Work[T]
+    act: PageAct[T]
+    work: ActWork[T]
     intent: Intent
     contents: Contents
 
@@ -59,7 +59,7 @@ class _Afterwards(ExitStack):
         return met
 
 
-class Acts:
+class Transaction:
     """Does acts to the files of one knowledge base, safe against others that do, and against editors that ask nobody.
 
     `rejoin` puts back what an editor overwrote unknowingly (see recovery.py); run `watch` in the background, so that this is
@@ -68,22 +68,22 @@ class Acts:
 
     def __init__(
         self,
-        files: Files,
+        files: FileSet,
         ledger: Ledger,
         locks: PageLocks,
         *,
         now: Callable[[], datetime],
         rejoin: Rejoin = keep_as_saved,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
-        patience: Callable[[], Patience] = Patience,
+        patience: Callable[[], ActPatience] = ActPatience,
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
         self._now, self._rejoin, self._new_id, self._patience = now, rejoin, new_id, patience
         self._lineage = Lineage(ledger)
         self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
-        self._watch = Watch(files, ledger, mend=self.mend, late=self._rejoin_late)
+        self._watch = SaveWatch(files, ledger, mend=self.mend, late=self._rejoin_late)
 
-    async def run(self, act: Act[T]) -> Done[T]:
+    async def run(self, act: PageAct[T]) -> ActDone[T]:
         """Do the act and return it once it is on record, durably. A caller that goes away meanwhile does not stop it.
 
         Raises:
@@ -98,7 +98,7 @@ class Acts:
             self._watch.wrote(done.revisions)
         return done
 
-    async def rehearse(self, act: Act[T]) -> Rehearsed[T]:
+    async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
         """Return what the act would do now. Waits for nobody and changes nothing."""
         seen = _contents(await self._look(act.paths))
         return Rehearsed(seen, await act.work(seen))
@@ -151,7 +151,7 @@ class Acts:
         """Return whether the act is about one of these pages, whichever link it was reached through."""
         return not self.recovery.lock_names(change.path for change in intent.entry.changes).isdisjoint(names)
 
-    async def _done(self, act: Act[T], afterwards: _Afterwards) -> Done[T]:
+    async def _done(self, act: PageAct[T], afterwards: _Afterwards) -> ActDone[T]:
         patience = self._patience()
         while True:
             seen = await self._accounted(act.paths, afterwards, patience)
@@ -163,17 +163,17 @@ class Acts:
                     return done
             patience.spend(act.paths[0])
 
-    def _moved_on(self, seen: Mapping[str, Found]) -> bool:
+    def _moved_on(self, seen: Mapping[str, FoundPage]) -> bool:
         """Return whether it can be told from outside that somebody has saved one of the pages since."""
         pairs = ((self._files.stamp(path), found.status) for path, found in seen.items())
         return any(stamp and status and stamp != stamp_of(status) for stamp, status in pairs)
 
-    async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
+    async def _look(self, paths: Sequence[str]) -> dict[str, FoundPage]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
 
     async def _accounted(
-        self, paths: Sequence[str], afterwards: _Afterwards, patience: Patience
-    ) -> Mapping[str, Found]:
+        self, paths: Sequence[str], afterwards: _Afterwards, patience: ActPatience
+    ) -> Mapping[str, FoundPage]:
         """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
         while True:
             seen = await self._look(paths)
@@ -185,7 +185,7 @@ class Acts:
                 return seen
             patience.spend(paths[0])
 
-    async def _account(self, path: str, found: Found, afterwards: _Afterwards) -> tuple[Found, bool]:
+    async def _account(self, path: str, found: FoundPage, afterwards: _Afterwards) -> tuple[FoundPage, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
@@ -204,7 +204,7 @@ class Acts:
         joined = self._rejoin(stale.read, found.raw, stale.newest)
         return found, joined != found.raw and await self._restore(path, found, joined, afterwards)
 
-    async def _join_met(self, path: str, found: Found, afterwards: _Afterwards) -> bool:
+    async def _join_met(self, path: str, found: FoundPage, afterwards: _Afterwards) -> bool:
         """Keep what an act had displaced for a moment, if somebody has saved over it since; return whether something was written.
 
         They had read the page in that moment: their save does not know of it, and here it was never seen at the page.
@@ -220,21 +220,23 @@ class Acts:
     async def _content(self, path: str, revision: str | None) -> bytes | None:
         return None if revision is None else await self._ledger.content(path, revision)
 
-    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: _Afterwards) -> bool:
+    async def _restore(self, path: str, found: FoundPage, joined: bytes, afterwards: _Afterwards) -> bool:
         """Write what an editor overwrote unknowingly, joined with what it saved."""
         act = entries.restoring(path, joined)
         await self._attempt(act, await act.work({}), {path: found}, afterwards)
         return True
 
     async def _attempt(
-        self, act: Act[T], work: Work[T], seen: Mapping[str, Found], afterwards: _Afterwards
-    ) -> Done[T] | None:
+        self, act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], afterwards: _Afterwards
+    ) -> ActDone[T] | None:
         """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile."""
         stray = set(work.contents) - set(seen)
         if stray:
             raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
         changes = [
-            Change(path, seen[path], raw, self._files.staged_name(path), work.moved.get(path), work.places.get(path))
+            StagedChange(
+                path, seen[path], raw, self._files.staged_name(path), work.moved.get(path), work.places.get(path)
+            )
             for path, raw in work.contents.items()
             if raw != seen[path].raw
         ]
@@ -248,27 +250,27 @@ class Acts:
         await self._ledger.intend(begun.intent, list(states))
         return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)), afterwards)
 
-    async def _begin_history(self, changes: Sequence[Change]) -> None:
+    async def _begin_history(self, changes: Sequence[StagedChange]) -> None:
         """Let the history of a page that is written for the first time begin with what it was, so that one finds back to it."""
         for change in changes:
             if change.seen.raw is not None and not await self._ledger.history(change.path, limit=1):
                 await self._ledger.keep(change.path, change.seen.raw, how="outside", at=self._now())
 
-    async def _noted(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T]:
+    async def _noted(self, act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage]) -> ActDone[T]:
         """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""
         record = None
         if work.contradictions or work.record:
             record = await self._ledger.commit(entries.noted(act, work, seen, self._now()))
-        return Done(work.result, {}, record)
+        return ActDone(work.result, {}, record)
 
-    async def _carry_out(self, begun: _Begun[T], swap: Swap, afterwards: _Afterwards) -> Done[T] | None:
+    async def _carry_out(self, begun: _Begun[T], swap: Swap, afterwards: _Afterwards) -> ActDone[T] | None:
         try:
             return await self._carried_out(begun, swap)
         finally:
             afterwards.met += swap.met()
             self._watch.take(swap.displaced())
 
-    async def _carried_out(self, begun: _Begun[T], swap: Swap) -> Done[T] | None:
+    async def _carried_out(self, begun: _Begun[T], swap: Swap) -> ActDone[T] | None:
         try:
             saves = await anyio.to_thread.run_sync(swap.make)
         except BaseException:
@@ -292,15 +294,15 @@ class Acts:
             await self._give_up(begun, swap)
             raise
         revisions = {change.path: change.after for change in begun.intent.entry.changes}
-        return Done(begun.work.result, revisions, record)
+        return ActDone(begun.work.result, revisions, record)
 
-    async def _undone(self, begun: _Begun[T], swap: Swap, wrong: Sequence[str]) -> Done[T]:
+    async def _undone(self, begun: _Begun[T], swap: Swap, wrong: Sequence[str]) -> ActDone[T]:
         """Take the act back and put on record that it was."""
         await self._keep(await anyio.to_thread.run_sync(swap.undo), swap)
         entry = begun.intent.entry
         record = await self._ledger.commit(entries.undone(entry), intent_id=begun.intent.id)
         revisions = {change.path: change.before for change in entry.changes}
-        return Done(begun.work.result, revisions, record, tuple(wrong))
+        return ActDone(begun.work.result, revisions, record, tuple(wrong))
 
     async def _keep(self, saves: Sequence[Save], swap: Swap) -> None:
         """Keep what somebody saved and what now lies beside their newer save only."""
@@ -329,7 +331,7 @@ class Acts:
             await self._ledger.keep(path, save, how="outside", at=self._now())
             log.warning("what was saved late at %s is in its history and cannot be joined with it", path, exc_info=True)
 
-    async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: _Afterwards) -> bool:
+    async def _join(self, path: str, before: str | None, save: bytes, seen: FoundPage, afterwards: _Afterwards) -> bool:
         """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
         read = await self._lineage.made_from(path, save, before)
         await self._ledger.keep(path, save, how="outside", at=self._now())
@@ -342,5 +344,5 @@ class Acts:
         return False
 
 
-def _contents(seen: Mapping[str, Found]) -> Contents:
+def _contents(seen: Mapping[str, FoundPage]) -> Contents:
     return {path: found.raw for path, found in seen.items()}

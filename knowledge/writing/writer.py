@@ -27,17 +27,17 @@ from knowledge.merge.evidence.placement import Similarity, best_page
 from knowledge.offload import CALLER, Aside, Here
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
-from knowledge.writing.acts.merge_act import Merging, Outcome
+from knowledge.writing.acts.merge_act import MergeOutcome, Merging
 from knowledge.writing.acts.move_act import Moving
-from knowledge.writing.answers import Changed, Merged
+from knowledge.writing.answers import ChangeAnswer, Merged
 from knowledge.writing.effect import Effect, effect_in
 from knowledge.writing.evidence.citation_check import Cited, Witnesses, slug
-from knowledge.writing.evidence.judge import Judge, Judgement
-from knowledge.writing.model import Act, Contents, Done, Rehearsed, Stakes, Work
+from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
+from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Linking, names_in, wiki_names
-from knowledge.writing.related.cross_page import Elsewhere, Written
+from knowledge.writing.related.cross_page import CrossPageClaims, Written
 from knowledge.writing.related.related_pages import Related
-from knowledge.writing.related.target_page import Pages, Target, may_configure, new_page_path, text_of
+from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
 
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class WriteCheck:
     """A page before and after a write, in the knowledge base at `root`; `called` is from `Linking.called`."""
 
     root: Path
@@ -58,20 +58,20 @@ class Check:
     called: Mapping[str, Sequence[str]]
 
 
-def wrong_in(check: Check) -> list[str]:
+def wrong_in(check: WriteCheck) -> list[str]:
     """Return what is wrong with the page and was not before."""
     names = names_in(Vault(check.root), check.called)
     return problems(check.path, check.before, check.after, names=names)
 
 
-class Acts(Protocol):
+class Transactions(Protocol):
     """Does acts to files, atomically and on record."""
 
-    async def run(self, act: Act[T]) -> Done[T]:
+    async def run(self, act: PageAct[T]) -> ActDone[T]:
         """Do it."""
         ...
 
-    async def rehearse(self, act: Act[T]) -> Rehearsed[T]:
+    async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
         """Return what doing it would do now. Changes nothing."""
         ...
 
@@ -83,7 +83,7 @@ class Preview:
     request: MergeRequest
     merged: Merged
     stakes: Stakes
-    rehearsed: Rehearsed[Outcome]
+    rehearsed: Rehearsed[MergeOutcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class ChangePreview:
     """The same of a move, a deletion or a return."""
 
     request: ChangeRequest
-    changed: Changed
+    changed: ChangeAnswer
     stakes: Stakes
-    rehearsed: Rehearsed[Changed]
+    rehearsed: Rehearsed[ChangeAnswer]
 
 
 class Writer:
@@ -104,17 +104,17 @@ class Writer:
         *,
         vault: Vault,
         past: Past,
-        acts: Acts,
-        pages: Pages,
+        acts: Transactions,
+        pages: PageLookup,
         merging: Merging,
         moving: Moving,
         linking: Linking,
-        elsewhere: Elsewhere,
+        elsewhere: CrossPageClaims,
         related: Related,
         similarity: Similarity,
         witnesses: Witnesses,
         appraiser: Appraiser,
-        judge: Judge | None = None,
+        judge: ContradictionJudge | None = None,
         aside: Aside | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
@@ -207,7 +207,7 @@ class Writer:
         note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
         return replace(merged, revision=revision, note=_joined(merged.note, note))
 
-    async def _merge_act(self, request: MergeRequest) -> tuple[MergeRequest, Act[Outcome], str]:
+    async def _merge_act(self, request: MergeRequest) -> tuple[MergeRequest, PageAct[MergeOutcome], str]:
         """Return the request with what a model holds of it, its act with what is cited looked at, and what there is to tell."""
         cited = [await self._judged(await self._witnesses.cited(one)) for one in (*request.earlier, request)]
         *before, last = [(one.request, one.verified) for one in cited]
@@ -230,10 +230,10 @@ class Writer:
             pairs = await self._merging.undecided(request, file.raw, cited.verified, self._similarity)
         except KnowledgeError:  # merging says what is wrong
             return cited
-        judgement = await self._judge.judged(pairs) if pairs else Judgement()
+        judgement = await self._judge.judged(pairs) if pairs else PairJudgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
-    async def _run(self, act: Act[T], approval: Approval | None, stakes: Stakes) -> Done[T]:
+    async def _run(self, act: PageAct[T], approval: Approval | None, stakes: Stakes) -> ActDone[T]:
         act = replace(act, work=self._as_decided(act, approval, stakes))
         if approval is not None:
             act = replace(act, proposal=approval.proposal, decision=approval.decision)
@@ -243,8 +243,8 @@ class Writer:
         return done
 
     def _as_decided(
-        self, act: Act[T], approval: Approval | None, decided: Stakes
-    ) -> Callable[[Contents], Awaitable[Work[T]]]:
+        self, act: PageAct[T], approval: Approval | None, decided: Stakes
+    ) -> Callable[[Contents], Awaitable[ActWork[T]]]:
         """Return the act's work, which does only what was decided on, where it was decided on.
 
         Raises:
@@ -253,7 +253,7 @@ class Writer:
             EffectChanged: something else would happen than a person agreed to.
         """
 
-        async def work(contents: Contents) -> Work[T]:
+        async def work(contents: Contents) -> ActWork[T]:
             found = await act.work(contents)
             now = await self._appraiser.stakes(contents, found)
             if now.configures and not decided.configures:
@@ -276,7 +276,7 @@ class Writer:
         asked = (dict(contents), told, stakes)
         return await self._aside.run(effect_in, asked, size=size, what="showing what would change")
 
-    def _checked(self, act: Act[T]) -> Act[T]:
+    def _checked(self, act: PageAct[T]) -> PageAct[T]:
         """Return the act with a look at what it wrote."""
         seen: dict[str, bytes | None] = {}
 
@@ -313,11 +313,11 @@ class Writer:
         own = CALLER.set("")
         try:
             names = await self._aside.run(wiki_names, (old, new), size=size, what=what)
-            check = Check(self._vault.root, path, old, new, await self._linking.called(names))
+            check = WriteCheck(self._vault.root, path, old, new, await self._linking.called(names))
             return await self._aside.run(wrong_in, check, size=size, what=what)
         except (TooMuchWork, TooMuchWaiting):
             names = await anyio.to_thread.run_sync(wiki_names, (old, new))
-            check = Check(self._vault.root, path, old, new, await self._linking.called(names))
+            check = WriteCheck(self._vault.root, path, old, new, await self._linking.called(names))
             return await anyio.to_thread.run_sync(wrong_in, check)
         finally:
             CALLER.reset(own)
@@ -349,7 +349,7 @@ class Writer:
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[*asked, request.path])
         return ChangePreview(request, rehearsed.result, stakes, rehearsed)
 
-    async def change(self, request: ChangeRequest, stakes: Stakes) -> Changed:
+    async def change(self, request: ChangeRequest, stakes: Stakes) -> ChangeAnswer:
         """Move, delete or bring back the page, whose path `preview_change` has found; `stakes` as of `merge`.
 
         Raises:
@@ -373,7 +373,7 @@ class Writer:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)
 
-    async def _act(self, request: ChangeRequest) -> Act[Changed]:
+    async def _act(self, request: ChangeRequest) -> PageAct[ChangeAnswer]:
         if isinstance(request, MoveRequest):
             return self._moving.move(request, await self._linking.to(request.path))
         if isinstance(request, DeleteRequest):

@@ -48,7 +48,7 @@ from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
 from mcp_server.approvals.proposal_executor import Carrier
 from mcp_server.approvals.proposals import Proposing
-from mcp_server.connectors.evidence_sources import Evidence
+from mcp_server.connectors.evidence_sources import EvidenceSources
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import TOKENLESS, Callers, Principal, digest, os_user
 from mcp_server.gate.taint import Taints
@@ -163,7 +163,7 @@ async def open_app(
         review = Review(settings, base.state)
         loaded = anyio.Event()
         load_writing = cache(
-            lambda: base.load_writing(Evidence(connected, time.monotonic), judge_of(settings.provider, model))
+            lambda: base.load_writing(EvidenceSources(connected, time.monotonic), judge_of(settings.provider, model))
         )
 
         @cache
@@ -318,7 +318,7 @@ async def _finish_acts(base: KnowledgeBase) -> None:
 
 def _recovery(base: KnowledgeBase) -> Recovery:
     """Return what ends acts; what only a join needs is loaded with the first one."""
-    from knowledge.writing.files.file_set import Files
+    from knowledge.writing.files.file_set import FileSet
     from knowledge.writing.files.recovery import Recovery
 
     def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
@@ -326,7 +326,7 @@ def _recovery(base: KnowledgeBase) -> Recovery:
 
         return rejoin(before, current, after)
 
-    return Recovery(Files(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
+    return Recovery(FileSet(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
 
 
 async def _resume(base: KnowledgeBase, carrier: Carrier, *, for_others: bool) -> None:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from knowledge.search.map_lines import Made
     from knowledge.search.query.typos import Vocabulary
     from knowledge.search.ranker import Engines
-    from knowledge.search.route.second_opinion import Opinion
+    from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.search.tiers import Circles
     from knowledge.state.ports import IndexIdentity, IndexStore
-    from knowledge.writing.evidence.judge import Judge
+    from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
     from knowledge.writing.locks.postgres_locks import PostgresLocks
     from mcp_server.app.factories.writer import Writing
@@ -111,7 +111,7 @@ class KnowledgeBase:
     """The name of the lease on this index, among all indexes that share the state database."""
     followers: Callable[[], Awaitable[Sequence[Follower]]]
     """The engines on search servers, which have to be brought up with the index."""
-    load_writing: Callable[[Sources, Judge | None], Writing]
+    load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
     """Makes what writes, given where evidence that lies elsewhere is looked up and which model is asked; a process needs it once."""
     locks: PageLocks
     errand_locks: PageLocks
@@ -178,7 +178,7 @@ async def open_base(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_renewal: Callable[[Progress], None] = lambda _: None,
     indexing: bool = False,
-    load_opinion: Callable[[], Opinion | None] = lambda: None,
+    load_opinion: Callable[[], RouteAdviser | None] = lambda: None,
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base that `settings` name; everything is given back afterwards.
 
@@ -264,11 +264,11 @@ async def open_base(
                 apart=apart,
             )
 
-        def writing(sources: Sources, judge: Judge | None) -> Writing:
-            from mcp_server.app.factories.writer import Ground, writing_on
+        def writing(sources: Sources, judge: ContradictionJudge | None) -> Writing:
+            from mcp_server.app.factories.writer import WriterBasis, writing_on
 
             return writing_on(
-                Ground(
+                WriterBasis(
                     vault=vault,
                     ledger=state.ledger,
                     past=past,

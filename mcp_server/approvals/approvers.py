@@ -34,7 +34,7 @@ class CannotDecide(KnowledgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Approver:
     """Who decides, and where. `signed` names the passkey whose signature over the proposal's hash was verified."""
 
     name: str
@@ -74,20 +74,20 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
         )
 
 
-class Desk(Protocol):
+class Approvals(Protocol):
     """Where people decide. Every method raises `CannotDecide` when the word does not count, and then nothing was changed."""
 
-    async def approve(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
         """Approve what was shown (`proposal.hash`), carry it out, and return how it ended: executed, failed or superseded."""
         ...
 
     async def reject(
-        self, proposal_id: str, shown_hash: str, person: Person, note: str = "", *, harmful: bool = False
+        self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
         """Reject it; `harmful` also sets its principal's score to 0 and freezes it."""
         ...
 
-    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Person) -> Proposal:
+    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
         """Replace a pending proposal by one with these arguments (of each call), planned anew, and return the new one, pending.
 
         Raises:
@@ -95,11 +95,11 @@ class Desk(Protocol):
         """
         ...
 
-    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
+    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
         """Return a pending proposal of kind `admin`, for an act on trust itself; whoever may approves it like any other."""
         ...
 
-    async def distrust(self, place: str, person: Person) -> bool:
+    async def distrust(self, place: str, person: Approver) -> bool:
         """Take back that a person vouches for the place; False if nobody does. Taking trust away needs nobody's signature.
 
         Raises:
@@ -107,10 +107,10 @@ class Desk(Protocol):
         """
         ...
 
-    async def freeze(self, principal: str, person: Person, reason: str) -> None:
+    async def freeze(self, principal: str, person: Approver, reason: str) -> None:
         """Set the principal's score to 0 until a person lifts it. Taking trust away needs nobody's signature."""
         ...
 
-    async def forbid_forms(self, host: str, person: Person) -> None:
+    async def forbid_forms(self, host: str, person: Approver) -> None:
         """Let forms that the host shows decide nothing from now on, which needs nobody's signature either."""
         ...

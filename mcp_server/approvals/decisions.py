@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from knowledge.trust.ports import Note, Proposal, TrustRecords, Verdict
+from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.app.dependencies import Call, Services
-from mcp_server.approvals.approvers import WEAK, AdminAct, CannotDecide, Person, requirement
+from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, requirement
 from mcp_server.approvals.proposal_executor import Carrier
-from mcp_server.approvals.proposals import Draft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
@@ -32,7 +32,7 @@ class Decisions:
     def _trust(self) -> TrustRecords:
         return self._services.state.trust
 
-    async def approve(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
         """Approve what was shown, carry it out, and return how it ended.
 
         Raises:
@@ -44,7 +44,7 @@ class Decisions:
         await self._carrier.require_trust(proposal, person.channel)
         if proposal.policy != POLICY:
             raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
-        verdict = Verdict(
+        verdict = ProposalVerdict(
             approved=True,
             by=person.name,
             channel=person.channel,
@@ -61,7 +61,7 @@ class Decisions:
         return await self._carrier.carry_out(proposal_id)
 
     async def reject(
-        self, proposal_id: str, shown_hash: str, person: Person, note: str = "", *, harmful: bool = False
+        self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
         """Reject it; `harmful` also takes all trust from its principal.
 
@@ -70,7 +70,7 @@ class Decisions:
         """
         proposal = await self._waiting(proposal_id, shown_hash)
         await self._require_forms(proposal, person)
-        verdict = Verdict(
+        verdict = ProposalVerdict(
             approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
         )
         rejected = await self._trust.decide(proposal_id, verdict)
@@ -84,7 +84,7 @@ class Decisions:
             await self._carrier.settle(proposal)
         return rejected
 
-    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Person) -> Proposal:
+    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
         """Replace a pending proposal by one with these arguments, planned anew, and return that.
 
         Raises:
@@ -100,12 +100,12 @@ class Decisions:
             raise CannotDecide("with these arguments nothing would change")
         why = f"{proposal.why}; edited by {person.name}"
         needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
-        draft = Draft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
+        draft = ProposalDraft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
         spec = planned.spec
         call = of_its_run(planned.call, proposal)
         return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
 
-    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
+    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
         """Return a pending proposal of an act on trust itself.
 
         Raises:
@@ -114,10 +114,10 @@ class Decisions:
         shown = await admin.shown(self._services, act, arguments)
         principal = admin.asking(person)
         why = f"{person.name} asks for it; what concerns trust itself needs the same as the highest level"
-        draft = Draft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
+        draft = ProposalDraft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
 
-    async def distrust(self, place: str, person: Person) -> bool:
+    async def distrust(self, place: str, person: Approver) -> bool:
         """Take back that a person vouches for the place; False if nobody does.
 
         Raises:
@@ -127,11 +127,11 @@ class Decisions:
         note = Note(person.name, "place.distrust", known, self._services.now())
         return await self._trust.distrust_place(known, note=note)
 
-    async def freeze(self, principal: str, person: Person, reason: str) -> None:
+    async def freeze(self, principal: str, person: Approver, reason: str) -> None:
         """Take all trust from the principal until a person lifts it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
 
-    async def forbid_forms(self, host: str, person: Person) -> None:
+    async def forbid_forms(self, host: str, person: Approver) -> None:
         """Let forms that the host shows decide nothing from now on."""
         state, now = self._services.state, self._services.now()
         for enrolment in await state.enrolments():
@@ -139,7 +139,7 @@ class Decisions:
                 note = Note(person.name, "host.forms", host, now, "forms decide nothing")
                 await state.trust.allow_forms(host, enrolment.secret_digest, allowed=False, note=note)
 
-    async def _require(self, proposal: Proposal, person: Person) -> bool:
+    async def _require(self, proposal: Proposal, person: Approver) -> bool:
         """Return whether the word proves nothing about a person.
 
         Raises:
@@ -157,7 +157,7 @@ class Decisions:
             )
         return wanted == "advisory"
 
-    async def _require_forms(self, proposal: Proposal, person: Person) -> None:
+    async def _require_forms(self, proposal: Proposal, person: Approver) -> None:
         """Return unless the word was said in a form of a host whose forms do not count: a client can answer its own.
 
         Raises:
@@ -186,7 +186,7 @@ class Decisions:
         after = f" by {proposal.successor}" if proposal.successor else ""
         return f"{proposal_id} does not wait any more: it is {proposal.state}{after}"
 
-    async def _count(self, proposal: Proposal, person: Person, *, approved: bool) -> None:
+    async def _count(self, proposal: Proposal, person: Approver, *, approved: bool) -> None:
         now = self._services.now()
         await count(
             self._services.state, proposal.principal, approved=approved, by=person.name, proposal=proposal.id, now=now

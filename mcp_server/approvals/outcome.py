@@ -8,7 +8,7 @@ from typing import Any
 
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.summary import proposed
-from mcp_server.gate.dispatch import Answered, Failed, Outcome
+from mcp_server.gate.dispatch import CallAnswered, CallFailed, Outcome
 
 
 def ending(name: str, answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> Outcome:
@@ -18,7 +18,7 @@ def ending(name: str, answer: Mapping[str, Any], proposal: Proposal, told: Mappi
     """
     if proposal.state == "executed" and proposal.result:
         content = json.loads(proposal.result)
-        return Answered({**content, "proposal": content.get("proposal") or told})
+        return CallAnswered({**content, "proposal": content.get("proposal") or told})
     if proposal.state == "failed":
-        return Failed(f"{name}: approved, but not done: {proposal.error}")
-    return Answered(proposed(answer, proposal, told))
+        return CallFailed(f"{name}: approved, but not done: {proposal.error}")
+    return CallAnswered(proposed(answer, proposal, told))

@@ -13,12 +13,12 @@ import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
-from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, State, TrustRecords, Verdict
+from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.approvals.approvers import CannotDecide, require_trust
 from mcp_server.approvals.proposals import (
     AGAINST,
-    Draft,
+    ProposalDraft,
     Proposing,
     calls_of,
     doubts_in,
@@ -33,7 +33,7 @@ from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import Companion
 from mcp_server.gate.trust import admin
 from mcp_server.toolsets.registry import AnySpec, declared
-from mcp_server.toolsets.spec import BadArguments, Shown
+from mcp_server.toolsets.spec import BadArguments, CallPreview
 
 if TYPE_CHECKING:
     from knowledge.writing.requests import Approval
@@ -65,7 +65,7 @@ class Planned:
     call: Call
     asked: Any
     plan: Any
-    shown: Shown
+    shown: CallPreview
 
 
 class Carrier:
@@ -188,7 +188,7 @@ class Carrier:
             return
         await self._act(proposal, verdict)
 
-    async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: Verdict) -> bool:
+    async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: ProposalVerdict) -> bool:
         """End a proposal whose process died over it, if it may have been done; False if it is to be done now."""
         if spec.recalled is None:
             if spec.open_world and not spec.idempotent:
@@ -209,7 +209,7 @@ class Carrier:
         await self._conclude(proposal, spec.as_json(recalled))
         return True
 
-    async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
+    async def _act(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
         await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
         planned = await self.plan(proposal)
         if planned.shown.effect != proposal.effect or planned.spec.level_for(planned.plan) > proposal.level_needed:
@@ -280,7 +280,7 @@ class Carrier:
         if planned.shown.changes_nothing:
             await self._fail(proposal.id, "what it would change is so already, or cannot be changed any more")
             return
-        draft = Draft(
+        draft = ProposalDraft(
             proposal.kind,
             calls_of(proposal),
             planned.shown,
@@ -356,13 +356,13 @@ def _unsure(answer: Mapping[str, Any]) -> str:
     return UNTOLD.format(why=why, next=PROPOSE_AGAIN if where in why else LOOK_THERE.format(where=where))
 
 
-def _approval(proposal: Proposal, verdict: Verdict) -> Approval:
+def _approval(proposal: Proposal, verdict: ProposalVerdict) -> Approval:
     from knowledge.writing.requests import Approval
 
     return Approval(proposal.id, _words(verdict), proposal.effect)
 
 
-def _words(verdict: Verdict) -> str:
+def _words(verdict: ProposalVerdict) -> str:
     """Return a decision as the audit chain tells it."""
     how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
     return f"approved by {verdict.by} ({verdict.channel}, {how})"

@@ -19,7 +19,7 @@ from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
 from mcp_server.toolsets.registry import AnySpec
-from mcp_server.toolsets.spec import Shown
+from mcp_server.toolsets.spec import CallPreview
 
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20
@@ -44,12 +44,12 @@ DOCUMENTED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ProposalDraft:
     """What is to be put to a person."""
 
     kind: Kind
     calls: Sequence[Mapping[str, Any]]
-    shown: Shown
+    shown: CallPreview
     level_needed: int
     level_held: int
     why: str
@@ -127,7 +127,7 @@ class Proposing:
         self._most_pending, self._quotas, self._new_id = most_pending, quotas, new_id
 
     async def call(
-        self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: Shown, decision: Propose
+        self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: CallPreview, decision: Propose
     ) -> Proposal:
         """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
 
@@ -138,7 +138,7 @@ class Proposing:
             TooManyPending: as many as may wait do.
         """
         needed, held = int(decision.needed), int(decision.held)
-        draft = Draft("call", [asked], shown, needed, held, decision.why, places=decision.places)
+        draft = ProposalDraft("call", [asked], shown, needed, held, decision.why, places=decision.places)
         waiting, same = await self._waiting(call.principal), canonical_text(draft.calls)
         alike = [one.id for one in waiting if one.tool == spec.name and one.effect == shown.effect]
         for one in await self._whole(alike):
@@ -154,7 +154,7 @@ class Proposing:
             spec.name, spec.definition_hash, call, joined or draft, replacing=[one.id for one in older]
         )
 
-    async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
+    async def claims(self, spec: AnySpec, call: Call, draft: ProposalDraft) -> Proposal:
         """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
         waiting = await self._own_pending(call.principal)
         same = (one for one in waiting if (one.kind, one.tool, one.effect) == ("flag", spec.name, draft.shown.effect))
@@ -163,7 +163,7 @@ class Proposing:
         return await self.put(spec.name, spec.definition_hash, call, draft)
 
     async def put(
-        self, tool: str, definition: str, call: Call, draft: Draft, *, replacing: Sequence[str] = ()
+        self, tool: str, definition: str, call: Call, draft: ProposalDraft, *, replacing: Sequence[str] = ()
     ) -> Proposal:
         """Record the proposal and tell who looks after people.
 
@@ -243,7 +243,9 @@ class Proposing:
         found = [await self._services.state.trust.proposal(id_) for id_ in ids]
         return [one for one in found if one is not None and one.state == "pending"]
 
-    async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
+    async def _joined(
+        self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: ProposalDraft
+    ) -> ProposalDraft | None:
         """Return one draft for what waits and what came; None if they do not go together."""
         if not older or spec.joins is None or any(one.tool != spec.name for one in older):
             return None
@@ -303,6 +305,6 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def with_plain_answer(spec: AnySpec, shown: Shown) -> Shown:
+def with_plain_answer(spec: AnySpec, shown: CallPreview) -> CallPreview:
     """Return the same with the answer as plain JSON."""
     return replace(shown, answer=spec.as_json(shown.answer))

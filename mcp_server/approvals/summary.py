@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from knowledge.trust.ports import Proposal, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict
 
 Address = Callable[[], Awaitable[str | None]]
 """Where people decide: the review page's address without any login, or None while nobody shows it."""
@@ -47,7 +47,7 @@ def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, A
     return {**answer, **{name: value for name, value in changes.items() if name in answer}}
 
 
-def decision(verdict: Verdict | None) -> dict[str, Any] | None:
+def decision(verdict: ProposalVerdict | None) -> dict[str, Any] | None:
     """Return what a person said as plain JSON."""
     if verdict is None:
         return None

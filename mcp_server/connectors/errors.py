@@ -51,7 +51,7 @@ class NoAnswer(ConnectorError):
         super().__init__(service, f"{service} gave no usable reply ({why}); nothing was changed. Try again later")
 
 
-class Limited(ConnectorError):
+class ServiceLimited(ConnectorError):
     """Too many requests; `wait_s` is how long the service wants to be left alone. It did nothing."""
 
     def __init__(self, service: str, wait_s: float) -> None:
@@ -69,7 +69,7 @@ class Denied(ConnectorError):
         super().__init__(service, f"{service} does not allow it ({status}: {why}); {mend}")
 
 
-class Refused(ConnectorError):
+class ServiceRefused(ConnectorError):
     """The service says that the request does not fit; `why` is its own word, shortened."""
 
     def __init__(self, service: str, status: int, why: str) -> None:
@@ -105,7 +105,7 @@ class UnknownName(ConnectorError):
         super().__init__(service, f"no {kind} {_short(asked)!r} in {service}{known}")
 
 
-class AmbiguousName(ConnectorError):
+class AmbiguousServiceName(ConnectorError):
     """More than one thing could be meant; `candidates` tell them apart."""
 
     def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from knowledge.errors import SourceAway
 from knowledge.pages.claim_source import source_kind
 from mcp_server.app.dependencies import no_plane, no_zulip
-from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, Unreachable
+from mcp_server.connectors.errors import ConnectorError, NoAnswer, ServiceLimited, Unreachable
 
 if TYPE_CHECKING:
     from knowledge.writing.evidence.sources import Fetched
@@ -19,11 +19,11 @@ KEPT_S = 60.0
 AWAY_S = 15.0
 """Likewise, so that a service that does not answer is not waited for three times."""
 MOST_KEPT = 200
-SILENT = (Unreachable, NoAnswer, Limited)
+SILENT = (Unreachable, NoAnswer, ServiceLimited)
 """What is wrong with a service as a whole, and not with what was asked."""
 
 
-class Evidence:
+class EvidenceSources:
     """Sources of evidence: `plane:KB-12`, `zulip:channel/topic` and `zulip:channel/topic/message`."""
 
     def __init__(self, connected: Connected, monotonic: Callable[[], float]) -> None:

@@ -22,10 +22,10 @@ import httpx
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 from mcp_server import VERSION
-from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
+from mcp_server.connectors.errors import ConnectorError, NoAnswer, ReplyLost, ServiceLimited, Unreachable, WrongAddress
 from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of, without
 from mcp_server.connectors.request.transport_errors import BROKEN, trouble_of
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 
 USER_AGENT = f"knowledge-forge/{VERSION}"
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -35,7 +35,7 @@ LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServiceAddress:
     """Where a service is and how a request to it is signed.
 
     `service` is what a person calls it, `address` the configured one without a slash at its end, `setting` the variable that
@@ -52,7 +52,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestLimits:
     """How much, how long and how often.
 
     `reply_s`: for one whole reply, however it trickles. `silence_s`: for the next bytes of it. `patience_s`: for all tries
@@ -79,20 +79,20 @@ class Sender:
 
     def __init__(
         self,
-        place: Place,
+        place: ServiceAddress,
         client: httpx.AsyncClient,
         *,
         fresh: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]],
         monotonic: Callable[[], float],
-        bounds: Bounds | None = None,
+        bounds: RequestLimits | None = None,
     ) -> None:
         self.place = place
         self._client, self._fresh = client, fresh or client
         self._sleep, self._monotonic = sleep, monotonic
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or RequestLimits()
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: ServiceRequest) -> ServiceReply:
         """Return the reply: its status is 2xx or 4xx, but not 429; its body is JSON or empty.
 
         A repeatable request is tried again, a few times and for a bounded time, after a cut connection, a timeout, 5xx, and
@@ -111,7 +111,7 @@ class Sender:
             left_s = self._bounds.patience_s - (self._monotonic() - started)
             try:
                 return await self._tried(request, built, left_s)
-            except _Failed as failed:
+            except _TryFailed as failed:
                 lost = lost or failed.sent
                 wait_s = self._wait_s(failed, number)
                 spent_s = self._monotonic() - started
@@ -121,7 +121,7 @@ class Sender:
             await self._sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
-    def _wait_s(self, failed: _Failed, number: int) -> float | None:
+    def _wait_s(self, failed: _TryFailed, number: int) -> float | None:
         """Return how long to wait before the next try; None where there is none."""
         if not failed.passing or number == self._bounds.tries:
             return None
@@ -130,14 +130,14 @@ class Sender:
         # Many processes that failed together must not come back together.
         return self._bounds.first_wait_s * float(2 ** (number - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
-    def _told(self, failed: _Failed, request: Request, *, lost: bool) -> ConnectorError:
+    def _told(self, failed: _TryFailed, request: ServiceRequest, *, lost: bool) -> ConnectorError:
         """Return the error to raise; what an earlier try may have done counts for what writes."""
         if lost and request.writes:
             why = failed.why if failed.sent else f"{failed.why}, after a try without a reply"
             return ReplyLost(self.place.service, why)
         return failed.error or NoAnswer(self.place.service, failed.why)
 
-    def _built(self, request: Request) -> httpx.Request:
+    def _built(self, request: ServiceRequest) -> httpx.Request:
         if not request.path.startswith("/"):
             raise ValueError("a path begins with a slash, and so leads to no other host")
         try:
@@ -150,7 +150,7 @@ class Sender:
             raise self._unreachable("that is no address")
         return self._signed(request, url)
 
-    def _signed(self, request: Request, url: httpx.URL) -> httpx.Request:
+    def _signed(self, request: ServiceRequest, url: httpx.URL) -> httpx.Request:
         """Return the request as the library has it, with nothing in it that a client would add on its own."""
         if not all(value.isascii() and value.isprintable() for value in self.place.headers.values()):
             service = self.place.service
@@ -171,7 +171,7 @@ class Sender:
             extensions={"timeout": waits},
         )
 
-    async def _tried(self, request: Request, built: httpx.Request, left_s: float) -> Reply:
+    async def _tried(self, request: ServiceRequest, built: httpx.Request, left_s: float) -> ServiceReply:
         """Return the reply to one try, to the end of redirects that stay within this place."""
         for _ in range(self._bounds.redirects + 1):
             status, headers, content = await self._exchanged(request, built, left_s)
@@ -181,7 +181,7 @@ class Sender:
         raise self._misled("itself, again and again")
 
     async def _exchanged(
-        self, request: Request, built: httpx.Request, left_s: float
+        self, request: ServiceRequest, built: httpx.Request, left_s: float
     ) -> tuple[int, Mapping[str, str], bytes]:
         client = self._fresh if request.writes else self._client
         try:
@@ -194,7 +194,7 @@ class Sender:
         except BROKEN as error:
             trouble = trouble_of(error, self.place.ca_setting)
             unreachable = None if trouble.sent else self._unreachable(trouble.why)
-            raise _Failed(trouble.why, sent=trouble.sent, passing=trouble.passing, error=unreachable) from error
+            raise _TryFailed(trouble.why, sent=trouble.sent, passing=trouble.passing, error=unreachable) from error
         return reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, content
 
     async def _whole(self, reply: httpx.Response) -> bytes:
@@ -202,26 +202,26 @@ class Sender:
         async for piece in reply.aiter_bytes():
             content += piece
             if len(content) > self._bounds.size_bytes:
-                raise _Failed(f"it is larger than {self._bounds.size_bytes:,} bytes", sent=True)
+                raise _TryFailed(f"it is larger than {self._bounds.size_bytes:,} bytes", sent=True)
         return bytes(content)
 
-    def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Reply:
+    def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
         wait_s = wait_of(headers.get("retry-after"), headers.get("date"), datetime.now(UTC))
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            limited = Limited(self.place.service, self._bounds.unknown_wait_s if wait_s is None else wait_s)
-            raise _Failed("too many requests", sent=False, passing=True, wait_s=wait_s, error=limited)
+            limited = ServiceLimited(self.place.service, self._bounds.unknown_wait_s if wait_s is None else wait_s)
+            raise _TryFailed("too many requests", sent=False, passing=True, wait_s=wait_s, error=limited)
         if not (httpx.codes.is_success(status) or httpx.codes.is_client_error(status)):
-            raise _Failed(f"status {status}", sent=True, passing=httpx.codes.is_server_error(status), wait_s=wait_s)
+            raise _TryFailed(f"status {status}", sent=True, passing=httpx.codes.is_server_error(status), wait_s=wait_s)
         safe = {name: without(value, self.place.secrets) for name, value in headers.items()}
         try:
-            return Reply(status, safe, read_body(content, self.place.secrets))
+            return ServiceReply(status, safe, read_body(content, self.place.secrets))
         except BadBody as bad:
             if httpx.codes.is_client_error(status):
-                return Reply(status, safe, None, page=bad.page)
+                return ServiceReply(status, safe, None, page=bad.page)
             hint = f"; is {self.place.setting} its address?" if bad.page else ""
-            raise _Failed(f"{bad.why}{hint}", sent=True) from bad
+            raise _TryFailed(f"{bad.why}{hint}", sent=True) from bad
 
-    def _followed(self, request: Request, built: httpx.Request, location: str) -> httpx.Request:
+    def _followed(self, request: ServiceRequest, built: httpx.Request, location: str) -> httpx.Request:
         """Return the request for where a redirect leads, if it may be made: it only asks, and the key stays here."""
         try:
             url = built.url.join(location)
@@ -233,9 +233,9 @@ class Sender:
             raise self._misled(where)
         return self._signed(request, url)
 
-    def _misled(self, where: str) -> _Failed:
+    def _misled(self, where: str) -> _TryFailed:
         error = WrongAddress(self.place.service, self.place.setting, where)
-        return _Failed("it redirects", sent=False, error=error)
+        return _TryFailed("it redirects", sent=False, error=error)
 
     def _unreachable(self, why: str) -> Unreachable:
         try:
@@ -245,7 +245,7 @@ class Sender:
         return Unreachable(self.place.service, without(address, self.place.secrets)[:LONGEST_ADDRESS], why)
 
 
-class _Failed(Exception):
+class _TryFailed(Exception):
     """One try that gave no reply to return. `error` is what it is called where nothing was lost; None: by what was asked."""
 
     def __init__(

@@ -109,7 +109,7 @@ class Trip:
         self.errand = replace(self.errand, marks={**self.errand.marks, **marks})
 
 
-class Act(Protocol):
+class OutboxAct(Protocol):
     """One act in another service, which can be sent and be looked up. Results are ids, names of places and addresses: no text."""
 
     @property
@@ -197,7 +197,7 @@ class Courier:
         self._now, self._sleep, self._settled = now, sleep, settled
 
     async def deliver(
-        self, errand: Errand, act: Act, *, within: timedelta = WITHIN, alone_with: Sequence[str] = ()
+        self, errand: Errand, act: OutboxAct, *, within: timedelta = WITHIN, alone_with: Sequence[str] = ()
     ) -> Delivered:
         """Do it, unless the same was done within `within` before; what was begun earlier is looked up first, however old.
 
@@ -243,11 +243,11 @@ class Courier:
                 raise Renounced from None
             raise
 
-    async def recall(self, proposal: str, act: Act) -> Delivered | None:
+    async def recall(self, proposal: str, act: OutboxAct) -> Delivered | None:
         """Return what became of the act that carries out a proposal, by asking the service; None if it is to be done (again)."""
         return await self._recalled(await self._outbox.errand_of(proposal), act)
 
-    async def recall_for(self, call: Call, act: Act) -> Delivered | None:
+    async def recall_for(self, call: Call, act: OutboxAct) -> Delivered | None:
         """Return what became of a call whose process died, likewise: of an approved one, or of the one with that key."""
         if call.approval is not None:
             return await self.recall(call.approval.proposal, act)
@@ -276,7 +276,7 @@ class Courier:
         await self._outbox.end(begun.id, "failed", at=self._now())
         return None
 
-    async def _recalled(self, known: Errand | None, act: Act) -> Delivered | None:
+    async def _recalled(self, known: Errand | None, act: OutboxAct) -> Delivered | None:
         if known is None or known.fate == "failed":
             return None
         try:
@@ -294,7 +294,7 @@ class Courier:
             with anyio.CancelScope(shield=True):
                 yield
 
-    async def _looked_up(self, trip: Trip, act: Act) -> Delivered | None:
+    async def _looked_up(self, trip: Trip, act: OutboxAct) -> Delivered | None:
         """Return what became of an errand that was begun before; None if it is to be sent."""
         if trip.errand.fate == "done":
             return Delivered("unchanged", trip.errand, _read(trip.errand.result), found=True)
@@ -314,7 +314,7 @@ class Courier:
         sent_at = datetime.fromisoformat(again) if again else trip.begun_at
         return self._now() - sent_at >= self._settled
 
-    async def _sent(self, trip: Trip, act: Act) -> Delivered:
+    async def _sent(self, trip: Trip, act: OutboxAct) -> Delivered:
         with anyio.move_on_after(LONGEST_S):
             why = await self._tried(trip, act, first=True)
             if why == NOT_FOUND and _may_repeat(trip, act):
@@ -322,7 +322,7 @@ class Courier:
             return why if isinstance(why, Delivered) else await self._unsure(trip, why)
         return await self._unsure(trip, SLOW)
 
-    async def _sent_again(self, trip: Trip, act: Act) -> Delivered:
+    async def _sent_again(self, trip: Trip, act: OutboxAct) -> Delivered:
         """Do what an earlier attempt did not do, or not to the end."""
         if _is_unsent(trip, act):
             return await self._sent(trip, act)
@@ -332,7 +332,7 @@ class Courier:
             return why if isinstance(why, Delivered) else await self._unsure(trip, why)
         return await self._unsure(trip, SLOW)
 
-    async def _tried(self, trip: Trip, act: Act, *, first: bool) -> Delivered | str:
+    async def _tried(self, trip: Trip, act: OutboxAct, *, first: bool) -> Delivered | str:
         """Return what became of it, or why nobody knows.
 
         What says that nothing was done says it of this attempt: of what an earlier one did there is only the look.
@@ -361,7 +361,7 @@ class Courier:
         except StorageError:
             trip.errand = replace(trip.errand, marks={**trip.marks, SLOWLY: "yes"})
 
-    async def _found(self, trip: Trip, act: Act, *, patient: bool) -> Delivered | str:
+    async def _found(self, trip: Trip, act: OutboxAct, *, patient: bool) -> Delivered | str:
         """Return what came of it if it is found there, or why not; who is patient looks for a while."""
         why = UNEXPECTED
         for wait_s in LOOKED_AFTER_S if patient else LOOKED_AFTER_S[:1]:
@@ -395,12 +395,12 @@ class Courier:
             return trip.errand
 
 
-def _may_repeat(trip: Trip, act: Act) -> bool:
+def _may_repeat(trip: Trip, act: OutboxAct) -> bool:
     """Return whether to send again what is not there harms nobody, as soon as it has been looked for."""
     return act.keyed and SLOWLY not in trip.marks
 
 
-def _is_unsent(trip: Trip, act: Act) -> bool:
+def _is_unsent(trip: Trip, act: OutboxAct) -> bool:
     """Return whether its process died before anything was sent."""
     from knowledge.outbox.ports import CALL
 

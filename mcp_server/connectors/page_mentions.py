@@ -12,7 +12,7 @@ from knowledge.pages.claim_source import source_kind
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
 from knowledge.search.answers import Citing
 from mcp_server.app.dependencies import Services
-from mcp_server.connectors.text.mentions import Named, names_in
+from mcp_server.connectors.text.mentions import MentionedPage, names_in
 
 logger = logging.getLogger("knowledge_forge.connectors")
 
@@ -96,7 +96,7 @@ async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _page(services: Services, named: Named) -> str | None:
+async def _page(services: Services, named: MentionedPage) -> str | None:
     for asked in named.paths:
         for path in _spellings(asked):
             if await _is_page(services, path):

@@ -16,7 +16,7 @@ from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
 from mcp_server.app.dependencies import Call, Services
-from mcp_server.approvals.proposals import AGAINST, Draft, Proposing, with_plain_answer
+from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
@@ -54,7 +54,7 @@ class UnknownTool(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CallAnswered:
     """The tool ran, or waits for a person; `content` fits its output schema. `waits` is the proposal that waits.
 
     `origins` are where text in it may come from that nobody vouches for.
@@ -66,7 +66,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class CallFailed:
     """The call was refused or could not be answered; `why` is one plain sentence for the caller.
 
     `unsure`: nobody knows whether what it was to do was done.
@@ -76,7 +76,7 @@ class Failed:
     unsure: bool = False
 
 
-Outcome = Answered | Failed
+Outcome = CallAnswered | CallFailed
 
 
 class BrokeElsewhere(Exception):
@@ -90,7 +90,7 @@ def crashed(error: Exception) -> str:
 
 def _told(outcome: Outcome, call: Call) -> Outcome:
     """Return what the caller is told: one that is known by handles only is handed none that it does not hold."""
-    if isinstance(outcome, Answered) and call.principal.by_handle:
+    if isinstance(outcome, CallAnswered) and call.principal.by_handle:
         return replace(outcome, content=without_handles(outcome.content))
     return outcome
 
@@ -143,10 +143,10 @@ class Gate:
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)
-            return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)), unsure=unsure)
+            return CallFailed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)), unsure=unsure)
         except Exception as error:
             logger.exception("tool %s failed", name)
-            return Failed(f"{name} {crashed(error)}", unsure=isinstance(error, BrokeElsewhere))
+            return CallFailed(f"{name} {crashed(error)}", unsure=isinstance(error, BrokeElsewhere))
 
     async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
@@ -155,7 +155,7 @@ class Gate:
         """Answer a call that belongs to a journey, if its phase uses the tool, and record it there, start and end."""
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # what a journey says is for who may read
         if isinstance(decision, Refuse):
-            return Failed(decision.why)
+            return CallFailed(decision.why)
         summary = asked_of(asked.model_dump(mode="json", include=set(ABOUT)))
         begun = await self._companion.begin(call, spec.name, spec.hash_of(asked), summary)
         try:
@@ -170,7 +170,7 @@ class Gate:
             with anyio.CancelScope(shield=True):
                 await self._companion.failed(call, begun, CANCELLED)
             raise
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, CallFailed):
             await self._companion.failed(call, begun, outcome.why)
         else:
             await self._companion.succeeded(call, begun, outcome.content)
@@ -179,14 +179,14 @@ class Gate:
     async def _answer(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         decision = await self.decide(spec.name, spec.needs, call.principal)
         if isinstance(decision, Refuse):
-            return Failed(decision.why)
+            return CallFailed(decision.why)
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
         origins, content = await self._note_taint(spec, call, result), spec.as_json(result)
         if origins:
             await self._services.taints.saw(call.principal.id, tainted_texts(content, spec.toolset, origins))
-        return Answered(content, origins=origins)
+        return CallAnswered(content, origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Plan, decide on that plan, and only then act or propose."""
@@ -194,7 +194,7 @@ class Gate:
             raise TypeError(f"{spec.name} cannot act")
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
         if isinstance(decision, Refuse):
-            return Failed(decision.why)
+            return CallFailed(decision.why)
         usual = await self.decide(spec.name, spec.needs, call.principal)
         call = replace(call, trusted=isinstance(usual, Allow))
         plan = await spec.plan(self._services, call, asked)
@@ -203,10 +203,10 @@ class Gate:
         if shown is not None:
             content = spec.as_json(shown)
             await self._saw_difference(call, content, origins)
-            return Answered(content, origins=origins)
+            return CallAnswered(content, origins=origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
-            return Failed(decision.why)
+            return CallFailed(decision.why)
         if isinstance(decision, Allow):
             return replace(await self.carry_out(spec, call, asked, plan), origins=origins)
         if call.trusted:  # it was planned for one who needs no preview
@@ -221,7 +221,7 @@ class Gate:
         decision = await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
         return replace(decision, places=places) if isinstance(decision, Propose) else decision
 
-    async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
+    async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> CallAnswered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
         if spec.apply is None:
             raise TypeError(f"{spec.name} cannot act")
@@ -233,8 +233,8 @@ class Gate:
             logger.exception("what %s left for a person cannot be put to one now", spec.name)
             flagged = None
         if flagged is not None:
-            return Answered({**spec.as_json(result), "proposal": await summary(flagged, self._address)})
-        return Answered(spec.as_json(result))
+            return CallAnswered({**spec.as_json(result), "proposal": await summary(flagged, self._address)})
+        return CallAnswered(spec.as_json(result))
 
     async def _applied(self, apply: Callable[..., Awaitable[Any]], spec: AnySpec, call: Call, plan: Any) -> Any:
         try:
@@ -246,21 +246,21 @@ class Gate:
                 raise BrokeElsewhere from error
             raise
 
-    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Answered:
+    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> CallAnswered:
         if spec.shows is None:
             raise TypeError(f"{spec.name} cannot act")
         shown = spec.shows(plan)
         answer = shown.answer
         if shown.changes_nothing:
-            return Answered(spec.as_json(answer))
+            return CallAnswered(spec.as_json(answer))
         flagged = None if shown.files else await self._unsettled(spec, call, asked, answer)
         if flagged is not None:
-            return Answered({**spec.as_json(answer), "proposal": await summary(flagged, self._address)})
+            return CallAnswered({**spec.as_json(answer), "proposal": await summary(flagged, self._address)})
         proposal = await self._proposing.call(
             spec, call, asked.model_dump(mode="json"), shown=with_plain_answer(spec, shown), decision=decision
         )
         told = proposed(spec.as_json(answer), proposal, await summary(proposal, self._address))
-        return Answered(told, waits=proposal if proposal.state == "pending" else None)
+        return CallAnswered(told, waits=proposal if proposal.state == "pending" else None)
 
     async def _unsettled(self, spec: AnySpec, call: Call, asked: Any, answer: Any) -> Proposal | None:
         """Return the proposal of what the answer left for a person; None if it left nothing."""
@@ -274,7 +274,7 @@ class Gate:
         why = "claims contradict what is there; a yes writes the new ones in place of those"
         shown = with_plain_answer(spec, spec.shows(plan))
         arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
-        draft = Draft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
+        draft = ProposalDraft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
         return await self._proposing.claims(spec, call, draft)
 
     async def decide(

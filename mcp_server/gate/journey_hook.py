@@ -15,7 +15,7 @@ from mcp_server.app.dependencies import Call, Services
 
 if TYPE_CHECKING:
     from agents.engine.events import Note
-    from agents.engine.progress.position import Position
+    from agents.engine.progress.position import JourneyPosition
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -107,7 +107,7 @@ class Companion:
             logger.warning("the end of a call of journey %s cannot be noted now", call.journey, exc_info=True)
 
 
-def require_in_phase(position: Position, tool: str, listed: Sequence[str]) -> None:
+def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]) -> None:
     """Return if a call with that tool may be made for the journey now; `listed` are the tools that there are.
 
     Raises:

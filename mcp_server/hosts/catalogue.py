@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostMachine:
     """The machine as a host sees it; `platform` is named as in `sys.platform`."""
 
     platform: str
@@ -58,20 +58,20 @@ class Host:
     name: str
     servers: str
     typed: bool
-    user_file: Callable[[Place], Path]
+    user_file: Callable[[HostMachine], Path]
     project_file: str | None
     restart: str
     shows_forms: bool
     about_forms: str
 
-    def config_file(self, place: Place, *, project: bool) -> Path | None:
+    def config_file(self, place: HostMachine, *, project: bool) -> Path | None:
         """Return its file for the person, or for the project in `place.folder`; None if it has no such."""
         if not project:
             return self.user_file(place)
         return place.folder / self.project_file if self.project_file else None
 
 
-def _claude_desktop(place: Place) -> Path:
+def _claude_desktop(place: HostMachine) -> Path:
     name = "claude_desktop_config.json"
     if place.platform == "win32":
         containers = sorted(place.windows_packages().glob("Claude_*/LocalCache/Roaming/Claude"))
@@ -82,16 +82,16 @@ def _claude_desktop(place: Place) -> Path:
     return place.application_data() / "Claude" / name
 
 
-def _claude_code(place: Place) -> Path:
+def _claude_code(place: HostMachine) -> Path:
     moved = place.environ.get("CLAUDE_CONFIG_DIR")
     return (place.folder / moved if moved else place.home) / ".claude.json"
 
 
-def _cursor(place: Place) -> Path:
+def _cursor(place: HostMachine) -> Path:
     return place.home / ".cursor" / "mcp.json"
 
 
-def _vscode(place: Place) -> Path:
+def _vscode(place: HostMachine) -> Path:
     return place.application_data() / "Code" / "User" / "mcp.json"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.errors import KnowledgeError
-from mcp_server.hosts.jsonc import BOM, Document, Member, Node, is_blank, parse
+from mcp_server.hosts.jsonc import BOM, JsoncDocument, JsoncNode, Member, is_blank, parse
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _BLANKS = re.compile(r"[ \t]*")
@@ -38,7 +38,7 @@ def lookup(text: str, path: Sequence[str]) -> object | None:
     """Return the value at `path` as Python values; None if there is none (or if it is null)."""
     if is_blank(text):
         return None
-    node: Node | None = parse(text).root
+    node: JsoncNode | None = parse(text).root
     for depth in range(len(path)):
         member = _member(node, path, depth) if node else None
         node = member.node if member else None
@@ -98,7 +98,7 @@ def drop(text: str, path: Sequence[str], *, prune: bool = False) -> str:
     if is_blank(text):
         return text
     document = parse(text)
-    holders: list[tuple[Node, Member]] = []
+    holders: list[tuple[JsoncNode, Member]] = []
     node = document.root
     for depth in range(len(path)):
         member = _member(node, path, depth)
@@ -111,7 +111,7 @@ def drop(text: str, path: Sequence[str], *, prune: bool = False) -> str:
     return _remove(text, document, *holders[-1])
 
 
-def _member(node: Node, path: Sequence[str], depth: int) -> Member | None:
+def _member(node: JsoncNode, path: Sequence[str], depth: int) -> Member | None:
     if node.members is None:
         raise NotAnObject(path[:depth])
     found = [member for member in node.members if member.key == path[depth]]
@@ -146,7 +146,7 @@ class _Style:
         return json.dumps(key, ensure_ascii=False) + colon + self.dumps(value)
 
 
-def _insert(text: str, node: Node, key: str, value: object, unit: str) -> str:
+def _insert(text: str, node: JsoncNode, key: str, value: object, unit: str) -> str:
     """Put a new member at the end of the object `node`, after its last comment."""
     line_break, outer = _line_break(text), _indent_at(text, node.start)
     if not node.members:
@@ -177,7 +177,7 @@ def _replace(text: str, member: Member, value: object, unit: str) -> str:
     return text[: member.node.start] + written + text[member.node.end :]
 
 
-def _remove(text: str, document: Document, holder: Node, member: Member) -> str:
+def _remove(text: str, document: JsoncDocument, holder: JsoncNode, member: Member) -> str:
     """Take out the member with the white space before it, its own comma, or as the last one the comma before it."""
     members = holder.members or ()
     place = members.index(member)
@@ -207,7 +207,7 @@ def _past_own_line_break(text: str, at: int, outer: str, *, after_comment: bool)
     return at if after_comment and not _breaks_at(text, behind) else behind
 
 
-def _is_alone(text: str, holder: Node, member: Member) -> bool:
+def _is_alone(text: str, holder: JsoncNode, member: Member) -> bool:
     around = text[holder.start + 1 : member.start] + text[member.node.end : holder.end - 1]
     return not around.replace(",", "").strip(" \t\r\n")
 
@@ -243,7 +243,7 @@ def _line_break(text: str) -> str:
     return found.group() if found else "\n"
 
 
-def _unit(text: str, root: Node) -> str:
+def _unit(text: str, root: JsoncNode) -> str:
     """Return what one more level is indented by, as the document's outermost members show it; else two spaces."""
     for member in root.members or ():
         lead = _lead(text, member.start)

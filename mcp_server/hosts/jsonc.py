@@ -38,7 +38,7 @@ class BadJson(KnowledgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsoncNode:
     """A value, where it stands, and what it is in Python.
 
     Of an object, `members` are its members as written (also twice the same key) and `tail` is where the last thing
@@ -58,32 +58,32 @@ class Member:
 
     key: str
     start: int
-    node: Node
+    node: JsoncNode
     comma: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsoncDocument:
     """A whole text; `comment_ends` are the places where a `//` comment ends, which only a line break may follow."""
 
-    root: Node
+    root: JsoncNode
     comment_ends: frozenset[int]
 
 
 @lru_cache(maxsize=2)  # one edit asks several things of one text, and Claude Code's can have megabytes
-def parse(text: str) -> Document:
+def parse(text: str) -> JsoncDocument:
     """Return the tree of `text`. Do not change what is in it: who asks again gets the same one.
 
     Raises:
         BadJson: it is not JSON, not even with comments and trailing commas, or nested deeper than `DEEPEST`.
     """
-    reader = _Reader(text)
+    reader = _JsoncReader(text)
     reader.skip()
     root = reader.value(0)
     reader.skip()
     if reader.at < len(text):
         raise BadJson(text, reader.at, "something follows after the end")
-    return Document(root, frozenset(reader.comment_ends))
+    return JsoncDocument(root, frozenset(reader.comment_ends))
 
 
 def is_blank(text: str) -> bool:
@@ -91,7 +91,7 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(BOM).strip(" \t\r\n")
 
 
-class _Reader:
+class _JsoncReader:
     """A cursor over the text. `last` is where the last token or comment ended."""
 
     def __init__(self, text: str) -> None:
@@ -113,7 +113,7 @@ class _Reader:
             if comment.group().startswith("//"):
                 self.comment_ends.add(self.at)
 
-    def value(self, depth: int) -> Node:
+    def value(self, depth: int) -> JsoncNode:
         if depth > DEEPEST:
             raise BadJson(self.text, self.at, f"nested deeper than {DEEPEST}")
         following = self.text[self.at : self.at + 1]
@@ -122,9 +122,9 @@ class _Reader:
         if following == "[":
             return self.items_in_brackets(depth)
         start = self.at
-        return Node(start, value=self.scalar(following), end=self.at)
+        return JsoncNode(start, value=self.scalar(following), end=self.at)
 
-    def members_in_braces(self, depth: int) -> Node:
+    def members_in_braces(self, depth: int) -> JsoncNode:
         start, members = self.at, list[Member]()
         self.step()
         while self.skip() != "}":
@@ -139,16 +139,16 @@ class _Reader:
             members.append(Member(key, key_start, node, comma))
         tail = self.last
         self.step()
-        return Node(start, self.at, {m.key: m.node.value for m in members}, tuple(members), tail)
+        return JsoncNode(start, self.at, {m.key: m.node.value for m in members}, tuple(members), tail)
 
-    def items_in_brackets(self, depth: int) -> Node:
+    def items_in_brackets(self, depth: int) -> JsoncNode:
         start, items = self.at, list[object]()
         self.step()
         while self.skip() != "]":
             items.append(self.value(depth + 1).value)
             self.comma("]")
         self.step()
-        return Node(start, self.at, items)
+        return JsoncNode(start, self.at, items)
 
     def comma(self, closing: str) -> int | None:
         """Go past the comma after a member or an item and return its place; None where `closing` comes instead."""

@@ -14,11 +14,11 @@ from typing import Any
 import anyio
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import Asked, FromUser, Provider, Shape
+from agents.loop.model.ports import FromUser, ModelRequest, Provider, Shape
 from agents.loop.providers.usage import conversation_id
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.model import Doubt
-from knowledge.writing.evidence.judge import Judgement
+from knowledge.writing.evidence.judge import PairJudgement
 
 LONGEST_S = 8.0
 """How long a merge waits for it, with all tries."""
@@ -100,7 +100,7 @@ log = logging.getLogger("knowledge_forge.models")
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class PairOpinion:
     """What a model holds of one pair: how sure it is that both cannot be true (0: it is not), and what they differ in."""
 
     sure: float = 0.0
@@ -124,12 +124,12 @@ class ModelJudge:
     ) -> None:
         self._provider, self._name, self._clock, self._longest_s = provider, name, clock, longest_s
         self._conversation = conversation_id("judge", 1, secrets.token_hex(4))
-        self._kept: OrderedDict[bytes, Opinion] = OrderedDict()
+        self._kept: OrderedDict[bytes, PairOpinion] = OrderedDict()
         self._quiet_until = float("-inf")
         self._asked_at: deque[float] = deque(maxlen=most_questions)
         self._room = anyio.CapacityLimiter(AT_ONCE)
 
-    async def judged(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judged(self, pairs: Sequence[Pair]) -> PairJudgement:
         """Return which pairs cannot both be true, of what was known and what could be asked in time."""
         unknown = [pair for pair in dict.fromkeys(pairs) if _key(pair) not in self._kept]
         note = await self._ask(unknown) if unknown else ""
@@ -138,7 +138,7 @@ class ModelJudge:
             for pair in pairs
             if (known := self._kept.get(_key(pair))) is not None and known.sure >= SURE
         )
-        return Judgement(doubts, note)
+        return PairJudgement(doubts, note)
 
     async def _ask(self, pairs: Sequence[Pair]) -> str:
         """Ask about these pairs and keep what is said of them; return why nothing is, "" if it was answered."""
@@ -160,13 +160,13 @@ class ModelJudge:
             return AWAY
         opinions = opinions_in(told.value, len(pairs))
         for number, pair in enumerate(pairs, start=1):
-            self._kept[_key(pair)] = opinions.get(number, Opinion())
+            self._kept[_key(pair)] = opinions.get(number, PairOpinion())
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return ""
 
-    def _question(self, pairs: Sequence[Pair]) -> Asked:
-        return Asked(
+    def _question(self, pairs: Sequence[Pair]) -> ModelRequest:
+        return ModelRequest(
             self._conversation,
             (FromUser(told_to_model(pairs)),),
             system=SYSTEM,
@@ -189,11 +189,11 @@ def told_to_model(pairs: Sequence[Pair]) -> str:
     return text.encode("utf-8", "replace").decode()  # half a character cannot be sent
 
 
-def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, Opinion]:
+def opinions_in(value: Mapping[str, Any], count: int) -> dict[int, PairOpinion]:
     """Return what was said of each of `count` pairs, by its number; of what was said twice the less sure, of no such pair nothing."""
-    found: dict[int, Opinion] = {}
+    found: dict[int, PairOpinion] = {}
     for one in value["contradictions"]:
-        number, opinion = one["pair"], Opinion(float(one["sure"]), one["about"])
+        number, opinion = one["pair"], PairOpinion(float(one["sure"]), one["about"])
         if 1 <= number <= count and (number not in found or opinion.sure < found[number].sure):
             found[number] = opinion
     return found

@@ -8,7 +8,7 @@ import anyio
 
 from agents.loop.model.ports import Provider
 from agents.loop.processor import Cost
-from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
 from mcp_server.app.dependencies import Clock
 from mcp_server.app.settings.notes import priced
@@ -27,7 +27,7 @@ class ConfiguredModel:
         *,
         now: Clock,
         sleep: Callable[[float], Awaitable[None]],
-        patience: Patience | None = None,
+        patience: RequestPatience | None = None,
     ) -> None:
         self._access, self._now, self._sleep, self._patience = access, now, sleep, patience
         self._lock = anyio.Lock()

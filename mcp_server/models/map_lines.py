@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import anyio
 
 from agents.loop.model.errors import ContextTooLong, Malformed, ProviderError, Refusal
-from agents.loop.model.ports import Asked, FromUser, Provider, Shape
+from agents.loop.model.ports import FromUser, ModelRequest, Provider, Shape
 from agents.loop.providers.usage import conversation_id
 from knowledge.errors import KnowledgeError
 from knowledge.pages.document import Document, shortened
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.map_lines import Entries
 from knowledge.search.summaries.cache import RememberedLines
-from knowledge.search.summaries.gaps import Wanted, wanted
+from knowledge.search.summaries.gaps import WantedLine, wanted
 from knowledge.search.summaries.ports import Made
 from mcp_server.web.text.sanitize import INVISIBLE
 
 if TYPE_CHECKING:
     from knowledge.search.summaries.ports import Summaries
-    from knowledge.state.ports import IndexStore, Position, StateStore
+    from knowledge.state.ports import IndexPosition, IndexStore, StateStore
     from mcp_server.app.dependencies import Clock
 
 log = logging.getLogger("knowledge_forge.models")
@@ -79,7 +79,7 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S*|\b(?:data|mailto|file|javascri
 _UNSEEN = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f{INVISIBLE}]+")
 
 
-class Pages(Protocol):
+class PagesOnDisk(Protocol):
     """The pages as they are on disk now."""
 
     async def revision(self, path: str) -> str:
@@ -106,7 +106,7 @@ class MapLines:
         self,
         state: StateStore,
         index: IndexStore,
-        pages: Callable[[], Pages],
+        pages: Callable[[], PagesOnDisk],
         kept: Summaries,
         provider: Callable[[], Awaitable[Provider]],
         *,
@@ -122,7 +122,7 @@ class MapLines:
         self._known = RememberedLines(kept)
         self._passed_over: set[str] = set()
         self._failed = Counter[str]()
-        self._through: Position | None = None
+        self._through: IndexPosition | None = None
         self._lost = 0
         self._lost_since = now()
 
@@ -163,7 +163,7 @@ class MapLines:
 
     async def _made(self) -> Round:
         """Make lines. What failed before is tried last: one page that the model never answers about stops no other."""
-        count, behind = 0, list[Wanted]()
+        count, behind = 0, list[WantedLine]()
         async for one in wanted(self._index, Entries(self._index, self._known)):
             if one.key in self._passed_over or await self._known([one.key]):
                 continue
@@ -185,7 +185,7 @@ class MapLines:
             await self._kept.trim(MOST_KEPT)
         return Round(count)
 
-    async def _tried(self, one: Wanted) -> Round:
+    async def _tried(self, one: WantedLine) -> Round:
         """Make that line, if it may be made now."""
         told = one.told if one.kind == "directory" else await self._page(one)
         if told is None:
@@ -206,7 +206,7 @@ class MapLines:
         self._failed.pop(one.key, None)
         return Round(int(made))
 
-    def _pass_over(self, one: Wanted) -> None:
+    def _pass_over(self, one: WantedLine) -> None:
         """Leave it alone from now on, in this process."""
         self._failed.pop(one.key, None)
         self._passed_over.add(one.key)
@@ -222,7 +222,7 @@ class MapLines:
         spent = await self._kept.spent(now - timedelta(hours=1))
         return spent.lines >= self._most or spent.tokens + self._lost >= self._most_tokens
 
-    async def _make(self, one: Wanted, told: Mapping[str, Any]) -> bool:
+    async def _make(self, one: WantedLine, told: Mapping[str, Any]) -> bool:
         """Make a line and return True; False where the model cannot take what it is told, or its answer is of no use."""
         try:
             with anyio.fail_after(LONGEST_S):
@@ -237,7 +237,7 @@ class MapLines:
         await self._kept.keep(Made(one.key, line, self._name, used, self._now()))
         return True
 
-    async def _page(self, one: Wanted) -> Mapping[str, Any] | None:
+    async def _page(self, one: WantedLine) -> Mapping[str, Any] | None:
         """Return what the model is told of a page; None where it says itself what it is, or has changed, or nobody vouches for it."""
         pages = self._pages()
         try:
@@ -251,8 +251,8 @@ class MapLines:
             return None
         return {**one.told, "text": body[:LONGEST_TEXT]}
 
-    def _question(self, one: Wanted, told: Mapping[str, Any]) -> Asked:
-        return Asked(
+    def _question(self, one: WantedLine, told: Mapping[str, Any]) -> ModelRequest:
+        return ModelRequest(
             conversation_id(AGENT, 1, secrets.token_hex(4)),
             (FromUser(json.dumps({one.kind: told}, ensure_ascii=False)),),
             system=SYSTEM,

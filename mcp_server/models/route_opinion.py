@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import Asked, FromUser, Shape
+from agents.loop.model.ports import FromUser, ModelRequest, Shape
 from agents.loop.providers.usage import conversation_id
 from knowledge.search.route.route_kind import MODES, Taken
-from knowledge.search.route.second_opinion import Heard
+from knowledge.search.route.second_opinion import RouteOpinion
 
 if TYPE_CHECKING:
     from knowledge.search.route.examples import Example
@@ -77,7 +77,7 @@ class AskedRoutes:
             self._aside(self._load)
         return self._model.loaded
 
-    async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
+    async def of(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
         """Return how the model takes `query`, shown how the examples are taken; None where it was asked often enough.
 
         Raises:
@@ -87,7 +87,7 @@ class AskedRoutes:
         if len(self._asked_at) == self._asked_at.maxlen and now - self._asked_at[0] < WITHIN_S:
             return None
         self._asked_at.append(now)
-        asked = Asked(
+        asked = ModelRequest(
             conversation_id(AGENT, 1, secrets.token_hex(4)),
             (FromUser(_told(query, examples)),),
             SYSTEM,
@@ -96,7 +96,7 @@ class AskedRoutes:
         value = (await (await self._model.provider()).complete_json(asked, SHAPE)).value
         mode: Taken = "navigation" if value["mode"] == "navigation" else "discovery"
         confidence = float(value["confidence"])
-        return Heard(mode, confidence) if 0 <= confidence <= 1 else None
+        return RouteOpinion(mode, confidence) if 0 <= confidence <= 1 else None
 
     async def _load(self) -> None:
         """Have what asks the model loaded. What fails here fails in the same way until the process begins anew."""

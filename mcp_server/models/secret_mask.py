@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from agents.loop.model.errors import Malformed, ProviderError
-from agents.loop.model.ports import Asked, Provider, Said, Shape, Told, ToolUse
+from agents.loop.model.ports import ModelReply, ModelRequest, Provider, Shape, Told, ToolUse
 from agents.loop.providers.wrapper import Around
 
 MASK: Final = "[key]"
@@ -23,7 +23,7 @@ class Masked(Around):
         super().__init__(provider)
         self._key = key
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         """Return the answer without the key. Sealed thoughts with the key in them are not kept.
 
         Raises:
@@ -42,7 +42,7 @@ class Masked(Around):
         plain = {"text": self._clean(said.text), "model": self._clean(said.model), "request": self._clean(said.request)}
         return replace(said, uses=uses, echo=echo, **plain)
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         """Return the JSON without the key.
 
         Raises:

@@ -27,7 +27,7 @@ from mcp_types.version import is_version_at_least
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.app.dependencies import Call, Services
-from mcp_server.approvals.approvers import Desk, Person, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import checkpoints
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
@@ -38,7 +38,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical_json import canonical_text
-from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
+from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
 from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.protocol.tasks.wire import declared
@@ -67,7 +67,7 @@ class GateExtension(Extension):
 
     identifier = "io.github.knowledge-forge/gate"
 
-    def __init__(self, gate: Gate, identify: Identify, desk: Desk, services: Services) -> None:
+    def __init__(self, gate: Gate, identify: Identify, desk: Approvals, services: Services) -> None:
         self._gate, self._identify, self._desk, self._services = gate, identify, desk, services
 
     async def intercept_tool_call(
@@ -85,25 +85,27 @@ class GateExtension(Extension):
             if (params.request_state or "").startswith(run_rounds.ASKED):
                 return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
-            if isinstance(outcome, Answered) and outcome.waits is not None:
+            if isinstance(outcome, CallAnswered) and outcome.waits is not None:
                 return await self._asked(params.name, outcome, outcome.waits, ctx, call)
-            run = run_rounds.run_in(params.name, outcome.content) if isinstance(outcome, Answered) else ""
+            run = run_rounds.run_in(params.name, outcome.content) if isinstance(outcome, CallAnswered) else ""
             if run and not call.detached:  # else the handle asks
                 return await self._at_run(params.name, outcome, run, ctx, call)
-            question = checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, Answered) else None
+            question = (
+                checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, CallAnswered) else None
+            )
             if question is not None:
                 return await self._at_checkpoint(params.name, outcome, question, ctx, Call(who))
             return as_result(outcome)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
-            return as_result(Failed(f"{params.name} is refused: {error}"))
+            return as_result(CallFailed(f"{params.name} is refused: {error}"))
         except StorageError:
             logger.exception("cannot tell who calls %s", params.name)
-            return as_result(Failed(f"{params.name} is {CLOSED}"))
+            return as_result(CallFailed(f"{params.name} is {CLOSED}"))
 
     async def _asked(
-        self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
+        self, name: str, outcome: CallAnswered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host if that is enough for this proposal and a person allowed it there; else return that it waits."""
         if not await self._may_ask(ctx, call) or requirement(proposal, "host", passkeys=False) != "word":
@@ -128,7 +130,7 @@ class GateExtension(Extension):
         self,
         name: str,
         outcome: Outcome,
-        question: checkpoints.Question,
+        question: checkpoints.CheckpointQuestion,
         ctx: ServerRequestContext[Any, Any],
         call: Call,
     ) -> CallToolResult | InputRequiredResult:
@@ -136,7 +138,7 @@ class GateExtension(Extension):
         if not await self._may_ask(ctx, call):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
-            return await self._checkpoint_settled(name, question, asking.Reply("nothing"), call)
+            return await self._checkpoint_settled(name, question, asking.FormReply("nothing"), call)
         shown = await checkpoints.form(self._services, question)
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             form = ElicitRequestFormParams(message=shown.text, requested_schema=shown.schema)
@@ -159,17 +161,17 @@ class GateExtension(Extension):
         return await self._checkpoint_settled(params.name, question, _reply(params), Call(who))
 
     async def _checkpoint_settled(
-        self, name: str, question: checkpoints.Question, reply: asking.Reply, call: Call
+        self, name: str, question: checkpoints.CheckpointQuestion, reply: asking.FormReply, call: Call
     ) -> CallToolResult:
         """Do what the answer says, and return where the journey stands then; nothing to who was frozen meanwhile."""
         spec = self._gate.spec(name)
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
-            return as_result(Failed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}"))
+            return as_result(CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}"))
         from mcp_server.toolsets.journeys.tools import told
 
         position = await checkpoints.settle(self._services, call, question, reply)
-        return as_result(Answered(spec.as_json(await told(self._services, position))))
+        return as_result(CallAnswered(spec.as_json(await told(self._services, position))))
 
     async def _at_run(
         self,
@@ -179,17 +181,17 @@ class GateExtension(Extension):
         ctx: ServerRequestContext[Any, Any],
         call: Call,
         *,
-        before: run_rounds.Question | None = None,
+        before: run_rounds.RunQuestion | None = None,
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host about what the run waits for, and lead it on, as often as it waits; then return where it stands."""
-        while isinstance(outcome, Answered) and not call.detached and await self._may_ask(ctx, call):
+        while isinstance(outcome, CallAnswered) and not call.detached and await self._may_ask(ctx, call):
             question = await run_rounds.question(self._services, run, before)
             if question is None:
                 break
             try:
                 shown = await run_rounds.form(self._services, question)
             except KnowledgeError:  # it was settled elsewhere just now
-                outcome = await self._run_settled(name, question, asking.Reply("nothing"), call)
+                outcome = await self._run_settled(name, question, asking.FormReply("nothing"), call)
                 before = question
                 continue
             if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
@@ -211,17 +213,17 @@ class GateExtension(Extension):
 
         It goes on by itself, so who goes away ends only the looking on.
         """
-        run = run_rounds.begun_in(name, outcome.content) if isinstance(outcome, Answered) else ""
+        run = run_rounds.begun_in(name, outcome.content) if isinstance(outcome, CallAnswered) else ""
         spec = self._gate.spec(name)
-        if not run or not isinstance(outcome, Answered) or spec is None or call.detached:
+        if not run or not isinstance(outcome, CallAnswered) or spec is None or call.detached:
             return as_result(outcome)
         from mcp_server.toolsets.runs.tools import answered
 
         there = await run_rounds.followed(self._services, call, run)
         if isinstance(allowed := await self._gate.decide(name, Trust.READ, call.principal), Refuse):
-            return as_result(Failed(allowed.why))
+            return as_result(CallFailed(allowed.why))
         told = spec.as_json(await answered(self._services, there))
-        outcome = Answered({**told, "proposal": told["proposal"] or outcome.content["proposal"]})
+        outcome = CallAnswered({**told, "proposal": told["proposal"] or outcome.content["proposal"]})
         return await self._at_run(name, outcome, run, ctx, call)
 
     async def _run_answered(
@@ -236,19 +238,21 @@ class GateExtension(Extension):
         outcome = await self._run_settled(params.name, question, _reply(params), call)
         return await self._at_run(params.name, outcome, question.run, ctx, call, before=question)
 
-    async def _run_settled(self, name: str, question: run_rounds.Question, reply: asking.Reply, call: Call) -> Outcome:
+    async def _run_settled(
+        self, name: str, question: run_rounds.RunQuestion, reply: asking.FormReply, call: Call
+    ) -> Outcome:
         """Do what the answer says, and return where the run stands then; nothing to who was frozen meanwhile."""
         spec = self._gate.spec(name)
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
-            return Failed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
+            return CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
         from mcp_server.toolsets.runs.tools import answered
 
         try:
             run = await run_rounds.settle(self._services, self._desk, call, question, reply)
-            return Answered(spec.as_json(await answered(self._services, run)))
+            return CallAnswered(spec.as_json(await answered(self._services, run)))
         except KnowledgeError as error:
-            return Failed(short(f"{name}: {error}", LONGEST_MESSAGE))
+            return CallFailed(short(f"{name}: {error}", LONGEST_MESSAGE))
 
     async def _second_round(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
@@ -268,12 +272,14 @@ class GateExtension(Extension):
         outcome = await self._follow(params.name, answer, proposal, _reply(params))
         return await self._begun(params.name, outcome, ctx, call)
 
-    async def _follow(self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.Reply) -> Outcome:
+    async def _follow(
+        self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.FormReply
+    ) -> Outcome:
         """Do what the answer says, and return what the call answers then; nothing to who was frozen meanwhile."""
         allowed = await self._gate.decide(name, Trust.READ, principal_of(proposal))
         if isinstance(allowed, Refuse):
-            return Failed(allowed.why)
-        person = Person(f"{proposal.principal} (in the host)", "host")
+            return CallFailed(allowed.why)
+        person = Approver(f"{proposal.principal} (in the host)", "host")
         try:
             if reply.word == "approve":
                 await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
@@ -294,22 +300,22 @@ class GateExtension(Extension):
                 await state.changed(seen)
         found = await state.trust.proposal(proposal_id)
         if found is None:
-            return Failed(f"{name}: there is no proposal {proposal_id} any more")
+            return CallFailed(f"{name}: there is no proposal {proposal_id} any more")
         told = await summary(found, self._services.review_address)
         return ending(name, answer, found, told)
 
 
-def _reply(params: CallToolRequestParams) -> asking.Reply:
+def _reply(params: CallToolRequestParams) -> asking.FormReply:
     """Return what the client's answer to the form says."""
     given = (params.input_responses or {}).get(QUESTION)
-    return asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.Reply("nothing")
+    return asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.FormReply("nothing")
 
 
 async def _answer_or_decision(
     text: str, schema: dict[str, Any], settled: Callable[[], Awaitable[None]], ctx: ServerRequestContext[Any, Any]
-) -> asking.Reply:
+) -> asking.FormReply:
     """Return what the form was answered with, or nothing once it is settled elsewhere."""
-    replies: list[asking.Reply] = []
+    replies: list[asking.FormReply] = []
     async with anyio.create_task_group() as tasks:
 
         async def ask() -> None:
@@ -323,7 +329,7 @@ async def _answer_or_decision(
         tasks.start_soon(ask)
         await settled()
         tasks.cancel_scope.cancel()
-    return replies[0] if replies else asking.Reply("nothing")
+    return replies[0] if replies else asking.FormReply("nothing")
 
 
 def as_result(outcome: Outcome) -> CallToolResult:
@@ -331,7 +337,7 @@ def as_result(outcome: Outcome) -> CallToolResult:
 
     Some hosts show a model only the one, some only the other.
     """
-    if isinstance(outcome, Answered):
+    if isinstance(outcome, CallAnswered):
         text = json.dumps(outcome.content, ensure_ascii=False, separators=(",", ":"))
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome.content)
     return CallToolResult(content=[TextContent(type="text", text=outcome.why)], is_error=True)

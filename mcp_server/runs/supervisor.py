@@ -20,7 +20,7 @@ from agents.loop.leader import CANCELLED, CLOSING_S
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import ToolDefinition
 from agents.loop.processor import Processor
-from agents.loop.record.frames import Frame, Header, Plan
+from agents.loop.record.frames import Frame, Header, PlanFrame
 from agents.loop.record.interventions import End, end, note_answer
 from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold, RunStore
@@ -70,7 +70,7 @@ class _Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
+class _ResumeFailure:
     """When a run that could not be led on may be tried again, and how long that took."""
 
     until: float
@@ -104,7 +104,7 @@ class Runs:
         self._ours: dict[str, str] = {}
         self._aside: set[str] = set()
         self._here: set[str] = set()
-        self._failed: dict[str, _Failed] = {}
+        self._failed: dict[str, _ResumeFailure] = {}
         self._over: dict[str, anyio.Event] = {}
         self._ended = anyio.Event()
         self.why_cancelled: Callable[[], str] = lambda: CANCELLED
@@ -299,12 +299,12 @@ class Runs:
             RunLeft: the database was away for too long. Somebody goes on with the run when it is back.
         """
         try:
-            told = _Told(progress, (await outlasting(lambda: self.store.run(run), self._sleep)).count)
+            told = _FrameListeners(progress, (await outlasting(lambda: self.store.run(run), self._sleep)).count)
             return await outlasting(lambda: self._through(run, wish, told), self._sleep)
         except DatabaseUnavailable as error:
             raise RunLeft(run, error.reason) from error
 
-    async def _through(self, run: str, wish: _Wish, told: _Told) -> Run:
+    async def _through(self, run: str, wish: _Wish, told: _FrameListeners) -> Run:
         while True:
             try:
                 return await self._led(run, wish, told, outlives=False)
@@ -400,7 +400,7 @@ class Runs:
     def _try_later(self, run: str) -> None:
         before = self._failed.get(run)
         wait_s = min(2 * before.wait_s, LATEST_AGAIN_S) if before else AGAIN_S
-        self._failed[run] = _Failed(self._monotonic() + wait_s, wait_s)
+        self._failed[run] = _ResumeFailure(self._monotonic() + wait_s, wait_s)
 
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
@@ -449,7 +449,7 @@ class Runs:
 
         async def told(run: Run, frame: Frame) -> None:
             await progress(run, frame)
-            if isinstance(frame, Plan) and run.state == "running":
+            if isinstance(frame, PlanFrame) and run.state == "running":
                 with suppress(KnowledgeError):  # the gate decides on each call in any case
                     if why := await self.refused(run.header.principal):
                         await self.cancel(run.id, why)
@@ -483,7 +483,7 @@ class Runs:
         return Hold(f"next-{_chance()}", now, now + timedelta(seconds=seconds))
 
 
-class _Told:
+class _FrameListeners:
     """Tells whoever looks on of each frame once. What goes wrong with that, and who does not listen, is no matter of the run."""
 
     def __init__(self, progress: Progress, count: int) -> None:

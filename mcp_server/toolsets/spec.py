@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CallPreview:
     """What a plan would do, as a person is shown it before they agree.
 
     `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
@@ -110,7 +110,7 @@ class ToolSpec(Generic[A, P, R]):
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
     only_by_person: Callable[[P], str] | None = None
-    shows: Callable[[P], Shown] | None = None
+    shows: Callable[[P], CallPreview] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
     taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None

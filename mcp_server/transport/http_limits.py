@@ -41,7 +41,7 @@ _BUSY = h11.Connection(h11.SERVER).send(
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ClientLimits:
     """What one server allows its clients."""
 
     connections: int
@@ -56,17 +56,17 @@ class Bounds:
         return {"head": self.head_s, "body": self.body_s, "reading": self.reading_s}
 
 
-MCP = Bounds(connections=1000)
-PAGE = Bounds(connections=100, body_s=30.0)
+MCP = ClientLimits(connections=1000)
+PAGE = ClientLimits(connections=100, body_s=30.0)
 """One person with a few tabs, and the programs of this machine."""
 
 
-def bounded(app: ASGIApp, bounds: Bounds, **more: Any) -> uvicorn.Config:
+def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:
     """Return the configuration of a server that holds its clients to `bounds`; `more` is uvicorn's own.
 
     It logs no addresses: the review page's may hold a login secret.
     """
-    limited = Bounds(min(bounds.connections, _most_sockets()), bounds.head_bytes, *bounds.times().values())
+    limited = ClientLimits(min(bounds.connections, _most_sockets()), bounds.head_bytes, *bounds.times().values())
     protocol = type("Bounded", (BoundedProtocol,), {"bounds": limited})
     # With `log_config` uvicorn would write to stderr past our own form of log lines.
     return uvicorn.Config(
@@ -93,7 +93,7 @@ def _most_sockets() -> int:
 class BoundedProtocol(H11Protocol):
     """One connection whose every wait for the client has a deadline."""
 
-    bounds: Bounds
+    bounds: ClientLimits
     _wait: Wait | None = None
     _since: float = 0.0
     _deadline: asyncio.TimerHandle | None = None

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from mcp_server.app.dependencies import Services, no_runs
-from mcp_server.approvals.approvers import CannotDecide, Desk, Person
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import inert_line
@@ -44,7 +44,7 @@ AT_ONCE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NavigationEntry:
     """One line of the navigation."""
 
     path: str
@@ -52,14 +52,14 @@ class Entry:
 
 
 NAVIGATION = (
-    Entry("/", "Waiting"),
-    Entry("/decided", "Decided"),
-    Entry("/journeys", "Journeys"),
-    Entry("/runs", "Runs"),
-    Entry("/trust", "Trust"),
-    Entry("/audit", "Audit"),
-    Entry("/contradictions", "Contradictions"),
-    Entry("/passkeys", "Passkeys"),
+    NavigationEntry("/", "Waiting"),
+    NavigationEntry("/decided", "Decided"),
+    NavigationEntry("/journeys", "Journeys"),
+    NavigationEntry("/runs", "Runs"),
+    NavigationEntry("/trust", "Trust"),
+    NavigationEntry("/audit", "Audit"),
+    NavigationEntry("/contradictions", "Contradictions"),
+    NavigationEntry("/passkeys", "Passkeys"),
 )
 """A new kind of page is one more line here and one more route in `page.py`."""
 
@@ -71,7 +71,7 @@ class House:
     """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
     services: Services
-    desk: Desk
+    desk: Approvals
     live: Live
     base_name: str
     port: int
@@ -175,9 +175,9 @@ class House:
         values = {"title": title, "message": inert_line(message), "back": back}
         return await self.show("message.html", session, lambda: values, status)
 
-    def person(self, session: Session, signed: str = "") -> Person:
+    def person(self, session: Session, signed: str = "") -> Approver:
         """Return the person of the session as the desk knows them."""
-        return Person(session.user, "page", signed)
+        return Approver(session.user, "page", signed)
 
 
 def _token(session: Session | None) -> Markup:

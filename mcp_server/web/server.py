@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from mcp_server.app.dependencies import Services
-    from mcp_server.approvals.approvers import Desk
+    from mcp_server.approvals.approvers import Approvals
     from mcp_server.web.access.login_links import Inviting
     from mcp_server.web.page_context import House
 
@@ -46,11 +46,11 @@ class PageUnavailable(KnowledgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class ServedPages:
     """What this process shows, and under which name it holds the lease."""
 
     services: Services
-    desk: Desk
+    desk: Approvals
     settings: Settings
     process: str
 
@@ -60,9 +60,9 @@ class Showing:
         return self.services.state
 
 
-async def show(services: Services, desk: Desk, settings: Settings, known: anyio.Event) -> None:
+async def show(services: Services, desk: Approvals, settings: Settings, known: anyio.Event) -> None:
     """Show the page whenever no other process does, until cancelled. `known` is set once its address is, here or there."""
-    showing = Showing(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
+    showing = ServedPages(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
     while True:
         try:
             if await holder(showing.state) is None:
@@ -76,7 +76,7 @@ async def show(services: Services, desk: Desk, settings: Settings, known: anyio.
         await anyio.sleep(STAND_BY_S)
 
 
-async def _in_turn(showing: Showing, known: anyio.Event) -> None:
+async def _in_turn(showing: ServedPages, known: anyio.Event) -> None:
     """Show the page if this process gets the lease, and until it loses it."""
     with listening(preferred_port(showing.settings.kb)) as sockets:
         port = sockets[0].getsockname()[1]
@@ -93,19 +93,19 @@ async def _in_turn(showing: Showing, known: anyio.Event) -> None:
                 await _give_back(showing, name)
 
 
-async def _take(showing: Showing, name: str) -> bool:
+async def _take(showing: ServedPages, name: str) -> bool:
     now = showing.services.now()
     return await showing.state.acquire_lease(lease_name(), name, now=now, ttl_s=LEASE_S) is not None
 
 
-async def _give_back(showing: Showing, name: str) -> None:
+async def _give_back(showing: ServedPages, name: str) -> None:
     try:
         await showing.state.release_lease(lease_name(), name)
     except StorageError:
         logger.warning("the review page's lease could not be released; it will expire", exc_info=True)
 
 
-async def _while_ours(showing: Showing, name: str) -> None:
+async def _while_ours(showing: ServedPages, name: str) -> None:
     """Return when another process has taken over, because this one was stopped for too long."""
     while True:
         await anyio.sleep(RENEW_S)
@@ -117,7 +117,7 @@ async def _while_ours(showing: Showing, name: str) -> None:
 
 
 @asynccontextmanager
-async def _served(showing: Showing, name: str, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
+async def _served(showing: ServedPages, name: str, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
     """Answer requests, follow changes and call people meanwhile."""
     # Templates and the web server are loaded when a page is shown, and not before: starting a server has a budget.
     running = await anyio.to_thread.run_sync(_wired, showing, name, port)
@@ -141,7 +141,7 @@ class _Running:
     server: uvicorn.Server
 
 
-def _wired(showing: Showing, name: str, port: int) -> _Running:
+def _wired(showing: ServedPages, name: str, port: int) -> _Running:
     import uvicorn
 
     from mcp_server.transport.http_limits import PAGE, bounded

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.errors import DatabaseUnavailable, EmbedderUnavailable
-from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.preparation.remote import IndexedPages, PageBatch
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.embedder import STATIC
@@ -30,13 +30,13 @@ WALL_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _IndexingStep:
     """A step: pages of one knowledge base, and where its index and its words lie."""
 
     root: Path
     index: Path
     keyword: Path
-    pages: Pages
+    pages: PageBatch
 
 
 class PagesApart:
@@ -47,11 +47,11 @@ class PagesApart:
         # Its memory is not limited: it maps the whole index, however large that is.
         self._workers = Workers(most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None)
 
-    async def index(self, pages: Pages, *, size: int) -> Indexed:
+    async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
         """Store the pages, as `Apart` promises."""
         what = f"indexing {pages.jobs[0][0]}"
         return await self._workers.run(
-            indexed, _Asked(self._root, self._index, self._keyword, pages), size=size, what=what
+            indexed, _IndexingStep(self._root, self._index, self._keyword, pages), size=size, what=what
         )
 
     async def close(self) -> None:
@@ -59,12 +59,12 @@ class PagesApart:
         await self._workers.close()
 
 
-def indexed(asked: _Asked) -> Indexed:
+def indexed(asked: _IndexingStep) -> IndexedPages:
     """Do the step in this process."""
     return anyio.run(_indexed, asked)
 
 
-async def _indexed(asked: _Asked) -> Indexed:
+async def _indexed(asked: _IndexingStep) -> IndexedPages:
     from knowledge.index.indexer import Indexer
 
     store = await SqliteIndexStore.open(asked.index)

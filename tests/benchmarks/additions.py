@@ -16,7 +16,7 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.settings.settings import load
 from mcp_server.gate.host_registration import Principal
-from mcp_server.toolsets.knowledge.read_tools import SearchArguments
+from mcp_server.toolsets.knowledge.read_tools import SearchPagesArguments
 from mcp_server.toolsets.knowledge.read_tools import search as search_tool
 from tests.benchmarks.corpus import Query
 from tests.benchmarks.measures import Base
@@ -92,7 +92,7 @@ async def _asked(app: App, queries: Sequence[Query], watch: _Watch) -> list[dict
         taken = []  # what is loaded at first use is the first search's, which has a bound of its own
         for query in queries:
             watch.spent = {}
-            await search_tool(app.services, call, SearchArguments(query=query.text))
+            await search_tool(app.services, call, SearchPagesArguments(query=query.text))
             taken.append(watch.spent)
     return taken
 

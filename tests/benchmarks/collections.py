@@ -25,7 +25,7 @@ from knowledge.evaluate.metrics import mean, ndcg, recall, reciprocal_rank
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_stop_word, stem, words
 from knowledge.search.query.question import Questions
-from knowledge.search.ranker import Ranker, Within
+from knowledge.search.ranker import Ranker, SearchScope
 from knowledge.state.ports import Filters
 from mcp_server.app.knowledge_base import KnowledgeBase, Vocabularies, open_base
 from mcp_server.app.settings.settings import Settings
@@ -175,7 +175,7 @@ def whole(base: KnowledgeBase) -> Search:
 
     async def search(query: str) -> Sequence[str]:
         names = await base.index.named(query, limit=20)
-        ranking = await ranker.rank(await questions.ask(query), names, Within(None, Filters()), room=SHOWN)
+        ranking = await ranker.rank(await questions.ask(query), names, SearchScope(None, Filters()), room=SHOWN)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
 
     return search

@@ -25,7 +25,7 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.dispatch import Answered
+from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.scores import grant
 from mcp_server.protocol.gate_extension import GateExtension, as_result
@@ -63,7 +63,7 @@ def ungated(app: App) -> Any:
         assert spec is not None
         assert spec.answer is not None
         asked = spec.parse(params.arguments or {})
-        return as_result(Answered(spec.as_json(await spec.answer(app.services, Call(me), asked))))
+        return as_result(CallAnswered(spec.as_json(await spec.answer(app.services, Call(me), asked))))
 
     return intercept
 

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import apsw
 import psycopg
 
-from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.agent import MET, Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.decide import step_key, submitted
 from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
@@ -76,7 +76,7 @@ class Text(PhaseWork):
     text: str
 
 
-async def always(_facts: Facts, _look: Look) -> Finding:
+async def always(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Be met."""
     return MET
 

@@ -31,7 +31,7 @@ from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.undecided import Pair as Asked
 from knowledge.merge.evidence.undecided import undecided
-from knowledge.merge.model import Doubt, Evidence, MergePlan
+from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan
 from mcp_server.app.factories.writer import Meaning
 from mcp_server.app.settings.settings import load as settings_of
 from mcp_server.models.contradiction_judge import ModelJudge
@@ -102,7 +102,7 @@ def _case(pair: Pair, chance: random.Random, pairs: Sequence[Pair]) -> Case:
         cut(page),
         _nobody(page),
         cut(pair.new),
-        Evidence("code:src/a.py", NOW),
+        IncomingEvidence("code:src/a.py", NOW),
         page=_facts(),
         rules=DEFAULT_RULES,
         now=NOW,
@@ -117,7 +117,7 @@ def merged(case: Case, doubts: Sequence[Doubt] = ()) -> MergePlan:
         cut(case.page),
         _nobody(case.page),
         cut(case.pair.new),
-        Evidence("code:src/a.py", NOW, doubts=tuple(doubts)),
+        IncomingEvidence("code:src/a.py", NOW, doubts=tuple(doubts)),
         page=_facts(),
         rules=DEFAULT_RULES,
         now=NOW,

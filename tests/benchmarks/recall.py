@@ -14,7 +14,7 @@ import anyio
 import numpy as np
 
 from knowledge.index.engines import codes
-from knowledge.state.ports import Position
+from knowledge.state.ports import IndexPosition
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 
@@ -37,7 +37,7 @@ async def headings(base: KnowledgeBase, seed: int = 1) -> list[str]:
 async def measure(kb: Path, state_dir: Path) -> None:
     """Print recall at 10 and the median time for several numbers of vectors that are read."""
     async with open_base(Settings(kb=kb, state_dir=state_dir)) as base:
-        rows = (await base.index.delta(Position("", 0), limit=10**9, codes=True)).codes
+        rows = (await base.index.delta(IndexPosition("", 0), limit=10**9, codes=True)).codes
         halves = await base.index.halves([row.seq for row in rows])
         stored = np.frombuffer(b"".join(halves), "<f2").reshape(len(rows), -1).astype(np.float32)
         stored /= np.maximum(np.linalg.norm(stored, axis=1, keepdims=True), 1e-9)

@@ -21,13 +21,13 @@ from typing import Any
 
 import anyio
 
-from agents.loop.model.ports import Asked, Said, Shape, Told, ToolUse, Usage
-from agents.loop.record.frames import Header, Limits
+from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolUse
+from agents.loop.record.frames import Header, RunLimits
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName
+from mcp_server.app.settings.values import LanguageModelName
 from mcp_server.gate.host_registration import Principal, os_user
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.processes import first_listing, memory_mb, ours, served
@@ -52,19 +52,19 @@ class AtOnce:
     def __init__(self, steps: int) -> None:
         self._steps = steps
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         done = sum(hasattr(message, "use") for message in asked.messages)
         calls = (ToolUse(f"use-{done}", TOOL, ARGUMENTS),) if done < self._steps else ()
-        return Said(
+        return ModelReply(
             "" if calls else "It is so.",
             calls,
             stop="tools" if calls else "end",
-            usage=Usage(100, 10),
+            usage=ModelUsage(100, 10),
             model=self.model,
             request="req",
         )
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         raise NotImplementedError(f"a run asks for no {shape.name}: {asked.conversation}")
 
     async def aclose(self) -> None:
@@ -91,7 +91,7 @@ class Costs:
 @asynccontextmanager
 async def opened(home: Path) -> AsyncIterator[App]:
     settings = Settings(kb=write(home / "kb"), state_dir=home / "state", openai_api_key=KEY, open_browser=False)
-    settings = await let_in(replace(settings, model=ModelName("openai", "some-model")), HOST, 3)
+    settings = await let_in(replace(settings, model=LanguageModelName("openai", "some-model")), HOST, 3)
     async with open_app(settings, indexing=False, announcing=False) as app:
         yield app
 
@@ -127,7 +127,7 @@ async def _run(app: App, steps: int, number: int) -> Times:
         principal=Principal(os_user(), HOST).id,
         begun_at=utc_now(),
         model=runs.model.name,
-        limits=Limits(iterations=steps + 1, tokens=None),
+        limits=RunLimits(iterations=steps + 1, tokens=None),
     )
     began, used = time.perf_counter(), time.process_time()
     run = await runs.carry(header)

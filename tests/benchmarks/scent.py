@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.search import chunk_tier as search
-from knowledge.search.result.scent import ENOUGH_COVERAGE, Level, Scent, Signs, level_of
+from knowledge.search.result.scent import ENOUGH_COVERAGE, Level, Scent, ScentSigns, level_of
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served
@@ -63,18 +63,18 @@ class Judged:
     """A question, the signs of its answer, whether a shown chunk, and a shown snippet, holds the quote."""
 
     asked: Labelled
-    signs: Signs
+    signs: ScentSigns
     right: bool
     in_snippet: bool
 
 
 @contextmanager
-def noted() -> Iterator[list[Signs]]:
+def noted() -> Iterator[list[ScentSigns]]:
     """Keep the signs of every answer that the server judges meanwhile."""
-    kept: list[Signs] = []
+    kept: list[ScentSigns] = []
     judge: Callable[..., Scent] = vars(search)["judge"]
 
-    def noting(signs: Signs, *arguments: Any, **named: Any) -> Scent:
+    def noting(signs: ScentSigns, *arguments: Any, **named: Any) -> Scent:
         kept.append(signs)
         return judge(signs, *arguments, **named)
 
@@ -130,7 +130,7 @@ def _worth(right: Numbers) -> float:
     return float(right.sum() - WRONG_COSTS * (1 - right).sum())
 
 
-def _numbers(signs: Signs) -> tuple[float, ...]:
+def _numbers(signs: ScentSigns) -> tuple[float, ...]:
     return signs.coverage, signs.agreement, signs.nearness, signs.substance
 
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.ports import DocumentRecord, Filters, IndexedChunk, IndexIdentity, Position, Replace, Stamp
+from knowledge.state.ports import DocumentRecord, Filters, IndexedChunk, IndexIdentity, IndexPosition, Replace, Stamp
 
 DRAW = random.Random(1)
 WORDS = [f"w{DRAW.getrandbits(32):x}" for _ in range(30_000)]
@@ -62,7 +62,7 @@ async def main(documents: int) -> None:
             await store.apply(batch, fence=1)
             wall, cpu = wall + time.perf_counter() - started, cpu + time.process_time() - used
         print(f"apply {documents * 10 / wall:,.0f} chunks/s ({documents * 10 / cpu:,.0f} per second of CPU)")
-        everything = (await store.delta(Position("", 0), limit=10**9, codes=True)).codes
+        everything = (await store.delta(IndexPosition("", 0), limit=10**9, codes=True)).codes
         seqs = [row.seq for row in everything]
         some, many = DRAW.sample(seqs, 20), [DRAW.sample(seqs, 2000) for _ in range(20)]
         turn = itertools.cycle(many)
@@ -70,7 +70,7 @@ async def main(documents: int) -> None:
         await timed("position", store.position, 2000)
         await timed("chunks of 20", lambda: store.chunks(some), 200)
         await timed("halves of 2,000", lambda: store.halves(next(turn)), 40)
-        await timed("delta of all codes", lambda: store.delta(Position("", 0), limit=10**9, codes=True), 5)
+        await timed("delta of all codes", lambda: store.delta(IndexPosition("", 0), limit=10**9, codes=True), 5)
         await timed("children of 20", lambda: store.children("area3/topic3", limit=20), 200)
         await timed("select by path", lambda: store.select(Filters(path="area3")), 50)
         await timed("select by tag", lambda: store.select(Filters(tags=("t3",))), 50)

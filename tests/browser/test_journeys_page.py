@@ -18,7 +18,7 @@ from agents.catalogue import BUILT_IN, built_in
 from agents.engine.agent import Agent
 from agents.engine.events import Note, ToolStart, ToolSuccess
 from agents.engine.graph import Phase, PhaseGraph, Transition
-from agents.engine.runner import Opinion, Submission
+from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import JourneyState
 from mcp_server.app.knowledge_base import utc_now
 from tests.browser.chromium import Person, executable, somebody
@@ -31,7 +31,7 @@ from tests.support.web.review_pages import Place, shown
 pytestmark = pytest.mark.external
 
 HOST = "ada@desktop"
-CANCEL = Opinion("cancel", "page")
+CANCEL = JourneyDecision("cancel", "page")
 TWO = {"notes": [{"id": "n1", "text": "Bees form a cluster in winter."}, {"id": "n2", "text": "They eat honey."}]}
 LOOKS = """() => ({
     pwned: window.pwned,

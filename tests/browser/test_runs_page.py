@@ -14,7 +14,7 @@ from playwright.async_api import expect
 from agents.loop.record.frames import Header
 from agents.loop.record.run import Run
 from agents.loop.store.ports import RunStore
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from mcp_server.runs.locations import runs_in
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
@@ -42,7 +42,7 @@ def store_of(place: Place) -> RunStore:
     return runs_in(place.app.base.state)
 
 
-async def led(place: Place, head: Header, *answers: Answer, **tools: Outcome) -> Run:
+async def led(place: Place, head: Header, *answers: Answer, **tools: CallOutcome) -> Run:
     """Return a run that was led in another process as far as that goes without a person."""
     return await Led(Scripted(*answers), Deeds(None, **tools), store_of(place)).start(head)
 
@@ -118,14 +118,14 @@ async def test_runs_fit_360_pixels_and_can_be_read_in_both_schemes(tmp_path: Pat
     async with looking(tmp_path, **options) as (place, person):
         word = "averylongword" * 30
         wide = {"context": word, "principal": f"{word}@host", "model": f"openai:{word}", "toolsets": ("runs",) * 40}
-        failed = Outcome(success=False, text=word)
+        failed = CallOutcome(success=False, text=word)
         asks = await led(
             place, head("r-asks", word, **wide), said(word, use("kb_search", text=word)), said(word, ask(word)),
             kb_search=failed,
         )  # fmt: skip
         gave_up = await led(place, head("r-gave-up", "Count."), said("", give_up(word)))
         proposal = await place.propose()
-        waits = Outcome(success=True, text="it waits", proposal=proposal.id)
+        waits = CallOutcome(success=True, text="it waits", proposal=proposal.id)
         proposed = await led(place, head("r-waits", "Count."), said("", use("kb_merge")), kb_merge=waits)
         paths = {
             "/": "waiting-runs",
@@ -146,7 +146,7 @@ async def test_hostile_goals_steps_and_questions_are_shown_and_do_nothing(tmp_pa
     async with looking(tmp_path) as (place, person):
         for number, payload in enumerate(PAYLOADS[::3]):
             evil = payload[:200_000]
-            found = Outcome(success=True, text=evil, structured={"text": evil, payload[:400]: 1})
+            found = CallOutcome(success=True, text=evil, structured={"text": evil, payload[:400]: 1})
             run = await led(
                 place,
                 head(f"r-{number:04}", f"{number} {payload}"[:8_000], context=evil, principal=f"{payload[:200]}@x"),

@@ -24,8 +24,8 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
-from mcp_server.gate.dispatch import Answered
+from mcp_server.approvals.approvers import Approver
+from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal
 
 PAGE = "page.md"
@@ -79,7 +79,7 @@ async def end_what_was_begun(app: App, home: Path) -> str | None:
     ended = await app.base.state.trust.proposal(proposal_id)
     assert ended is not None
     if ended.state == "pending":  # the decision was never on record: it can be made
-        ended = await app.desk.approve(ended.id, ended.hash, Person("ann", "page"))
+        ended = await app.desk.approve(ended.id, ended.hash, Approver("ann", "page"))
     assert await look(app, line, ended) == "executed", ended
     return how
 
@@ -95,14 +95,14 @@ async def one_life(home: Path, number: int, seed: int) -> None:
         line = f"line-{seed}-{number}"
         text = (app.base.vault.root / PAGE).read_text(encoding="utf-8")
         base = await app.gate.dispatch("kb_read", {"path": PAGE}, Call(HOST))
-        assert isinstance(base, Answered)
+        assert isinstance(base, CallAnswered)
         arguments = {"path": PAGE, "content": f"{text}\n{line}\n", "base_revision": base.content["revision"]}
         answer = await app.gate.dispatch("kb_merge", arguments, Call(HOST))
-        assert isinstance(answer, Answered), answer
+        assert isinstance(answer, CallAnswered), answer
         assert answer.waits is not None, answer
         (home / "left").write_text(f"{line} {answer.waits.id}")
         threading.Thread(target=die_after, args=(chance.random() * LONGEST_LIFE_S,), daemon=True).start()
-        await app.desk.approve(answer.waits.id, answer.waits.hash, Person("ann", "page"))
+        await app.desk.approve(answer.waits.id, answer.waits.hash, Approver("ann", "page"))
         await anyio.sleep(LONGEST_LIFE_S)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -18,12 +18,12 @@ from typing import Any
 import anyio
 
 from agents.loop.errors import NoSuchRun, StaleRun
-from agents.loop.model.ports import Asked, FromModel, Said
+from agents.loop.model.ports import FromModel, ModelReply, ModelRequest
 from agents.loop.record.frames import Control, Frame
 from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
 from agents.loop.store.sqlite import SqliteRuns
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from tests.support.runs.records import SECOND, header, runs_in
 from tests.support.runs.scripts import Deeds, Led, Scripted, ask, said, use
 from tests.support.state.ledgers import NOW, open_shared
@@ -80,18 +80,18 @@ class MortalDeeds(Deeds):
     """Tools whose process dies when the call of that name has done its work, before anybody knows."""
 
     def __init__(self, file: Path, at: str) -> None:
-        proposed = Outcome(success=True, text="A person decides: p-1.", proposal="p-1")
+        proposed = CallOutcome(success=True, text="A person decides: p-1.", proposal="p-1")
         super().__init__(file, plane_create_task=proposed)
         self._at = at
 
-    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> Outcome:
+    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> CallOutcome:
         outcome = await super().call(name, arguments, key)
         if self._at == f"!{name}":
             die()
         return outcome
 
 
-async def answer(asked: Asked) -> Said:
+async def answer(asked: ModelRequest) -> ModelReply:
     """Decide by how often it was asked: search, read and merge in one go, ask, propose, and say that it is done."""
     steps = [
         said("I look.", use("kb_search")),

@@ -17,34 +17,34 @@ from knowledge.errors import KeepsChanging
 from knowledge.history.ports import Actor
 from knowledge.pages.vault import Vault
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.writing.files.file_set import Files
+from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.locks.page_locks import Locks
-from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.transaction import Acts
+from knowledge.writing.model import ActWork, Contents, PageAct
+from knowledge.writing.transaction import Transaction
 from tests.support.writing.acts import now, rejoin
 
 PAGE = "note.md"
 TRIES = 10
 
 
-def inserting(line: bytes) -> Act[None]:
+def inserting(line: bytes) -> PageAct[None]:
     """Return the act of putting a line right below the heading that is named like its writer, as a merge does.
 
     Where the line is there already, from an attempt that an editor read before it was taken back, it is not put there twice.
     """
 
-    async def work(contents: Contents) -> Work[None]:
+    async def work(contents: Contents) -> ActWork[None]:
         lines = (contents[PAGE] or b"").splitlines(keepends=True)
         if line + b"\n" in lines:
-            return Work({}, None)
+            return ActWork({}, None)
         heading = b"## " + line.split()[0] + b"\n"
         at = lines.index(heading) + 1 if heading in lines else len(lines)
-        return Work({PAGE: b"".join([*lines[:at], line + b"\n", *lines[at:]])}, None)
+        return ActWork({PAGE: b"".join([*lines[:at], line + b"\n", *lines[at:]])}, None)
 
-    return Act(Actor("ada", "kb_merge", "ab" * 32), (PAGE,), work)
+    return PageAct(Actor("ada", "kb_merge", "ab" * 32), (PAGE,), work)
 
 
-async def _run(acts: Acts, act: Act[None]) -> None:
+async def _run(acts: Transaction, act: PageAct[None]) -> None:
     """Do it, again if somebody saves the page so often that it is given up: nothing is acknowledged then."""
     for _ in range(TRIES):
         with suppress(KeepsChanging):
@@ -55,8 +55,8 @@ async def _run(acts: Acts, act: Act[None]) -> None:
 
 async def main(home: Path, name: str, count: int) -> None:
     store = await SqliteStateStore.open(home / "state" / "state.db")
-    files = Files(Vault.open(home / "kb"))
-    acts = Acts(files, store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
+    files = FileSet(Vault.open(home / "kb"))
+    acts = Transaction(files, store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
     async with anyio.create_task_group() as group:
         group.start_soon(acts.watch)
         for number in range(count):

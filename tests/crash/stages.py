@@ -101,7 +101,7 @@ def _watch(moment: Moment) -> None:
                 return super().execute(statements, *args, **other)
 
     apsw.Connection = Watched  # type: ignore[misc]  # for this process only
-    _around(tantivy_engine._Work, "_commit", KEYWORD, moment)
+    _around(tantivy_engine._TantivyCatchUp, "_commit", KEYWORD, moment)
     _around_async(SqliteIndexStore, "supply", VECTOR, moment)
     _around_async(SqliteIndexStore, "swap", SWAP, moment)
 

@@ -21,8 +21,8 @@ from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.index.vector_renewal import packed
 from knowledge.search.query.question import Questions
-from knowledge.search.ranker import Engines, Ranker, Within
-from knowledge.state.ports import Filters, IndexIdentity, IndexStore, Position
+from knowledge.search.ranker import Engines, Ranker, SearchScope
+from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore
 from tests.crash.renewing import AFTER, BATCH, BEFORE, POINTS, embedder, indexer
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ class Searcher:
     async def ask(self, number: int) -> None:
         """Search with a page's own text: its score is 1 if question and page were embedded alike, and about 0 if not."""
         asked = await self.questions.ask(text(number))
-        ranking = await self.ranker.rank(asked, (), Within(None, Filters()), room=3)
+        ranking = await self.ranker.rank(asked, (), SearchScope(None, Filters()), room=3)
         assert not ranking.notes
         best = ranking.vectors[0]
         assert ranking.rows[best.seq].path == f"{number}.md"
@@ -97,13 +97,13 @@ async def uncorrected(_index: IndexStore, _word: str) -> Sequence[str]:
 async def whose(index: SqliteIndexStore) -> IndexIdentity:
     """Return whose vectors the index says it holds, after comparing every one with what that embedder gives."""
     space = await index.space()
-    rows = (await index.delta(Position("", 0), limit=10**6, texts=True)).texts
+    rows = (await index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
     halves = await index.halves([row.seq for row in rows])
     stored = np.stack([np.frombuffer(half, "<f2") for half in halves]).astype(np.float32)
     wanted = await (await embedder(space.identity)).embed([row.text for row in rows])
     assert len(rows) == PAGES
     assert np.allclose(stored, wanted, atol=1e-3)
-    codes = [row.code for row in (await index.delta(Position("", 0), limit=10**6, codes=True)).codes]
+    codes = [row.code for row in (await index.delta(IndexPosition("", 0), limit=10**6, codes=True)).codes]
     assert codes == [code for _, code in packed(wanted)]
     return space.identity
 

@@ -24,7 +24,7 @@ from knowledge.index.watch import service as watch
 from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
-from knowledge.state.ports import IndexIdentity, Position, TextRow
+from knowledge.state.ports import IndexIdentity, IndexPosition, TextRow
 from knowledge.state.sqlite.store import SqliteStateStore
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Editor:
 
 async def contents(index: SqliteIndexStore) -> dict[str, Any]:
     """Return all that an index says, without the numbers that depend on its history."""
-    everything = await index.delta(Position("", 0), limit=10**9, codes=True)
+    everything = await index.delta(IndexPosition("", 0), limit=10**9, codes=True)
     codes = {row.seq: row.code for row in everything.codes}
     rows = await index.chunks(list(codes))
     halves = dict(zip(codes, await index.halves(list(codes)), strict=True))

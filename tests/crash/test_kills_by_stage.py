@@ -19,7 +19,7 @@ import pytest
 from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.ports import KeywordIndex, QueryTerm
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.ports import Position
+from knowledge.state.ports import IndexPosition
 from tests.crash.renewing import NEW, OLD
 from tests.crash.stages import (
     DATABASE,
@@ -119,7 +119,7 @@ async def _vectors_are_of_one_embedder(index: SqliteIndexStore) -> None:
     space = await index.space()
     assert space.coming is None
     assert space.identity.embedder in {identity(OLD).embedder, identity(NEW).embedder}
-    rows = (await index.delta(Position("", 0), limit=10**6, texts=True)).texts
+    rows = (await index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
     stored = np.stack([np.frombuffer(h, "<f2") for h in await index.halves([row.seq for row in rows])])
     texts = ["\n\n".join(part for part in (" > ".join(row.section), row.text) if part) for row in rows]
     wanted = await (await embedder_of(space.identity)).embed(texts)

@@ -16,7 +16,7 @@ import pytest
 
 from knowledge.index.engines.qdrant.fill import MARK
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.ports import Position, Remove
+from knowledge.state.ports import IndexPosition, Remove
 from tests.contract.index.test_index_store import IDENTITY
 from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.keyword_engines import terms_of
@@ -112,7 +112,7 @@ async def test_a_server_is_equal_to_the_store_wherever_the_filling_process_died(
         await engine.close()
         line, name, _ = line_to(place)
         found, _ = await line.do(methodcaller("scroll", name, limit=10_000))
-        expected = {row.seq for row in (await store.delta(Position("", 0), limit=10_000, codes=True)).codes}
+        expected = {row.seq for row in (await store.delta(IndexPosition("", 0), limit=10_000, codes=True)).codes}
         assert {point.id for point in found} == expected | {MARK}
         there = (await line.do(lambda client: client.get_collections())).collections
         assert len([one for one in there if one.name.startswith(name)]) == 1

@@ -25,7 +25,7 @@ from agents.loop.record.run import Run
 from knowledge.history.audit.chain import verify
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName
+from mcp_server.app.settings.values import LanguageModelName
 from mcp_server.runs import resume as keeping
 from mcp_server.runs import supervisor as office
 from tests.crash.run_server import HOLD_S
@@ -159,7 +159,7 @@ async def world(
         settings = Settings(
             kb=write(home / "kb"),
             state_dir=home / "state",
-            model=ModelName("openai", "some-model"),
+            model=LanguageModelName("openai", "some-model"),
             open_browser=False,
             **{**services, **named},  # type: ignore[arg-type]  # texts
         )

@@ -21,7 +21,7 @@ from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName
+from mcp_server.app.settings.values import LanguageModelName
 from mcp_server.gate.host_registration import os_user
 from mcp_server.runs.locations import runs_in
 from tests.contract.protocol.test_server import announced
@@ -64,7 +64,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
         settings = Settings(
             kb=write(home / "kb"),
             state_dir=home / "state",
-            model=ModelName("openai", "some-model"),
+            model=LanguageModelName("openai", "some-model"),
             openai_api_key=KEY,
             openai_base_url=f"{at.address}/v1",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.ports import Position, StateStore
+from knowledge.state.ports import IndexPosition, StateStore
 from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 
@@ -45,7 +45,7 @@ TRUSTING = """
 import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from knowledge.state.sqlite.store import SqliteStateStore
 from tests.support.state.trust_levels import stand
 
@@ -60,7 +60,7 @@ async def main():
     store = await opened(*sys.argv[1:])
     await store.acquire_lease("index", "victim", now=now, ttl_s=30)
     for turn in itertools.count(1):
-        await stand(store, Standing("ada", turn / 1000, 0.0, 5.0, False, now), reason=str(turn), by="server")
+        await stand(store, TrustRecord("ada", turn / 1000, 0.0, 5.0, False, now), reason=str(turn), by="server")
         print(turn, flush=True)
 
 asyncio.run(main())
@@ -92,7 +92,7 @@ async def test_an_index_killed_while_applying_holds_whole_batches_only(tmp_path:
     (turn,) = {revision for _, revision, _ in (await store.stamps()).values()}
     assert int(turn.removeprefix("turn")) >= lines - 1
     assert list(await store.vocabulary()) == [("common", 100), (turn, 100)]
-    delta = await store.delta(Position("", 0), limit=10_000, texts=True)
+    delta = await store.delta(IndexPosition("", 0), limit=10_000, texts=True)
     assert {row.text for row in delta.texts} == {f"{turn} " * 200}
     assert len(delta.texts) == 100
     folder = await store.directory("d7")

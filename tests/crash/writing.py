@@ -26,10 +26,10 @@ from knowledge.history.audit.chain import verify
 from knowledge.history.ports import Actor, Ledger
 from knowledge.pages.vault import Vault, revision_of
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.writing.files.file_set import Files
+from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.locks.page_locks import Locks
-from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.transaction import Acts
+from knowledge.writing.model import ActWork, Contents, PageAct
+from knowledge.writing.transaction import Transaction
 from tests.support.writing.acts import now, rejoin
 
 REVISION, WRITTEN, EXCHANGED, SYNCED, AUDIT = (
@@ -129,25 +129,25 @@ class Watched:
             return await self._ledger.commit(*args, **more)
 
 
-def adding(token: str, paths: tuple[str, ...]) -> Act[None]:
+def adding(token: str, paths: tuple[str, ...]) -> PageAct[None]:
     """Return the act of adding a line to each of these pages."""
 
-    async def work(contents: Contents) -> Work[None]:
-        return Work({path: (contents[path] or b"# Page\n") + token.encode() + b"\n" for path in paths}, None)
+    async def work(contents: Contents) -> ActWork[None]:
+        return ActWork({path: (contents[path] or b"# Page\n") + token.encode() + b"\n" for path in paths}, None)
 
-    return Act(Actor("ada", "kb_merge", "ab" * 32), paths, work)
+    return PageAct(Actor("ada", "kb_merge", "ab" * 32), paths, work)
 
 
-def moving(old: str, new: str, index: str) -> Act[None]:
+def moving(old: str, new: str, index: str) -> PageAct[None]:
     """Return the act of moving a page and telling so in another."""
 
-    async def work(contents: Contents) -> Work[None]:
+    async def work(contents: Contents) -> ActWork[None]:
         if contents[old] is None or contents[new] is not None:
-            return Work({}, None)
+            return ActWork({}, None)
         said = (contents[index] or b"# Index\n") + f"{old} is {new}\n".encode()
-        return Work({old: None, new: contents[old], index: said}, None, moved={new: old})
+        return ActWork({old: None, new: contents[old], index: said}, None, moved={new: old})
 
-    return Act(Actor("ada", "kb_move", "cd" * 32), (old, new, index), work)
+    return PageAct(Actor("ada", "kb_move", "cd" * 32), (old, new, index), work)
 
 
 async def problems(home: Path, ledger: Ledger) -> list[str]:
@@ -179,7 +179,7 @@ async def live(home: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - moments of dying, not secrets
     store = await SqliteStateStore.open(home / "state" / "state.db")
     vault = Vault.open(home / "kb")
-    recovering = Acts(Files(vault), store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
+    recovering = Transaction(FileSet(vault), store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
     await recovering.recovery.finish_all()
     await recovering.recovery.sweep(older_than_s=-1)
     wrong = await problems(home, store.ledger) if seed else []
@@ -188,7 +188,7 @@ async def live(home: Path, seed: int) -> None:
         os._exit(3)
     moment = Moment(home / "moment", TARGETS[seed % len(TARGETS)], chance)
     ledger: Any = Watched(store.ledger, moment)
-    acts = Acts(Files(vault, step=moment.step), ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
+    acts = Transaction(FileSet(vault, step=moment.step), ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
     acks = os.open(home / "acks", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for number in range(1_000):
         kind = chance.randrange(4)
@@ -226,7 +226,7 @@ def main(home: Path, kills: int, seed: int) -> int:
 async def look(home: Path, seed: int) -> None:
     """Do as a process that starts does, and say what is wrong."""
     store = await SqliteStateStore.open(home / "state" / "state.db")
-    acts = Acts(Files(Vault.open(home / "kb")), store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
+    acts = Transaction(FileSet(Vault.open(home / "kb")), store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
     await acts.recovery.finish_all()
     await acts.recovery.sweep(older_than_s=-1)
     wrong = await problems(home, store.ledger) if seed else []

@@ -23,11 +23,11 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import load
-from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.host_registration import enrol
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
 from mcp_server.transport.http import http_app
 from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request
@@ -91,9 +91,9 @@ async def delete(_services: Services, _call: Call, plan: Deleting) -> Done:
     return Done("done", f"deleted {plan.filename}")
 
 
-def shown(plan: Any) -> Shown:
+def shown(plan: Any) -> CallPreview:
     told = json.dumps(plan.model_dump())
-    return Shown(Done("analysis", ""), told, effect=told, documents=())
+    return CallPreview(Done("analysis", ""), told, effect=told, documents=())
 
 
 TOOLS = (
@@ -154,7 +154,7 @@ async def _agree(app: App, proposal_id: str) -> None:
     assert proposal is not None
     await anyio.sleep(float(calls_of(proposal)[-1].get("seconds", 0.5)))
     with suppress(CannotDecide):  # the call was taken back meanwhile
-        await app.desk.approve(proposal_id, proposal.hash, Person("the suite", "terminal"))
+        await app.desk.approve(proposal_id, proposal.hash, Approver("the suite", "terminal"))
 
 
 def authorized(app: ASGIApp, token: str) -> ASGIApp:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from agents.bounds import MOST_WORK_CHARS, json_excess
 from agents.engine.decide import submitted
-from agents.engine.evaluation import Judge
+from agents.engine.evaluation import SubmissionJudge
 from agents.engine.events import CheckpointReached, Logged, PhaseChanged, Step, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import PhaseGraph
-from agents.engine.progress.position import Position, as_kept
+from agents.engine.progress.position import JourneyPosition, as_kept
 from agents.engine.state import JourneyState
 from agents.errors import BadWork
 from agents.store.forms import numbered
@@ -24,11 +24,11 @@ PROVISIONAL = "-"
 class Onward:
     """Takes the steps that the server takes by itself. `chance` gives what tells conversations apart."""
 
-    def __init__(self, judge: Judge, chance: Callable[[], str]) -> None:
+    def __init__(self, judge: SubmissionJudge, chance: Callable[[], str]) -> None:
         self._judge, self.chance = judge, chance
 
     async def after(
-        self, here: Position, steps: Sequence[Step], version: int, *, at: datetime, by: str
+        self, here: JourneyPosition, steps: Sequence[Step], version: int, *, at: datetime, by: str
     ) -> Sequence[Step]:
         """Return the steps, and after them those that the server itself takes: the work of automatic phases, and where it leads.
 
@@ -50,7 +50,7 @@ class Onward:
                 return _asked_last(taken, there.state)
             onward = await self._by_itself(there)
 
-    async def _by_itself(self, here: Position) -> Sequence[Step]:
+    async def _by_itself(self, here: JourneyPosition) -> Sequence[Step]:
         """Return what an automatic phase brings.
 
         Raises:
@@ -68,7 +68,7 @@ class Onward:
         steps = submitted(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
         return [*steps, *judged.feedback]
 
-    def _conversing(self, here: Position, step: Step) -> Step:
+    def _conversing(self, here: JourneyPosition, step: Step) -> Step:
         """Return the step; of a move with the conversation in which its target goes on, if that changes."""
         if not isinstance(step, PhaseChanged):
             return step

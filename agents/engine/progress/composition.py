@@ -12,19 +12,19 @@ from functools import partial
 from itertools import count, zip_longest
 from typing import TypeVar
 
-from agents.engine.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
+from agents.engine.agent import Agent, Condition, ConditionFinding, Look, ModelAdvice, Provide, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, ways_out
 from agents.engine.state import JourneyState, TransitionRecord
-from agents.prompts.context import Section
+from agents.prompts.context import PromptSection
 
 T = TypeVar("T")
-NOT_THERE = Finding(met=False)
+NOT_THERE = ConditionFinding(met=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AgentPart:
     """An agent's place in a larger one. Its phases have `prefix` before their names: "" or something that ends with a dot.
 
     `following` is where the work goes from its end, as the target of a link; "" for the part that stands next.
@@ -41,7 +41,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PartLink:
     """A way from the end of a part that is tried before the one to the next part.
 
     `target` is a phase by its whole name, or the prefix of a part, whose first phase is meant. `condition` looks at what a part
@@ -66,10 +66,10 @@ def composed(
     name: str,
     title: str,
     summary: str,
-    parts: Sequence[Part],
+    parts: Sequence[AgentPart],
     end: Phase,
     *,
-    links: Sequence[Link] = (),
+    links: Sequence[PartLink] = (),
     texts: Mapping[str, str] | None = None,
     origin: str = "built in",
 ) -> Agent:
@@ -113,16 +113,16 @@ def composed(
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
-def _first(part: Part) -> str:
+def _first(part: AgentPart) -> str:
     return part.prefix + part.agent.graph.initial
 
 
-def _own(part: Part) -> Iterator[Phase]:
+def _own(part: AgentPart) -> Iterator[Phase]:
     """Yield the part's phases but those in which it is complete."""
     return (phase for phase in part.agent.graph.phases if phase.name not in part.agent.graph.complete)
 
 
-def _phases(part: Part) -> Iterator[Phase]:
+def _phases(part: AgentPart) -> Iterator[Phase]:
     for phase in _own(part):
         yield replace(
             phase,
@@ -133,7 +133,7 @@ def _phases(part: Part) -> Iterator[Phase]:
         )
 
 
-def _whose(part: Part, speaker: str) -> str:
+def _whose(part: AgentPart, speaker: str) -> str:
     """Return how a speaker of the part is called in the whole; "" is the part itself, and so is who is called as its agent.
 
     An agent that is two parts speaks in each for itself.
@@ -141,7 +141,9 @@ def _whose(part: Part, speaker: str) -> str:
     return part.name if speaker in ("", part.agent.name) else part.prefix + speaker
 
 
-def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, joints: Sequence[_Joint]) -> Iterator[Transition]:
+def _ways(
+    number: int, part: AgentPart, parts: Sequence[AgentPart], end: Phase, joints: Sequence[_Joint]
+) -> Iterator[Transition]:
     standing_next = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
     following = _target(part.following, parts) if part.following else standing_next
     for way in part.agent.graph.transitions:
@@ -166,12 +168,12 @@ def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, joints: Se
         yield replace(way, source=source, target=following, condition=condition)
 
 
-def _target(asked: str, parts: Sequence[Part]) -> str:
+def _target(asked: str, parts: Sequence[AgentPart]) -> str:
     """Return the phase that is meant by a part's prefix, or by its own name."""
     return next((_first(part) for part in parts if part.prefix == asked), asked)
 
 
-def _name(part: Part, condition: str) -> str:
+def _name(part: AgentPart, condition: str) -> str:
     return condition if condition in (ALWAYS, REJECTED) else part.prefix + condition
 
 
@@ -179,13 +181,13 @@ def _name(part: Part, condition: str) -> str:
 class _Joint:
     """A link where a part would come to its end by the way `end`. `name` is that of the condition on which it is gone."""
 
-    part: Part
+    part: AgentPart
     end: Transition
-    link: Link
+    link: PartLink
     name: str
 
 
-def _joints(parts: Sequence[Part], links: Sequence[Link]) -> Sequence[_Joint]:
+def _joints(parts: Sequence[AgentPart], links: Sequence[PartLink]) -> Sequence[_Joint]:
     """Return all of them, each with a name that no other condition of the whole has: it would be judged in its place."""
     taken = {ALWAYS, REJECTED, *(part.prefix + name for part in parts for name in part.agent.conditions)}
     found: list[_Joint] = []
@@ -198,7 +200,7 @@ def _joints(parts: Sequence[Part], links: Sequence[Link]) -> Sequence[_Joint]:
     return found
 
 
-def _joint_names(part: Part, end: Transition, link: Link) -> Iterator[str]:
+def _joint_names(part: AgentPart, end: Transition, link: PartLink) -> Iterator[str]:
     """Yield how the condition may be called: in short, then with where the link leaves, at last with a number."""
     short = link.name if len(_endings(part)) == 1 else f"{end.condition}.{link.name}"
     yield link.looked_at + short
@@ -208,7 +210,7 @@ def _joint_names(part: Part, end: Transition, link: Link) -> Iterator[str]:
     yield from (f"{full}.{number}" for number in count(2))
 
 
-def _endings(part: Part) -> list[Transition]:
+def _endings(part: AgentPart) -> list[Transition]:
     """Return the ways by which the part comes to its end."""
     return [way for way in part.agent.graph.transitions if way.target in part.agent.graph.complete]
 
@@ -216,7 +218,7 @@ def _endings(part: Part) -> list[Transition]:
 # --- what each part looks at --------------------------------------------------------------------------------------------
 
 
-def _scoped(part: Part, known: Mapping[str, T]) -> dict[str, T]:
+def _scoped(part: AgentPart, known: Mapping[str, T]) -> dict[str, T]:
     """Return what is known by phase: the part's own in its own names only.
 
     What others have by a name of its own is told with a dot before it.
@@ -225,7 +227,7 @@ def _scoped(part: Part, known: Mapping[str, T]) -> dict[str, T]:
     return {names.get(name, name): value for name, value in known.items()}
 
 
-def _names(part: Part) -> Mapping[str, str]:
+def _names(part: AgentPart) -> Mapping[str, str]:
     """Return how the part calls the phases whose names in the whole it calls otherwise."""
     if not part.prefix:
         return {}
@@ -233,7 +235,7 @@ def _names(part: Part) -> Mapping[str, str]:
     return {**{name: f".{name}" for name in own}, **{part.prefix + name: name for name in own}}
 
 
-def seen_by(part: Part, facts: Facts) -> Facts:
+def seen_by(part: AgentPart, facts: SubmitFacts) -> SubmitFacts:
     """Return the facts as the part sees them."""
     if not part.prefix:
         return facts
@@ -245,7 +247,7 @@ def seen_by(part: Part, facts: Facts) -> Facts:
     )
 
 
-def state_for(part: Part, state: JourneyState) -> JourneyState:
+def state_for(part: AgentPart, state: JourneyState) -> JourneyState:
     """Return the state as the part sees it."""
     if not part.prefix:
         return state
@@ -269,15 +271,15 @@ def _moved(record: TransitionRecord, names: Mapping[str, str]) -> TransitionReco
     return replace(record, source=source, target=target)
 
 
-def _conditions(part: Part) -> Mapping[str, Condition]:
+def _conditions(part: AgentPart) -> Mapping[str, Condition]:
     return {name: partial(_judge, part, condition) for name, condition in part.agent.conditions.items()}
 
 
-async def _judge(part: Part, condition: Condition, facts: Facts, look: Look) -> Finding:
+async def _judge(part: AgentPart, condition: Condition, facts: SubmitFacts, look: Look) -> ConditionFinding:
     return await condition(seen_by(part, facts), look)
 
 
-def _linked(parts: Sequence[Part], joints: Sequence[_Joint]) -> dict[str, Condition]:
+def _linked(parts: Sequence[AgentPart], joints: Sequence[_Joint]) -> dict[str, Condition]:
     by_prefix = {part.prefix: part for part in parts}
     return {
         joint.name: partial(
@@ -287,7 +289,9 @@ def _linked(parts: Sequence[Part], joints: Sequence[_Joint]) -> dict[str, Condit
     }
 
 
-async def _from_end(part: Part, end: Transition, link: Condition, facts: Facts, look: Look) -> Finding:
+async def _from_end(
+    part: AgentPart, end: Transition, link: Condition, facts: SubmitFacts, look: Look
+) -> ConditionFinding:
     """Judge whether the part would go to its end by that way, and then whether the link is gone from there."""
     for way in ways_out(part.agent.graph, end.source):
         condition = part.agent.conditions.get(way.condition)
@@ -299,37 +303,37 @@ async def _from_end(part: Part, end: Transition, link: Condition, facts: Facts, 
     return NOT_THERE
 
 
-def _provides(part: Part) -> Mapping[str, Provide]:
+def _provides(part: AgentPart) -> Mapping[str, Provide]:
     return {phase: partial(_provide, part, provide) for phase, provide in part.agent.provides.items()}
 
 
-async def _provide(part: Part, provide: Provide, facts: Facts, look: Look) -> Mapping[str, Json]:
+async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     return await provide(seen_by(part, facts), look)
 
 
 # --- what is told -------------------------------------------------------------------------------------------------------
 
 
-def _named(parts: Sequence[Part], of: Callable[[Part], Mapping[str, T]]) -> dict[str, T]:
+def _named(parts: Sequence[AgentPart], of: Callable[[AgentPart], Mapping[str, T]]) -> dict[str, T]:
     return {part.prefix + name: value for part in parts for name, value in of(part).items()}
 
 
-def _part_at(parts: Sequence[Part], phase: str) -> Part | None:
+def _part_at(parts: Sequence[AgentPart], phase: str) -> AgentPart | None:
     """Return the part that a phase belongs to."""
     return next((part for part in parts if phase in {part.prefix + one.name for one in _own(part)}), None)
 
 
-def _values(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
+def _values(parts: Sequence[AgentPart], state: JourneyState) -> Mapping[str, str]:
     part = _part_at(parts, state.phase)
     return part.agent.values(state_for(part, state)) if part else {}
 
 
-def _sections(parts: Sequence[Part], state: JourneyState, body: str) -> Sequence[Section]:
+def _sections(parts: Sequence[AgentPart], state: JourneyState, body: str) -> Sequence[PromptSection]:
     part = _part_at(parts, state.phase)
     return part.agent.sections(state_for(part, state), body) if part else ()
 
 
-def _done(parts: Sequence[Part], state: JourneyState) -> Sequence[str]:
+def _done(parts: Sequence[AgentPart], state: JourneyState) -> Sequence[str]:
     """Return what the present part did, and before it which parts are through; at the end what each did, the last first."""
     present = _part_at(parts, state.phase)
     if present:
@@ -342,16 +346,16 @@ def _done(parts: Sequence[Part], state: JourneyState) -> Sequence[str]:
     return [line for lines in zip_longest(*told) for line in lines if line is not None]
 
 
-def _visited(part: Part, state: JourneyState) -> bool:
+def _visited(part: AgentPart, state: JourneyState) -> bool:
     return _first(part) in state.phase_visits
 
 
-def _told(parts: Sequence[Part], phase: str, before: Json, after: Json) -> Sequence[Note]:
+def _told(parts: Sequence[AgentPart], phase: str, before: Json, after: Json) -> Sequence[Note]:
     part = _part_at(parts, phase)
     return part.agent.told(phase.removeprefix(part.prefix), before, after) if part else ()
 
 
-def _documents(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
+def _documents(parts: Sequence[AgentPart], state: JourneyState) -> Mapping[str, str]:
     """Return the documents by the name of their part; and the newest of each agent by the agent's own name."""
     found: dict[str, str] = {}
     newest: dict[str, str] = {}
@@ -362,13 +366,13 @@ def _documents(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
     return {**newest, **found}
 
 
-def _worked_at(part: Part, state: JourneyState) -> int:
+def _worked_at(part: AgentPart, state: JourneyState) -> int:
     """Return the event that holds the newest work of the part, 0 if it has none."""
     own = (state.work.get(part.prefix + phase.name) for phase in _own(part))
     return max((work.seq for work in own if work), default=0)
 
 
-def _inputs(parts: Sequence[Part]) -> Mapping[str, Json]:
+def _inputs(parts: Sequence[AgentPart]) -> Mapping[str, Json]:
     properties: dict[str, Json] = {}
     required: list[str] = []
     for part in parts:
@@ -381,10 +385,10 @@ def _inputs(parts: Sequence[Part]) -> Mapping[str, Json]:
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _refused(parts: Sequence[Part], inputs: Mapping[str, Json]) -> Sequence[str]:
+def _refused(parts: Sequence[AgentPart], inputs: Mapping[str, Json]) -> Sequence[str]:
     told = [text for part in parts for text in part.agent.refuses(inputs)]
     return list(dict.fromkeys(told))
 
 
-def _models(parts: Sequence[Part]) -> Mapping[str, ModelAdvice]:
+def _models(parts: Sequence[AgentPart]) -> Mapping[str, ModelAdvice]:
     return {_whose(part, speaker): advice for part in parts for speaker, advice in part.agent.models.items()}

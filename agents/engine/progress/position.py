@@ -13,7 +13,7 @@ from agents.errors import PhaseGone
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class JourneyPosition:
     """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompts.prompt`).
 
     `repeated`: it was to be begun, and had been begun a moment before.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from agents.engine.agent import Agent
-from agents.engine.events import Channel, Decided, FeedbackAdded, Json, Logged, PhaseChanged, Usage, WorkRecorded
+from agents.engine.events import Channel, Decided, FeedbackAdded, Json, Logged, PhaseChanged, StepUsage, WorkRecorded
 from agents.engine.fold import fold
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState
 from agents.engine.work.form import DROP, by_id, joined
 from agents.errors import AgentError, BadStart
@@ -22,7 +22,7 @@ MOST_TOLD = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RerunOutcome:
     """Where a step led: the journey's status and phase then, and its moves, as `from`, `to` and why."""
 
     status: str
@@ -37,13 +37,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class RerunStep:
     """What led to a version: work that a host submitted in `phase`, or what a person said there; and where that led."""
 
     version: int
     phase: str
-    what: Submission | Opinion
-    led: Outcome
+    what: Submission | JourneyDecision
+    led: RerunOutcome
     automatic: Mapping[str, Json]
     """What the server did by itself on the way, by phase."""
     feedback: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ class Act:
 class Again:
     """An act that was done again: where it led now, None if it was refused, with why. `remarks`: what else is different."""
 
-    act: Act
-    now: Outcome | None
+    act: RerunStep
+    now: RerunOutcome | None
     refused: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -69,10 +69,10 @@ class Again:
         return self.now == self.act.led
 
 
-def acts_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[Act]:
+def acts_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[RerunStep]:
     """Return what was submitted and said after that version, in order. Pure."""
     state = fold(logged for logged in log if logged.version <= version)
-    found: list[Act] = []
+    found: list[RerunStep] = []
     after = (logged for logged in log if logged.version > version)
     for number, group in groupby(after, key=lambda logged: logged.version):
         events = list(group)
@@ -83,37 +83,37 @@ def acts_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[Ac
     return found
 
 
-def outcome(events: Sequence[Logged], state: JourneyState) -> Outcome:
+def outcome(events: Sequence[Logged], state: JourneyState) -> RerunOutcome:
     """Return where the events of a version led, `state` being the state then."""
     moves = [event for logged in events if isinstance(event := logged.event, PhaseChanged)]
-    return Outcome(state.status, state.phase, tuple((move.source, move.target, move.reason) for move in moves))
+    return RerunOutcome(state.status, state.phase, tuple((move.source, move.target, move.reason) for move in moves))
 
 
-def _act(version: int, events: Sequence[Logged], before: JourneyState, agent: Agent) -> Act | None:
+def _act(version: int, events: Sequence[Logged], before: JourneyState, agent: Agent) -> RerunStep | None:
     steps = [logged.event for logged in events]
     automatic = {step.phase: step.work for step in steps if isinstance(step, WorkRecorded) and step.automatic}
     feedback = tuple(step.text for step in steps if isinstance(step, FeedbackAdded))
-    nowhere = Outcome(before.status, before.phase)
+    nowhere = RerunOutcome(before.status, before.phase)
     for step in steps:
         if isinstance(step, Decided):
-            return Act(version, step.phase, _opinion(step), nowhere, automatic, feedback)
+            return RerunStep(version, step.phase, _opinion(step), nowhere, automatic, feedback)
         if isinstance(step, WorkRecorded) and not step.automatic:
-            return Act(version, step.phase, _submission(step, before, agent), nowhere, automatic, feedback)
+            return RerunStep(version, step.phase, _submission(step, before, agent), nowhere, automatic, feedback)
     return None  # it was forked there, which is nobody's word
 
 
-def _opinion(word: Decided) -> Opinion:
+def _opinion(word: Decided) -> JourneyDecision:
     changes: Mapping[str, Json] = word.changes if isinstance(word.changes, dict) else {}
     if word.answers:
         changes = {id_: one.get("answer", "") for id_, one in word.answers.items()}
-    return Opinion(word.decision, word.channel, word.note, changes)
+    return JourneyDecision(word.decision, word.channel, word.note, changes)
 
 
 def _submission(recorded: WorkRecorded, before: JourneyState, agent: Agent) -> Submission:
     form = agent.forms.get(recorded.phase)
     kept = before.work.get(recorded.phase)
     work = given(kept.content if kept else None, recorded.work, form.asks if form else frozenset())
-    usage = Usage(model=recorded.usage.model) if recorded.usage.counted else recorded.usage
+    usage = StepUsage(model=recorded.usage.model) if recorded.usage.counted else recorded.usage
     return Submission(work, recorded.signals, usage, recorded.conversation, recorded.confidence, recorded.reasoning)
 
 
@@ -147,7 +147,7 @@ def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
 
 
 async def again(
-    runner: Runner, journey: str, acts: Sequence[Act], *, by: str, person: str, channel: Channel
+    runner: Runner, journey: str, acts: Sequence[RerunStep], *, by: str, person: str, channel: Channel
 ) -> AsyncIterator[Again]:
     """Do these acts once more in `journey`, which stands where they began, and yield each with where it led.
 
@@ -172,7 +172,7 @@ async def again(
             return
 
 
-def _remarks(act: Act, done: Act | None) -> tuple[str, ...]:
+def _remarks(act: RerunStep, done: RerunStep | None) -> tuple[str, ...]:
     """Return what is different though it may have led to the same place."""
     if done is None:
         return ()

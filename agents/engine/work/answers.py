@@ -10,7 +10,7 @@ from agents.engine.work.substance import blank
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedQuestions:
     """Questions that a person did not want to be asked together, by their words, and why they said so."""
 
     words: frozenset[str]
@@ -34,9 +34,9 @@ def open_in(work: Json, field: str, answers: Mapping[str, Mapping[str, str]]) ->
     return unanswered(listed(work, field), answers) if isinstance(work, Mapping) else {}
 
 
-def refusals(log: Iterable[Logged], phase: str) -> Sequence[Refused]:
+def refusals(log: Iterable[Logged], phase: str) -> Sequence[RefusedQuestions]:
     """Return which questions of that phase a person rejected, each time that they did."""
-    found, asked = list[Refused](), frozenset[str]()
+    found, asked = list[RefusedQuestions](), frozenset[str]()
     work: Json = None
     answered: Mapping[str, Mapping[str, str]] = {}
     for event in (logged.event for logged in log):
@@ -48,14 +48,14 @@ def refusals(log: Iterable[Logged], phase: str) -> Sequence[Refused]:
             case Decided(phase=at) if at == phase:
                 answered = {**answered, **event.answers}
                 if event.decision == "reject" and asked:
-                    found.append(Refused(asked, event.note))
+                    found.append(RefusedQuestions(asked, event.note))
                     asked = frozenset()
             case _:
                 pass
     return found
 
 
-def asked_again(questions: Mapping[str, str], refused: Iterable[Refused]) -> list[str]:
+def asked_again(questions: Mapping[str, str], refused: Iterable[RefusedQuestions]) -> list[str]:
     """Return why these questions are not put to the person: all that they rejected before are among them, as they were."""
     ids = {_words(text): id_ for id_, text in questions.items()}
     return [

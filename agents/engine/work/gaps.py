@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel
 
-from agents.engine.agent import MET, Finding, Look
+from agents.engine.agent import MET, ConditionFinding, Look
 from agents.engine.events import Json, SourceFound
 from agents.engine.work.form import citations_in, ids, listed, place, twice
 from agents.engine.work.substance import blank
@@ -61,13 +61,13 @@ def short(text: Json, most: int = SHORT) -> str:
     return shortened(str(text), most)
 
 
-def found(missing: Sequence[str], detail: str = "") -> Finding:
+def found(missing: Sequence[str], detail: str = "") -> ConditionFinding:
     """Return that a condition is met, if nothing is missing."""
     if not missing:
-        return Finding(met=True, detail=detail) if detail else MET
+        return ConditionFinding(met=True, detail=detail) if detail else MET
     told = tuple(dict.fromkeys(missing))
     more = (f"and {len(told) - MOST_TOLD} more things of this kind",) if len(told) > MOST_TOLD else ()
-    return Finding(met=False, missing=(*told[:MOST_TOLD], *more))
+    return ConditionFinding(met=False, missing=(*told[:MOST_TOLD], *more))
 
 
 def misused(*lists: Sequence[Mapping[str, Json]]) -> Iterator[str]:

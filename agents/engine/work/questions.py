@@ -18,7 +18,7 @@ AROUND_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WorkQuestion:
     """A question of a work. `why` says what the answer changes, "" where the work does not say it."""
 
     id: str
@@ -26,7 +26,7 @@ class Question:
     why: str = ""
 
 
-def open_questions(state: JourneyState) -> Sequence[Question]:
+def open_questions(state: JourneyState) -> Sequence[WorkQuestion]:
     """Return what a person is asked in words and did not answer yet, in order; nothing where no such checkpoint is open."""
     asked = questions_asked(state)
     if not asked or state.checkpoint is None:
@@ -34,16 +34,16 @@ def open_questions(state: JourneyState) -> Sequence[Question]:
     content = state.work[state.checkpoint.phase].content
     items = listed(content, state.checkpoint.asks) if isinstance(content, Mapping) else ()
     whys = {str(item.get("id", "")): str(item.get("why") or "") for item in items}
-    return [Question(id_, text, whys.get(id_, "")) for id_, text in asked.items()]
+    return [WorkQuestion(id_, text, whys.get(id_, "")) for id_, text in asked.items()]
 
 
-def within(questions: Sequence[Question], tokens: int) -> Sequence[Question]:
+def within(questions: Sequence[WorkQuestion], tokens: int) -> Sequence[WorkQuestion]:
     """Return the questions with their words cut, all to the same length, so that together they have at most so many tokens.
 
     Of so many that even a few words of each do not fit, the first are returned.
     """
     for most in LENGTHS:
-        told = [Question(one.id, cut(one.question, most), cut(one.why, most // 2)) for one in questions]
+        told = [WorkQuestion(one.id, cut(one.question, most), cut(one.why, most // 2)) for one in questions]
         if sum(map(_tokens, told)) <= tokens:
             return told
     kept = 0
@@ -55,5 +55,5 @@ def within(questions: Sequence[Question], tokens: int) -> Sequence[Question]:
     return told[:kept]
 
 
-def _tokens(one: Question) -> int:
+def _tokens(one: WorkQuestion) -> int:
     return count_tokens(canonical([one.id, one.question, one.why])) + AROUND_TOKENS

@@ -12,8 +12,8 @@ from agents.engine.state import JourneyState
 from agents.engine.work.form import ModelForm, citations_in, ids
 from agents.engine.work.gaps import named, new_sources, short
 from agents.library.build.conditions import CONDITIONS
-from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, Item, Plan, plan_of
-from agents.library.build.work import Grounded, Making
+from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, BuildRecord, Item, plan_of
+from agents.library.build.work import GroundedPlan, Making
 from agents.prompts.prompt import lines
 
 STEPS_TOKENS = 250
@@ -111,18 +111,18 @@ def _step(step: Item) -> str:
     return f"{told}; rests on {short(named(step['rests_on']), 80)}"
 
 
-def _concepts(plan: Plan) -> Iterator[str]:
+def _concepts(plan: BuildRecord) -> Iterator[str]:
     for concept in plan.concepts:
         where = dict.fromkeys(f"{quoted.path} > {quoted.section}".strip(" >") for _, quoted in citations_in(concept))
         yield f"concept {concept['id']}: {short(concept['text'], 120)} ({short(named(list(where)), 120)})"
 
 
-def _left_out(plan: Plan) -> Iterator[str]:
+def _left_out(plan: BuildRecord) -> Iterator[str]:
     for item in plan.left_out:
         yield f"left out: {item['id']}, {short(item['why'])}"
 
 
-def _counted(plan: Plan) -> Iterator[str]:
+def _counted(plan: BuildRecord) -> Iterator[str]:
     of_plan = [step["id"] for step in plan.steps if step["id"] in plan.made]
     if of_plan:
         yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(named(of_plan, 60), LINE)}"
@@ -130,7 +130,7 @@ def _counted(plan: Plan) -> Iterator[str]:
         yield f"made, but no step of the plan any more: {short(named(gone, 60), LINE)}"
 
 
-def _made(plan: Plan) -> Iterator[str]:
+def _made(plan: BuildRecord) -> Iterator[str]:
     for id_, item in plan.made.items():
         artefacts = f" ({short(named(item.get('artefacts', [])), 120)})" if item.get("artefacts") else ""
         yield f"made {id_}: {short(item['result'])}{artefacts}"
@@ -146,7 +146,7 @@ AGENT = Agent(
     title="Build",
     summary="Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
     graph=GRAPH,
-    forms={GROUNDING: ModelForm(Grounded), MAKING: ModelForm(Making)},
+    forms={GROUNDING: ModelForm(GroundedPlan), MAKING: ModelForm(Making)},
     conditions=CONDITIONS,
     texts=texts_of(__package__),
     questions=QUESTIONS,

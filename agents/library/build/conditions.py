@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import found, misused, named, same_words, short, unfounded
-from agents.library.build.plan import Item, Plan
+from agents.library.build.plan import BuildRecord, Item
 from knowledge.pages.claim_source import source_kind
 
 
-async def grounded(facts: Facts, look: Look) -> Finding:
+async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """There is a goal, and a plan each step of which rests on concepts whose quotes stand where they say."""
-    plan = Plan(facts.works)
+    plan = BuildRecord(facts.works)
     plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
     # Looking costs reads: what this submit brought is looked at now, all else once it is what counts.
     given = frozenset(ids(listed(facts.given, "concepts"))) if plain else None
     return found([*await unfounded(facts.work, "concepts", look, given), *plain])
 
 
-def _ground_lacking(plan: Plan) -> Iterator[str]:
+def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
     if not plan.goal:
         yield "there is no goal: say in `goal` what is to be there in the end"
     if not plan.concepts:
@@ -30,7 +30,7 @@ def _ground_lacking(plan: Plan) -> Iterator[str]:
     yield from same_words(plan.concepts, "text")
 
 
-def _plan_lacking(plan: Plan) -> Iterator[str]:
+def _plan_lacking(plan: BuildRecord) -> Iterator[str]:
     if not plan.steps:
         yield "there is no step: submit a plan"
     yield from misused(plan.concepts, plan.steps)
@@ -43,7 +43,7 @@ def _plan_lacking(plan: Plan) -> Iterator[str]:
             yield f"the step {step['id']} rests on no concept: name one of {named(ids(plan.concepts))}"
 
 
-def _gap_left(plan: Plan) -> Iterator[str]:
+def _gap_left(plan: BuildRecord) -> Iterator[str]:
     """Yield what is left to do about the gap that brought the work back here."""
     if plan.open_gap is not None:
         yield (
@@ -56,16 +56,16 @@ def _gap_left(plan: Plan) -> Iterator[str]:
             yield f"no step rests on {named(new)}, for which step {plan.gap['step']} waited: name it in rests_on of that step"
 
 
-async def everything_made(facts: Facts, look: Look) -> Finding:
+async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is made, and shown: by quotes that stand there, or by what was made and what was seen when it was checked."""
-    plan = Plan(facts.works)
+    plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
     given = frozenset(ids(listed(facts.given, "made"))) if plain else None
     looked = [*await unfounded(facts.work, "made", look, given), *await _pages_missing(plan, look, given)]
     return found([*looked, *plain])
 
 
-def _making_lacking(plan: Plan) -> Iterator[str]:
+def _making_lacking(plan: BuildRecord) -> Iterator[str]:
     if unknown := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
         yield f"these belong to no step of the plan: {named(unknown)}; drop them or use the step's id"
     for id_, item in plan.made.items():
@@ -81,7 +81,7 @@ def _making_lacking(plan: Plan) -> Iterator[str]:
         yield f"not made yet: {named(ids(plan.to_make))}"
 
 
-async def _pages_missing(plan: Plan, look: Look, only: frozenset[str] | None) -> list[str]:
+async def _pages_missing(plan: BuildRecord, look: Look, only: frozenset[str] | None) -> list[str]:
     """Return a sentence for each artefact that is said to lie in the knowledge base and does not."""
     missing = []
     for id_, item in plan.made.items():
@@ -92,9 +92,9 @@ async def _pages_missing(plan: Plan, look: Look, only: frozenset[str] | None) ->
     return missing
 
 
-async def conceptual_gap_discovered(facts: Facts, _look: Look) -> Finding:
+async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit names a concept that is not among those of the plan, and a step that cannot be made without it."""
-    plan = Plan(facts.works)
+    plan = BuildRecord(facts.works)
     gap = facts.given.get("gap")
     if not isinstance(gap, dict):
         return found(["gap names no concept"])
@@ -102,7 +102,7 @@ async def conceptual_gap_discovered(facts: Facts, _look: Look) -> Finding:
     return found(wrong, f"step {gap['step']} needs the concept {gap['concept']}: {short(gap['text'], 300)}")
 
 
-def _no_gap(plan: Plan, gap: Item) -> Iterator[str]:
+def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:
     if gap["step"] not in ids(plan.steps):
         yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {named(ids(plan.steps))}"
     elif gap["step"] in plan.made:

@@ -17,7 +17,7 @@ Item = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildRecord:
     """Goal, concepts, steps, and what is made. `works` has the newest work of each phase."""
 
     works: Mapping[str, Mapping[str, Json]]
@@ -74,7 +74,7 @@ class Plan:
         return [c for c in self.concepts if c["id"] == gap["concept"] or folded(c["text"]) == wanted]
 
 
-def plan_of(state: JourneyState) -> Plan:
+def plan_of(state: JourneyState) -> BuildRecord:
     """Return the plan as it is on record."""
     contents = {phase: work.content for phase, work in state.work.items()}
-    return Plan({phase: content for phase, content in contents.items() if isinstance(content, dict)})
+    return BuildRecord({phase: content for phase, content in contents.items() if isinstance(content, dict)})

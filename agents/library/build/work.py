@@ -31,7 +31,7 @@ class Concept(Part):
     citations: list[Quoted]
 
 
-class PlannedStep(Part):
+class BuildStep(Part):
     """One step of the plan."""
 
     id: Id
@@ -40,21 +40,21 @@ class PlannedStep(Part):
     rests_on: Annotated[list[Id], Field(description="Concept ids.")]
 
 
-class LeftOut(Part):
+class LeftOutConcept(Part):
     """A concept that is not taken up."""
 
     id: Id
     why: Words
 
 
-class Grounded(PhaseWork):
+class GroundedPlan(PhaseWork):
     """Goal, concepts and plan."""
 
     goal: Annotated[str, Field(max_length=2_000)] = ""
     concepts: Items[Concept] = Field(default_factory=list)
-    plan: Items[PlannedStep] = Field(default_factory=list)
+    plan: Items[BuildStep] = Field(default_factory=list)
     left_out: Annotated[
-        Items[LeftOut], Field(description="Proposed concepts that are not needed; the person decides.")
+        Items[LeftOutConcept], Field(description="Proposed concepts that are not needed; the person decides.")
     ] = Field(default_factory=list)
 
 
@@ -70,7 +70,7 @@ class MadeStep(Part):
     observed: Annotated[str, Field(max_length=4_000, description="What you saw when you checked done_when.")] = ""
 
 
-class Gap(Part):
+class ConceptGap(Part):
     """A concept without which a step cannot be made."""
 
     concept: Annotated[Id, Field(description="A new id.")]
@@ -84,4 +84,4 @@ class Making(PhaseWork):
     ASKS: ClassVar[frozenset[str]] = frozenset({"gap"})
 
     made: Items[MadeStep] = Field(default_factory=list)
-    gap: Annotated[Gap | None, Field(description="Leads back to GROUNDING.")] = None
+    gap: Annotated[ConceptGap | None, Field(description="Leads back to GROUNDING.")] = None

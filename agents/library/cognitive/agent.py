@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from agents.catalogue import texts_of
-from agents.engine.agent import Agent, Condition, Facts, Finding, Look
+from agents.engine.agent import Agent, Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json, Note
 from agents.engine.graph import Phase, PhaseGraph, Transition
-from agents.engine.progress.composition import Part, composed
+from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
 from agents.library.cognitive.model import CLOSING, COMPLETE, JOHARI_DISCOVERY, LEARNING_INJECTION, ROUTING, Cognitive
 from agents.library.cognitive.phases import first_phases as opening
@@ -18,7 +18,7 @@ from agents.library.cognitive.phases import last_phases as closing
 from agents.library.cognitive.phases.material import Material
 from agents.library.cognitive.phases.memory_document import digest
 from agents.library.cognitive.phases.prompt_sections import sections
-from agents.library.cognitive.setting import ALONE, Predecessor, Setting
+from agents.library.cognitive.setting import ALONE, PhaseSetting, Predecessor
 from agents.spec.description import done
 
 TEXTS = texts_of("agents.library.cognitive")
@@ -31,7 +31,7 @@ ENVELOPE_TOKENS = 20
 """What the work around a document takes of the tokens that it may have."""
 
 
-def as_agent(cognitive: Cognitive, setting: Setting = ALONE, *, following: str = "") -> Agent:
+def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: str = "") -> Agent:
     """Return the agent as it works in that setting. `following` is the one that runs after it, "" if none does."""
     own = cognitive.own
     graph = PhaseGraph(
@@ -70,12 +70,12 @@ def as_agent(cognitive: Cognitive, setting: Setting = ALONE, *, following: str =
     )
 
 
-def _rested(conditions: Mapping[str, Condition], setting: Setting) -> Mapping[str, Condition]:
+def _rested(conditions: Mapping[str, Condition], setting: PhaseSetting) -> Mapping[str, Condition]:
     """Return the conditions, for which the documents of the journey are those that the agent is given, as it is told them."""
     return {name: partial(_rested_on, condition, setting) for name, condition in conditions.items()}
 
 
-async def _rested_on(condition: Condition, setting: Setting, facts: Facts, look: Look) -> Finding:
+async def _rested_on(condition: Condition, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> ConditionFinding:
     found = {one.agent: facts.works.get(one.closing, {}).get(closing.DOCUMENT) for one in setting.predecessors}
     # What the server itself wrote into a document, such as the request, is not what its agent brought.
     documents = {name: digest(text) for name, text in found.items() if isinstance(text, str)}
@@ -88,8 +88,8 @@ def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:
         return as_agent(cognitive)
     first = as_agent(cognitive, following=following.name)
     before = Predecessor(cognitive.name, "", f".{CLOSING}")
-    after = as_agent(following, Setting(predecessors=(before,), pattern="last", agent_mode=True))
-    parts = [Part("", first), Part(f"{following.name}.", after)]
+    after = as_agent(following, PhaseSetting(predecessors=(before,), pattern="last", agent_mode=True))
+    parts = [AgentPart("", first), AgentPart(f"{following.name}.", after)]
     end = Phase(COMPLETE, prompt=COMPLETE)
     whole = composed(cognitive.name, cognitive.title, cognitive.summary, parts, end, texts=TEXTS)
     # At the end of both the person is told what the first one was started for.
@@ -115,7 +115,7 @@ def _profile(cognitive: Cognitive) -> Mapping[str, Json]:
     }
 
 
-def _values(cognitive: Cognitive, setting: Setting, state: JourneyState) -> Mapping[str, str]:
+def _values(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState) -> Mapping[str, str]:
     material = Material(cognitive, setting, state)
     routed = state.work.get(ROUTING)
     looked_up = not setting.agent_mode and routed is not None and routed.content.get("route") == opening.NAVIGATION

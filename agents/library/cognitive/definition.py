@@ -28,11 +28,11 @@ from agents.library.cognitive.model import (
 from agents.library.cognitive.sources import HEADINGS, QUADRANTS, WAYS, Source, source_of
 from agents.prompts.context import Budget
 from agents.spec.definition import NAME, read_agent
-from agents.spec.problems import Problem, Problems, meant, short
+from agents.spec.problems import Problems, SpecProblem, meant, short
 from agents.spec.schema.json_schema import described
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.reader import Reading, Way
-from agents.spec.yaml.values import Marked, Unreadable, read_marked
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.reader import AgentFileReading, ReadTransition
+from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 from knowledge.tokens import count_tokens
 
 FILE = "agent.yaml"
@@ -53,7 +53,7 @@ class Described:
     name: str
     file: str
     cognitive: Cognitive | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SpecProblem, ...]
 
 
 def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]) -> Described:
@@ -64,7 +64,7 @@ def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]
     name, file = folder.rpartition("/")[2], f"{folder}/{FILE}"
     beside = {f"{folder}/{path}": raw for path, raw in files.items()}
     problems = Problems(file)
-    reading = Reading(name, file, beside, tools, problems, folder=folder)
+    reading = AgentFileReading(name, file, beside, tools, problems, folder=folder)
     cognitive = None
     if not NAME.fullmatch(name):
         problems.add(1, f"an agent cannot be called {short(name)}: lower-case letters, digits and hyphens, at most 40")
@@ -73,12 +73,12 @@ def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]
     else:
         try:
             cognitive = _cognitive(read_marked(beside[file]), reading)
-        except Unreadable as error:
+        except UnreadableFile as error:
             problems.add(error.line, error.reason)
     return Described(name, file, None if problems else cognitive, tuple(problems.told()))
 
 
-def _cognitive(marked: Marked, reading: Reading) -> Cognitive | None:
+def _cognitive(marked: Marked, reading: AgentFileReading) -> Cognitive | None:
     block = marked.entries.get(BLOCK)
     if block is None:
         reading.problems.add(marked.line, f"the agent lacks {BLOCK!r}: what is told around its steps")
@@ -89,7 +89,7 @@ def _cognitive(marked: Marked, reading: Reading) -> Cognitive | None:
     _declared_inputs(marked, reading)
     if block is None:
         return None
-    return _Block(Block(block, repr(BLOCK), reading.problems), reading).cognitive(own)
+    return _Block(MappingReader(block, repr(BLOCK), reading.problems), reading).cognitive(own)
 
 
 def _plain_agent(marked: Marked) -> Marked:
@@ -114,14 +114,14 @@ def _entry(entries: Mapping[str, Marked], key: str, line: int) -> Marked:
     return Marked({}, line) if found is None or found.value is None else found
 
 
-def _declared_inputs(marked: Marked, reading: Reading) -> None:
+def _declared_inputs(marked: Marked, reading: AgentFileReading) -> None:
     named = marked.entries.get("inputs", Marked({}, 0)).entries.get("properties", Marked({}, 0))
     for name in named.entries:
         if name in INPUTS:
             reading.problems.add(named.key_lines[name], f"every cognitive agent takes the input {name!r}: leave it out")
 
 
-def _heading(marked: Marked, reading: Reading) -> None:
+def _heading(marked: Marked, reading: AgentFileReading) -> None:
     """Note if title and summary are not where lists look for them, without reading the rest."""
     told = tuple(marked.entries[key].value if key in marked.entries else "" for key in ("title", "summary"))
     if heading_of(reading.files[reading.file].decode("utf-8-sig")) != told:
@@ -131,7 +131,7 @@ def _heading(marked: Marked, reading: Reading) -> None:
         reading.problems.add(1, text)
 
 
-def _named_apart(reading: Reading) -> None:
+def _named_apart(reading: AgentFileReading) -> None:
     """Note what is called as something that every cognitive agent has."""
     for name in reading.names:
         if name in SHARED_PHASES:
@@ -143,7 +143,7 @@ def _named_apart(reading: Reading) -> None:
             reading.problems.add(line, f"every cognitive agent has a condition {name!r}: give this another name")
 
 
-def _one_by_one(marked: Marked, reading: Reading) -> None:
+def _one_by_one(marked: Marked, reading: AgentFileReading) -> None:
     """Note where a step could be passed by: each leads forward to the next one alone, in the order in which they are listed."""
     names = reading.names
     if names and (names[-1] != DONE or _word(marked, "complete") != [DONE]):
@@ -158,7 +158,9 @@ def _one_by_one(marked: Marked, reading: Reading) -> None:
         _no_step_passed_by(way, following, names, reading)
 
 
-def _no_step_passed_by(way: Way, following: Mapping[str, str], names: list[str], reading: Reading) -> None:
+def _no_step_passed_by(
+    way: ReadTransition, following: Mapping[str, str], names: list[str], reading: AgentFileReading
+) -> None:
     t = way.transition
     if t.source not in names or t.target not in names:
         return
@@ -175,7 +177,7 @@ def _word(marked: Marked, key: str) -> list[object]:
     return [item.value for item in found.items] if isinstance(found.value, list) else [found.value]
 
 
-def _within_budget(budget: Budget, reading: Reading) -> None:
+def _within_budget(budget: Budget, reading: AgentFileReading) -> None:
     """Note the steps whose prompt and schema leave no room for what is to be worked on."""
     for phase in reading.phases:
         form = reading.forms.get(phase.name)
@@ -195,7 +197,7 @@ def _within_budget(budget: Budget, reading: Reading) -> None:
 class _Block:
     """Reads the block of what is told around an agent's steps."""
 
-    def __init__(self, block: Block, reading: Reading) -> None:
+    def __init__(self, block: MappingReader, reading: AgentFileReading) -> None:
         self._block, self._reading, self._problems = block, reading, reading.problems
 
     def cognitive(self, own: Agent | None) -> Cognitive | None:
@@ -229,9 +231,9 @@ class _Block:
             own=own,
         )
 
-    def _inner(self, key: str) -> Block | None:
+    def _inner(self, key: str) -> MappingReader | None:
         found = self._block.take(key, needed=True)
-        return None if found is None else Block(found, f"{key!r} of {self._block.what}", self._problems)
+        return None if found is None else MappingReader(found, f"{key!r} of {self._block.what}", self._problems)
 
     def _advice(self) -> ModelAdvice:
         inner = self._inner("model")

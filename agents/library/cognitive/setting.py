@@ -21,7 +21,7 @@ class Predecessor:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PhaseSetting:
     """What a skill says of one of its phases; nothing where an agent is started alone.
 
     `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. Of the `predecessors` those are loaded
@@ -43,4 +43,4 @@ class Setting:
     agent_mode: bool = False
 
 
-ALONE = Setting()
+ALONE = PhaseSetting()

@@ -25,8 +25,8 @@ from agents.library.curate.record import (
     ROUTE,
     TARGET,
     TASKS,
+    CurationRecord,
     Item,
-    Record,
     record_of,
 )
 from agents.library.curate.work import Acted, Dived, Oriented, Reasoned, Routed, Targeted, Verified
@@ -165,7 +165,7 @@ def _evidence(item: Item) -> str:
     return f"{item['id']}: {short(item['says'])} ({short(at, 100)})"
 
 
-def _chosen(record: Record) -> str:
+def _chosen(record: CurationRecord) -> str:
     act = record.chosen
     if act is None:
         return "nothing yet"
@@ -189,7 +189,7 @@ def done(state: JourneyState) -> Sequence[str]:
     return [*asked, *ended, *found, *looked]
 
 
-def _acts(record: Record) -> Iterator[str]:
+def _acts(record: CurationRecord) -> Iterator[str]:
     for path, page in record.verified.items():
         yield f"verified: {short(path, 100)} " + (
             f"at revision {short(page['revision'], 60)}" if page["revision"] else "is gone"
@@ -200,7 +200,7 @@ def _acts(record: Record) -> Iterator[str]:
         yield f"the person was told: {short(record.said)}"
 
 
-def _conclusion(record: Record) -> Iterator[str]:
+def _conclusion(record: CurationRecord) -> Iterator[str]:
     if record.conclusion:
         yield f"conclusion: {short(record.conclusion, 300)} (rests on {named(record.rests_on)})"
     if record.chosen is not None:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agents.engine.agent import MET, Condition, Facts, Finding, Look
+from agents.engine.agent import MET, Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import found, named, short, unfounded
 from agents.library.curate.acts_on_record import Deeds, deeds_of, rejected
-from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, Item, Record
+from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
 
-NOT_MET = Finding(met=False)
+NOT_MET = ConditionFinding(met=False)
 """For a way that is not the one to take: what is missing is told by the other."""
 
 
 # --- ROUTE ------------------------------------------------------------------------------------------------------------
 
 
-async def known_place(facts: Facts, look: Look) -> Finding:
+async def known_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place that is named exists, or the server routes the question to one."""
     place = facts.work.get("place")
     if isinstance(place, str) and await look.place(place):
         return MET
-    return MET if await look.route(Record(facts.works).question) == "navigation" else NOT_MET
+    return MET if await look.route(CurationRecord(facts.works).question) == "navigation" else NOT_MET
 
 
-async def unknown_place(facts: Facts, look: Look) -> Finding:
+async def unknown_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The place is not known, so that it has to be searched for."""
     return NOT_MET if (await known_place(facts, look)).met else MET
 
@@ -33,9 +33,9 @@ async def unknown_place(facts: Facts, look: Look) -> Finding:
 # --- ORIENT and TARGET: circles 1 and 2 -------------------------------------------------------------------------------
 
 
-async def oriented(facts: Facts, look: Look) -> Finding:
+async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The map was looked at in this visit, and names places that exist."""
-    candidates = Record(facts.works).candidates
+    candidates = CurationRecord(facts.works).candidates
     missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
     missing += [
         f"{item['id']}: nothing lies at {item['path'][:200]}; copy the path from kb_map"
@@ -47,9 +47,9 @@ async def oriented(facts: Facts, look: Look) -> Finding:
     return found(missing)
 
 
-async def targeted(facts: Facts, look: Look) -> Finding:
+async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Each page exists and was read in this visit, or is quoted already; one at least was read in this visit."""
-    record, missing = Record(facts.works), []
+    record, missing = CurationRecord(facts.works), []
     read = {call.facts.get("path") for call in await look.calls() if call.tool == "kb_read"}
     quoted = {item["citation"]["path"] for item in record.evidence}
     for item in record.targets:
@@ -70,7 +70,7 @@ async def targeted(facts: Facts, look: Look) -> Finding:
 # --- DEEP_DIVE: circle 3 ----------------------------------------------------------------------------------------------
 
 
-async def missing_context(facts: Facts, look: Look) -> Finding:
+async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Something is missing, and the server's own search does not find enough of it either."""
     missing = str(facts.given.get("missing", "")).strip()
     if not missing:
@@ -85,14 +85,14 @@ async def missing_context(facts: Facts, look: Look) -> Finding:
     )
 
 
-async def _resolving(facts: Facts, look: Look) -> bool:
+async def _resolving(facts: SubmitFacts, look: Look) -> bool:
     """Return whether any evidence stands where it says."""
     evidence = listed(facts.work, "evidence")
     wrong = await unfounded(facts.work, "evidence", look)
     return len(wrong) < len(evidence)
 
 
-async def evidence_found(facts: Facts, look: Look) -> Finding:
+async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """There is evidence, all of it stands where it says, and nothing is said to be missing."""
     missing = await unfounded(facts.work, "evidence", look)
     if not listed(facts.work, "evidence"):
@@ -105,9 +105,9 @@ async def evidence_found(facts: Facts, look: Look) -> Finding:
 # --- REASON -----------------------------------------------------------------------------------------------------------
 
 
-async def act_chosen(facts: Facts, look: Look) -> Finding:
+async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The conclusion rests on evidence, and what is to be done can be done there."""
-    record, missing = Record(facts.works), list[str]()
+    record, missing = CurationRecord(facts.works), list[str]()
     if not record.conclusion:
         missing.append("there is no conclusion yet: say what follows from the evidence")
     there = ids(record.evidence)
@@ -151,9 +151,9 @@ async def _out_of_place(act: Item, look: Look) -> list[str]:
 # --- ACT --------------------------------------------------------------------------------------------------------------
 
 
-async def human_rejected(facts: Facts, look: Look) -> Finding:
+async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """A person rejected a proposal of this work."""
-    refused = await rejected(listed(facts.given, "acts"), Record(facts.works).acts, look)
+    refused = await rejected(listed(facts.given, "acts"), CurationRecord(facts.works).acts, look)
     if not refused:
         return found(["no proposal that acts name was rejected"])
     told = [
@@ -163,19 +163,19 @@ async def human_rejected(facts: Facts, look: Look) -> Finding:
     return found((), "; ".join(told))
 
 
-async def knowledge_changed(facts: Facts, look: Look) -> Finding:
+async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every act is on record, one of them changed the knowledge base, and what was chosen is among them."""
-    record = Record(facts.works)
+    record = CurationRecord(facts.works)
     deeds = await deeds_of(record.acts, look)
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if deeds.changed:
         return found(wrong)
-    return Finding(met=False, missing=tuple(wrong)) if record.kind in UPDATES else NOT_MET
+    return ConditionFinding(met=False, missing=tuple(wrong)) if record.kind in UPDATES else NOT_MET
 
 
-async def acted(facts: Facts, look: Look) -> Finding:
+async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """What was chosen is on record, and nothing of the knowledge base was changed by it."""
-    record = Record(facts.works)
+    record = CurationRecord(facts.works)
     deeds = await deeds_of(record.acts, look)
     if deeds.changed:
         return NOT_MET
@@ -190,7 +190,7 @@ async def acted(facts: Facts, look: Look) -> Finding:
     return found(wrong)
 
 
-def _not_the_chosen(record: Record, deeds: Deeds) -> Sequence[str]:
+def _not_the_chosen(record: CurationRecord, deeds: Deeds) -> Sequence[str]:
     """Return a sentence if no act on record is of the kind that was chosen, at the place that was chosen."""
     tools = TOOLS_OF.get(record.kind, ())
     settled = [*deeds.changed, *deeds.done, *deeds.unchanged]
@@ -216,9 +216,9 @@ def _lies_at(act: Item, path: str) -> bool:
 # --- MERGE ------------------------------------------------------------------------------------------------------------
 
 
-async def merged(facts: Facts, look: Look) -> Finding:
+async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every page that was changed is told of as it is now, and says what was merged into it."""
-    record, missing = Record(facts.works), list[str]()
+    record, missing = CurationRecord(facts.works), list[str]()
     for path in record.changed:
         page = record.verified.get(path)
         if page is None:
@@ -228,7 +228,7 @@ async def merged(facts: Facts, look: Look) -> Finding:
     return found(missing)
 
 
-async def _not_as_told(record: Record, page: Item, look: Look) -> list[str]:
+async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[str]:
     """Return what a page is not, of what it is said to be."""
     id_, path, revision, says = page["id"], page["path"], page["revision"], page.get("says")
     if not await look.place(path):

@@ -33,7 +33,7 @@ Item = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
-class Record:
+class CurationRecord:
     """What the phases came to. `works` has the newest work of each."""
 
     works: Mapping[str, Mapping[str, Json]]
@@ -113,7 +113,7 @@ class Record:
         return listed(self.works.get(phase, {}), name)
 
 
-def record_of(state: JourneyState) -> Record:
+def record_of(state: JourneyState) -> CurationRecord:
     """Return what is on record in a state."""
     contents = {phase: work.content for phase, work in state.work.items()}
-    return Record({phase: content for phase, content in contents.items() if isinstance(content, dict)})
+    return CurationRecord({phase: content for phase, content in contents.items() if isinstance(content, dict)})

@@ -54,7 +54,7 @@ class Targeted(PhaseWork):
     pages: Items[Candidate] = Field(default_factory=list)
 
 
-class Evidence(Part):
+class PassageEvidence(Part):
     """What a passage says."""
 
     id: Id
@@ -67,7 +67,7 @@ class Dived(PhaseWork):
 
     ASKS: ClassVar[frozenset[str]] = frozenset({"missing"})
 
-    evidence: Items[Evidence] = Field(default_factory=list)
+    evidence: Items[PassageEvidence] = Field(default_factory=list)
     missing: Annotated[str, Field(max_length=600, description="What is not found here; leads back to ORIENT.")] = ""
 
 

@@ -31,7 +31,7 @@ from agents.library.orchestrate.record import (
     said_in,
 )
 from agents.library.orchestrate.validator import validated
-from agents.library.orchestrate.work import Implementation, Plan, Verdict
+from agents.library.orchestrate.work import Implementation, OrchestrationPlan, OrchestrationVerdict
 from agents.prompts.context import Budget
 from agents.prompts.prompt import lines
 
@@ -356,7 +356,11 @@ AGENT = Agent(
     title="Orchestrate",
     summary="Plans, holds the plan to rules, does it, and has it judged: refined or planned anew until it passes or the budget ends.",
     graph=GRAPH,
-    forms={PLANNING: ModelForm(Plan), IMPLEMENTING: ModelForm(Implementation), JUDGING: ModelForm(Verdict)},
+    forms={
+        PLANNING: ModelForm(OrchestrationPlan),
+        IMPLEMENTING: ModelForm(Implementation),
+        JUDGING: ModelForm(OrchestrationVerdict),
+    },
     conditions=CONDITIONS,
     texts=texts_of(__package__),
     questions=QUESTIONS,

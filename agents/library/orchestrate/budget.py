@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.engine.agent import Spent
+from agents.engine.agent import JourneySpent
 from agents.engine.events import Json
 
 TOKENS, ITERATIONS, SECONDS = 500_000, 6, 86_400
@@ -14,7 +14,7 @@ MINUTE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkLimits:
     """The most that may be spent before the work ends. An iteration is an attempt: each way back begins another."""
 
     tokens: int = TOKENS
@@ -22,18 +22,18 @@ class Limits:
     seconds: float = SECONDS
 
 
-def limits_of(inputs: Mapping[str, Json]) -> Limits:
+def limits_of(inputs: Mapping[str, Json]) -> WorkLimits:
     """Return the budget that the inputs name; what they do not name is as usual."""
     given = inputs.get("budget")
     named = given if isinstance(given, Mapping) else {}
-    return Limits(
+    return WorkLimits(
         int(named.get("tokens", TOKENS)),
         int(named.get("iterations", ITERATIONS)),
         float(named.get("seconds", SECONDS)),
     )
 
 
-def used_up(spent: Spent, limits: Limits, *, failed: bool) -> list[str]:
+def used_up(spent: JourneySpent, limits: WorkLimits, *, failed: bool) -> list[str]:
     """Return which parts of the budget are used up, each in a few words; nothing if the work may go on.
 
     Tokens and seconds are looked at always, iterations where an attempt has `failed`, so that another would begin.

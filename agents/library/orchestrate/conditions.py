@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import Called, Condition, Facts, Finding, Look
+from agents.engine.agent import Called, Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
 from agents.engine.work.form import citations_in, ids, listed, place
 from agents.engine.work.gaps import found, named, short, unfounded
@@ -24,7 +24,7 @@ from agents.library.orchestrate.record import (
 from agents.library.orchestrate.scores import score_range
 from knowledge.pages.claim_source import source_kind
 
-NOT = Finding(met=False)
+NOT = ConditionFinding(met=False)
 """Not met, and nothing has to be said about it: the condition asks for something that nobody tried to give."""
 TOLD, MOST_FEEDBACK = 300, 700
 CARRIED_OUT = frozenset({"done", "partial", "unchanged"})
@@ -34,7 +34,7 @@ CARRIED_OUT = frozenset({"done", "partial", "unchanged"})
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-async def planned(facts: Facts, _look: Look) -> Finding:
+async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """There is a plan to validate, which answers what the judge found wrong with the one before."""
     u = of_facts(facts)
     if facts.work.get("cannot"):
@@ -56,7 +56,7 @@ def _plan_lacking(u: Undertaking) -> Iterator[str]:
         )
 
 
-async def goal_cannot_be_met(facts: Facts, look: Look) -> Finding:
+async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The planner names a requirement that cannot be met, why, and what shows it. A person decides whether that is so."""
     cannot = facts.work.get("cannot")
     if not isinstance(cannot, Mapping):
@@ -78,12 +78,12 @@ async def goal_cannot_be_met(facts: Facts, look: Look) -> Finding:
 # --- validating -------------------------------------------------------------------------------------------------------
 
 
-async def plan_invalid(facts: Facts, _look: Look) -> Finding:
+async def plan_invalid(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """The plan breaks rules, and the planner may try again."""
     u = of_facts(facts)
     if not u.errors or u.same_failures >= SAME_FAILURES or _used_up(facts, failed=True):
         return NOT
-    return Finding(met=True, detail=_detail(u), feedback=_validation(u))
+    return ConditionFinding(met=True, detail=_detail(u), feedback=_validation(u))
 
 
 def _detail(u: Undertaking) -> str:
@@ -103,16 +103,16 @@ def _validation(u: Undertaking) -> tuple[str, ...]:
     return tuple(told)
 
 
-async def plan_valid(facts: Facts, _look: Look) -> Finding:
+async def plan_valid(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """The plan breaks no rule."""
     u = of_facts(facts)
-    return NOT if u.errors else Finding(met=True, feedback=_validation(u))
+    return NOT if u.errors else ConditionFinding(met=True, feedback=_validation(u))
 
 
 # --- implementing -----------------------------------------------------------------------------------------------------
 
 
-async def implemented(facts: Facts, look: Look) -> Finding:
+async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is done and shown, or named as undone with why; every issue of the judge is answered."""
     u = of_facts(facts)
     plain = [*_done_lacking(u), *_unanswered(u, facts.work)]
@@ -208,7 +208,7 @@ async def _uncalled(wanted: Item, calls: Sequence[Called], look: Look) -> str:
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
-async def passed(facts: Facts, look: Look) -> Finding:
+async def passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The verdict is whole, agrees with itself, and its score passes."""
     u = of_facts(facts)
     if missing := await _verdict_lacking(u, look):
@@ -216,24 +216,26 @@ async def passed(facts: Facts, look: Look) -> Finding:
     return found([]) if _score(u) >= u.pass_score else NOT
 
 
-async def soft_failure(facts: Facts, look: Look) -> Finding:
+async def soft_failure(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The verdict is whole, and its score nearly passes: the implementation is refined."""
     u = of_facts(facts)
     return await _failed(u, facts, look, "soft_failure", at=u.soft_score, below=u.pass_score)
 
 
-async def hard_failure(facts: Facts, look: Look) -> Finding:
+async def hard_failure(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The verdict is whole, and its score is far from passing: the work is planned anew."""
     u = of_facts(facts)
     return await _failed(u, facts, look, "hard_failure", at=0, below=u.soft_score)
 
 
-async def _failed(u: Undertaking, facts: Facts, look: Look, kind: FeedbackKind, *, at: int, below: int) -> Finding:
+async def _failed(
+    u: Undertaking, facts: SubmitFacts, look: Look, kind: FeedbackKind, *, at: int, below: int
+) -> ConditionFinding:
     if u.score is None or not at <= u.score < below or _used_up(facts, failed=True):
         return NOT
     if await _verdict_lacking(u, look):
         return NOT
-    return Finding(met=True, detail=_told(u, TOLD), feedback=(_told(u, MOST_FEEDBACK),), kind=kind)
+    return ConditionFinding(met=True, detail=_told(u, TOLD), feedback=(_told(u, MOST_FEEDBACK),), kind=kind)
 
 
 def _told(u: Undertaking, most: int) -> str:
@@ -317,7 +319,7 @@ def _score_wrong(u: Undertaking) -> Iterator[str]:
 # --- the budget -------------------------------------------------------------------------------------------------------
 
 
-async def budget_exhausted(facts: Facts, look: Look) -> Finding:
+async def budget_exhausted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Tokens or seconds are used up; or an attempt failed, and it was the last one."""
     gone = _used_up(facts, failed=await _has_failed(facts, look))
     if not gone:
@@ -325,17 +327,17 @@ async def budget_exhausted(facts: Facts, look: Look) -> Finding:
     verdict = of_facts(facts)
     judged = [_told(verdict, MOST_FEEDBACK)] if facts.phase == JUDGING and verdict.score is not None else []
     kind: FeedbackKind = "soft_failure" if _score(verdict) >= verdict.soft_score else "hard_failure"
-    return Finding(met=True, feedback=(*judged, f"the budget is used up: {', '.join(gone)}"), kind=kind)
+    return ConditionFinding(met=True, feedback=(*judged, f"the budget is used up: {', '.join(gone)}"), kind=kind)
 
 
-async def _has_failed(facts: Facts, look: Look) -> bool:
+async def _has_failed(facts: SubmitFacts, look: Look) -> bool:
     u = of_facts(facts)
     if facts.phase == VALIDATING:
         return bool(u.errors)
     return facts.phase == JUDGING and u.score is not None and not await _verdict_lacking(u, look)
 
 
-def _used_up(facts: Facts, *, failed: bool) -> list[str]:
+def _used_up(facts: SubmitFacts, *, failed: bool) -> list[str]:
     return used_up(facts.spent, limits_of(facts.inputs), failed=failed)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agents.engine.agent import Facts
+from agents.engine.agent import SubmitFacts
 from agents.engine.events import Json
 from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, listed
@@ -23,7 +23,7 @@ Works = Mapping[str, Mapping[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class DurationLimit:
     """How long all of it may take. `seconds` is None where the words for it are no duration; `of` says who set it."""
 
     told: str
@@ -65,13 +65,13 @@ class Undertaking:
         return listed(self.plan, "left_out")
 
     @property
-    def limit(self) -> Limit | None:
+    def limit(self) -> DurationLimit | None:
         """Return how long all of it may take; None if nothing says so."""
         given, planned = self.inputs.get("limit"), self.plan.get("limit")
         if isinstance(given, str) and given.strip():
-            return Limit(given.strip(), seconds_of(given), "the inputs")
+            return DurationLimit(given.strip(), seconds_of(given), "the inputs")
         if isinstance(planned, Mapping):
-            return Limit(str(planned["duration"]).strip(), seconds_of(str(planned["duration"])), "the brief")
+            return DurationLimit(str(planned["duration"]).strip(), seconds_of(str(planned["duration"])), "the brief")
         return None
 
     @cached_property
@@ -175,7 +175,7 @@ def all_in(item: Item, name: str) -> Sequence[Json]:
     return item.get(name) or ()
 
 
-def of_facts(facts: Facts) -> Undertaking:
+def of_facts(facts: SubmitFacts) -> Undertaking:
     """Return the undertaking as it is with a submit."""
     return Undertaking(facts.brief, facts.inputs, facts.works)
 

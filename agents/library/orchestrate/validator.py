@@ -8,13 +8,13 @@ from importlib.resources import files
 
 from anyio.lowlevel import checkpoint
 
-from agents.engine.agent import Facts, Look
+from agents.engine.agent import Look, SubmitFacts
 from agents.engine.events import Json
 from agents.library.orchestrate.plan_rules.checks import digest
 from agents.library.orchestrate.plan_rules.rules import (
     TEAM_FILE,
-    Failure,
     Rule,
+    RuleFailure,
     RuleSet,
     failures,
     rule_set,
@@ -29,11 +29,11 @@ MOST_FAILURES = 60
 """So many of each severity are kept: who has mended sixty validates again anyway."""
 
 
-async def validated(facts: Facts, look: Look) -> Mapping[str, Json]:
+async def validated(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     """Return what the rules find in the plan, and how many times in a row it was the same."""
     rules = await _rules(facts, look)
     undertaking = of_facts(facts)
-    found = list[Failure]()
+    found = list[RuleFailure]()
     for rule in rules.rules:
         await checkpoint()  # a large plan and many rules take a while, and others are served meanwhile
         found += failures([rule], undertaking)
@@ -64,7 +64,7 @@ def own_rules() -> tuple[Rule, ...]:
     return rules
 
 
-async def _rules(facts: Facts, look: Look) -> RuleSet:
+async def _rules(facts: SubmitFacts, look: Look) -> RuleSet:
     of_journey = facts.inputs.get("rules")
     try:
         return rule_set(own_rules(), await look.configured(TEAM_FILE), of_journey)
@@ -74,7 +74,7 @@ async def _rules(facts: Facts, look: Look) -> RuleSet:
         return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now{why}", *without.mistakes))
 
 
-def _listed(found: Sequence[Failure]) -> list[dict[str, Json]]:
+def _listed(found: Sequence[RuleFailure]) -> list[dict[str, Json]]:
     kept = [
         {"id": f"{one.rule}:{one.about}"[:120], "rule": one.rule, "about": one.about, "text": one.text} for one in found
     ]

@@ -27,7 +27,7 @@ class Requirement(Part):
     words: Annotated[str, Field(max_length=1_000, description="Copied from the brief.")] = ""
 
 
-class LeftOut(Part):
+class LeftOutWords(Part):
     """Words of the brief that ask for nothing, or for something else."""
 
     id: Id
@@ -35,7 +35,7 @@ class LeftOut(Part):
     why: Maybe = ""
 
 
-class Limit(Part):
+class StatedLimit(Part):
     """How long all of it may take."""
 
     duration: Annotated[str, Field(max_length=60)]
@@ -48,7 +48,7 @@ def _few(details: dict[str, str]) -> dict[str, str]:
     return details
 
 
-class PlannedStep(Part):
+class OrchestrationStep(Part):
     """One step of the plan."""
 
     id: Id
@@ -60,7 +60,7 @@ class PlannedStep(Part):
     details: Annotated[dict[str, str], AfterValidator(_few)] = Field(default_factory=dict)
 
 
-class Response(Part):
+class IssueResponse(Part):
     """What is different because of an issue of the judge."""
 
     id: Annotated[Id, Field(description="The issue's id.")]
@@ -76,22 +76,22 @@ class Cannot(Part):
     tried: list[Words] = Field(default_factory=list)
 
 
-class Plan(PhaseWork):
+class OrchestrationPlan(PhaseWork):
     """Goal, requirements and steps."""
 
     ASKS: ClassVar[frozenset[str]] = frozenset({"cannot", "draft"})
 
     goal: Annotated[str, Field(max_length=2_000)] = ""
     requirements: Annotated[Items[Requirement], Field(max_length=200)] = Field(default_factory=list)
-    left_out: Annotated[Items[LeftOut], Field(max_length=200)] = Field(default_factory=list)
-    limit: Limit | None = None
-    steps: Annotated[Items[PlannedStep], Field(max_length=500)] = Field(default_factory=list)
-    answers: Annotated[Items[Response], Field(max_length=400)] = Field(default_factory=list)
+    left_out: Annotated[Items[LeftOutWords], Field(max_length=200)] = Field(default_factory=list)
+    limit: StatedLimit | None = None
+    steps: Annotated[Items[OrchestrationStep], Field(max_length=500)] = Field(default_factory=list)
+    answers: Annotated[Items[IssueResponse], Field(max_length=400)] = Field(default_factory=list)
     cannot: Annotated[Cannot | None, Field(description="Ends the work, if the person agrees.")] = None
     draft: Annotated[bool, Field(description="More is to come: do not validate yet.")] = False
 
 
-class ToolCall(Part):
+class AnsweredToolCall(Part):
     """A call that a tool answered in this journey."""
 
     tool: Annotated[str, Field(min_length=1, max_length=100)]
@@ -108,7 +108,9 @@ class DoneStep(Part):
         default_factory=list
     )
     observed: Annotated[str, Field(max_length=4_000, description="What you saw when you checked.")] = ""
-    calls: Annotated[list[ToolCall], Field(description="Calls with this journey_id.")] = Field(default_factory=list)
+    calls: Annotated[list[AnsweredToolCall], Field(description="Calls with this journey_id.")] = Field(
+        default_factory=list
+    )
     said: Annotated[str, Field(max_length=1_000, description="Who said so, where nothing else shows it.")] = ""
 
 
@@ -135,7 +137,7 @@ class Implementation(PhaseWork):
     answers: Annotated[Items[StepResponse], Field(max_length=400)] = Field(default_factory=list)
 
 
-class Judgement(Part):
+class RequirementJudgement(Part):
     """Whether a requirement is met, and by what."""
 
     id: Annotated[Id, Field(description="The requirement's id.")]
@@ -155,12 +157,12 @@ class Issue(Part):
     text: Words
 
 
-class Verdict(PhaseWork):
+class OrchestrationVerdict(PhaseWork):
     """A verdict, whole: of the one before it nothing is inherited."""
 
     ASKS: ClassVar[frozenset[str]] = frozenset({"judged", "issues", "score", "reasons"})
 
-    judged: Annotated[Items[Judgement], Field(max_length=200)] = Field(default_factory=list)
+    judged: Annotated[Items[RequirementJudgement], Field(max_length=200)] = Field(default_factory=list)
     issues: Annotated[Items[Issue], Field(max_length=200)] = Field(default_factory=list)
     score: Annotated[int | None, Field(ge=0, le=100)] = None
     reasons: Annotated[str, Field(max_length=4_000)] = ""

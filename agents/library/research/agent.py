@@ -13,7 +13,7 @@ from agents.engine.work.form import ModelForm, citations_in, ids, listed
 from agents.engine.work.gaps import named, new_sources, short
 from agents.library.research.conditions import CONDITIONS
 from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree, tree_of
-from agents.library.research.work import Answered, Decomposed, Expanded, RisenAbove
+from agents.library.research.work import AnsweredQuestions, Decomposed, Expanded, RisenAbove
 from agents.prompts.prompt import lines
 
 LIST_TOKENS = 220
@@ -223,7 +223,7 @@ AGENT = Agent(
     graph=GRAPH,
     forms={
         DECOMPOSE: ModelForm(Decomposed),
-        ANSWER: ModelForm(Answered),
+        ANSWER: ModelForm(AnsweredQuestions),
         RISE_ABOVE: ModelForm(RisenAbove),
         EXPAND: ModelForm(Expanded),
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
 from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
@@ -16,7 +16,7 @@ LEAST_ADJACENT = 3
 # --- DECOMPOSE --------------------------------------------------------------------------------------------------------
 
 
-async def question_tree_complete(facts: Facts, _look: Look) -> Finding:
+async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Every category has a question, every question a category, no two ask the same, and what was proposed is decided."""
     tree = Tree(facts.works)
     # What the synthesis asked is named first: of two that ask the same, this phase can drop its own only.
@@ -48,7 +48,7 @@ def _undecided(tree: Tree) -> Iterator[str]:
 # --- ANSWER -----------------------------------------------------------------------------------------------------------
 
 
-async def all_questions_answered(facts: Facts, look: Look) -> Finding:
+async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every question of the tree has an answer that rests on quotes which stand there, or is left open after real searches."""
     tree = Tree(facts.works)
     plain = list(_answers_lacking(tree))
@@ -91,12 +91,12 @@ async def _not_open(tree: Tree, look: Look, only: frozenset[str] | None) -> list
     return missing
 
 
-async def new_category_discovered(facts: Facts, _look: Look) -> Finding:
+async def new_category_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit proposes a category that the tree does not have, with questions."""
     return _proposed(Tree(facts.works), facts.given, "new_categories")
 
 
-def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> Finding:
+def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> ConditionFinding:
     proposed = listed(given, name)
     new = tree.new_in(proposed)
     if new:
@@ -116,12 +116,12 @@ def _category(category: Item) -> str:
 # --- RISE_ABOVE -------------------------------------------------------------------------------------------------------
 
 
-async def synthesis_reveals_missing_category(facts: Facts, _look: Look) -> Finding:
+async def synthesis_reveals_missing_category(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit names a category that the tree lacks, with questions."""
     return _proposed(Tree(facts.works), facts.given, "missing_categories")
 
 
-async def synthesis_requires_more_answers(facts: Facts, _look: Look) -> Finding:
+async def synthesis_requires_more_answers(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """A question of the tree, or one that the synthesis asks beside them, has no answer on record."""
     tree = Tree(facts.works)
     wrong = _more_wrong(tree)
@@ -150,7 +150,7 @@ def _more_wrong(tree: Tree) -> Mapping[str, str]:
     return wrong
 
 
-async def every_category_has_insight(facts: Facts, _look: Look) -> Finding:
+async def every_category_has_insight(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Each category has an insight that rests on answers, one of them its own, if it has any."""
     tree = Tree(facts.works)
     return found([*_insights_lacking(tree), *_more_wrong(tree).values()])
@@ -174,7 +174,7 @@ def _insights_lacking(tree: Tree) -> Iterator[str]:
 # --- EXPAND -----------------------------------------------------------------------------------------------------------
 
 
-async def frontier_mapped(facts: Facts, _look: Look) -> Finding:
+async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """There are questions beyond those that were asked, each near something of the tree."""
     tree = Tree(facts.works)
     adjacent = tree.items(EXPAND, "adjacent_questions")

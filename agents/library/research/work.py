@@ -24,7 +24,7 @@ class Category(Part):
     why: Why
 
 
-class Question(Part):
+class ResearchQuestion(Part):
     """One question of a category."""
 
     id: Id
@@ -33,7 +33,7 @@ class Question(Part):
     why: Why
 
 
-class LeftOut(Part):
+class LeftOutProposal(Part):
     """A proposal that is not taken up."""
 
     id: Annotated[Id, Field(description="Id of the proposed category.")]
@@ -44,9 +44,9 @@ class Decomposed(PhaseWork):
     """The question tree."""
 
     categories: Items[Category] = Field(default_factory=list)
-    questions: Items[Question] = Field(default_factory=list)
+    questions: Items[ResearchQuestion] = Field(default_factory=list)
     left_out: Annotated[
-        Items[LeftOut], Field(description="Proposed categories that do not belong; the person decides.")
+        Items[LeftOutProposal], Field(description="Proposed categories that do not belong; the person decides.")
     ] = Field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class Open(Part):
     searched: Annotated[list[Asked], Field(max_length=MOST_SEARCHED, description="Queries, 2 or more.")]
 
 
-class Answer(Part):
+class CitedAnswer(Part):
     """Text with citations; or open."""
 
     id: Annotated[Id, Field(description="The question's id.")]
@@ -82,12 +82,12 @@ class Answer(Part):
     open: Open | None = None
 
 
-class Answered(PhaseWork):
+class AnsweredQuestions(PhaseWork):
     """Answers, each with what it rests on."""
 
     ASKS: ClassVar[frozenset[str]] = frozenset({"new_categories"})
 
-    answers: Items[Answer] = Field(default_factory=list)
+    answers: Items[CitedAnswer] = Field(default_factory=list)
     new_categories: Annotated[Items[NewCategory], Field(description="Leads back to DECOMPOSE.")] = Field(
         default_factory=list
     )
@@ -98,7 +98,7 @@ class Insight(Part):
 
     id: Annotated[Id, Field(description="The category's id.")]
     text: Annotated[Said, Says]
-    rests_on: Annotated[list[Id], Field(description="Answered questions.")]
+    rests_on: Annotated[list[Id], Field(description="AnsweredQuestions questions.")]
 
 
 class RisenAbove(PhaseWork):
@@ -107,7 +107,9 @@ class RisenAbove(PhaseWork):
     ASKS: ClassVar[frozenset[str]] = frozenset({"missing_categories"})
 
     insights: Items[Insight] = Field(default_factory=list)
-    more_questions: Annotated[Items[Question], Field(description="Leads back to ANSWER.")] = Field(default_factory=list)
+    more_questions: Annotated[Items[ResearchQuestion], Field(description="Leads back to ANSWER.")] = Field(
+        default_factory=list
+    )
     missing_categories: Annotated[Items[NewCategory], Field(description="Leads back to DECOMPOSE.")] = Field(
         default_factory=list
     )

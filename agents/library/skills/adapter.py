@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agents.engine.agent import Agent, Facts, Look
+from agents.engine.agent import Agent, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition
-from agents.engine.progress.composition import Part, composed
+from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
 from agents.library.cognitive.model import CLOSING, DONE
 from agents.library.cognitive.phases.material import loaded
 from agents.library.cognitive.phases.memory_document import LABELS, RULE, TITLES, Expected, digest
-from agents.library.cognitive.setting import Setting
+from agents.library.cognitive.setting import PhaseSetting
 from agents.prompts.prompt import cut
 from agents.spec.schema.work_form import SchemaForm
 
@@ -32,16 +32,18 @@ LONGEST = 60_000
 MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
 
 
-def seated(agent: Agent, setting: Setting) -> Agent:
+def seated(agent: Agent, setting: PhaseSetting) -> Agent:
     """Return the agent in that place of a skill. It is called as before, and asks for what it asked before."""
     values = partial(_values, agent.values, setting)
     inner = replace(agent, graph=_speaking(agent), texts=_texts(agent, setting), values=values)
     end = Phase(DONE)
-    whole = composed(agent.name, agent.title, agent.summary, [Part("", inner), Part("", _closing(agent, setting))], end)
+    whole = composed(
+        agent.name, agent.title, agent.summary, [AgentPart("", inner), AgentPart("", _closing(agent, setting))], end
+    )
     return replace(
         whole,
         done=agent.done,
-        documents=partial(_documents, _Place(agent, setting)),
+        documents=partial(_documents, _PhasePlace(agent, setting)),
         models=agent.models,
         profile=agent.profile,
         origin=agent.origin,
@@ -59,7 +61,7 @@ def _speaking(agent: Agent) -> PhaseGraph:
 # --- what it is told --------------------------------------------------------------------------------------------------
 
 
-def _texts(agent: Agent, setting: Setting) -> Mapping[str, str]:
+def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
     """Return the agent's texts, with what the skill says at the end of those by which work is asked for."""
     graph = agent.graph
     asking = {
@@ -72,7 +74,7 @@ def _texts(agent: Agent, setting: Setting) -> Mapping[str, str]:
     return {name: f"{text.rstrip()}\n\n{said}" if name in asking else text for name, text in agent.texts.items()}
 
 
-def _said(setting: Setting) -> str:
+def _said(setting: PhaseSetting) -> str:
     told = [
         f"This is phase {setting.phase} of the skill {setting.title}.",
         setting.instructions,
@@ -85,12 +87,12 @@ def _said(setting: Setting) -> str:
 
 
 def _values(
-    own: Callable[[JourneyState], Mapping[str, str]], setting: Setting, state: JourneyState
+    own: Callable[[JourneyState], Mapping[str, str]], setting: PhaseSetting, state: JourneyState
 ) -> Mapping[str, str]:
     return {**own(state), BEFORE: _before(setting, state)}
 
 
-def _before(setting: Setting, state: JourneyState) -> str:
+def _before(setting: PhaseSetting, state: JourneyState) -> str:
     """Return what the agents before left for this one, the newest first."""
     found = loaded(setting, state)
     room = BEFORE_TOKENS // max(len(found), 1)
@@ -101,12 +103,12 @@ def _before(setting: Setting, state: JourneyState) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PhasePlace:
     agent: Agent
-    setting: Setting
+    setting: PhaseSetting
 
 
-def _closing(agent: Agent, setting: Setting) -> Agent:
+def _closing(agent: Agent, setting: PhaseSetting) -> Agent:
     """Return what writes the memory document: an agent of one phase, in which the server does the work."""
     phase = Phase(CLOSING, "Closing", "the server writes down what is on record", automatic=True)
     graph = PhaseGraph(agent.name, (phase, Phase(DONE)), (Transition(CLOSING, DONE, ALWAYS),), CLOSING, (DONE,))
@@ -128,14 +130,14 @@ def _form(agent: Agent) -> SchemaForm:
     return SchemaForm({"type": "object", "properties": {DOCUMENT: document, ENDED_IN: ends}, "required": [DOCUMENT]})
 
 
-async def _provided(phase: str, facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def _provided(phase: str, facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     document = facts.documents[phase].replace(TASK, facts.journey, 1)
     # What is recorded stands behind the first section, which the server alone writes.
     ended = _ENDED.search(document)
     return {DOCUMENT: document, **({ENDED_IN: ended.group(1)} if ended else {})}
 
 
-def _documents(place: _Place, state: JourneyState) -> Mapping[str, str]:
+def _documents(place: _PhasePlace, state: JourneyState) -> Mapping[str, str]:
     """Return the document that is on record, or the one that is to be recorded now."""
     kept = state.work.get(CLOSING)
     if state.phase == CLOSING:
@@ -143,7 +145,7 @@ def _documents(place: _Place, state: JourneyState) -> Mapping[str, str]:
     return {place.agent.name: str(kept.content[DOCUMENT])} if kept else {}
 
 
-def _written(place: _Place, state: JourneyState) -> str:
+def _written(place: _PhasePlace, state: JourneyState) -> str:
     agent, setting = place.agent, place.setting
     steps = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
     done = [_in_a_list(" ".join(line.split())[:LINE_CHARS]) for line in agent.done(state)]

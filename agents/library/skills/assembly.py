@@ -9,17 +9,17 @@ from agents.engine.agent import Agent
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json
 from agents.engine.graph import Phase, checked
-from agents.engine.progress.composition import Link, Part, composed
+from agents.engine.progress.composition import AgentPart, PartLink, composed
 from agents.errors import BadGraph
 from agents.library.cognitive.agent import as_agent
 from agents.library.cognitive.model import CLOSING, Cognitive
-from agents.library.cognitive.setting import Pattern, Predecessor, Setting
+from agents.library.cognitive.setting import Pattern, PhaseSetting, Predecessor
 from agents.library.skills.adapter import seated
 from agents.library.skills.definition import ALL, LAST
 from agents.library.skills.skill import COMPLETE, END, Skill, SkillPhase, SkillWay
 from agents.prompts.prompt import COMMON, PLACEHOLDER
-from agents.spec.predicates.conditions import Looked, read_condition
-from agents.spec.problems import Problem, Problems, meant, short
+from agents.spec.predicates.conditions import FieldLook, read_condition
+from agents.spec.problems import Problems, SpecProblem, meant, short
 from agents.spec.schema.json_schema import described
 
 CLOSED = "complete"
@@ -36,7 +36,7 @@ class Built:
     """A skill as an agent, or what is wrong with it."""
 
     agent: Agent | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SpecProblem, ...]
 
 
 def built(skill: Skill, workers: Mapping[str, Worker], following: Cognitive | None, tools: Collection[str]) -> Built:
@@ -45,10 +45,10 @@ def built(skill: Skill, workers: Mapping[str, Worker], following: Cognitive | No
     `workers` has those that work in it, by name; `following` is the agent that runs after every other, if there is one. `tools`
     are the names of those that there are.
     """
-    return _Builder(skill, workers, following, tools).built()
+    return _SkillBuilder(skill, workers, following, tools).built()
 
 
-class _Builder:
+class _SkillBuilder:
     """Builds one skill."""
 
     def __init__(
@@ -91,13 +91,15 @@ class _Builder:
 
     # --- parts ----------------------------------------------------------------------------------------------------------
 
-    def _parts(self, phase: SkillPhase) -> Iterator[Part]:
+    def _parts(self, phase: SkillPhase) -> Iterator[AgentPart]:
         """Yield the phase's agent, and after it the one that runs after every other."""
         onward = COMPLETE if phase.following == END else f"{phase.following}."
         after = self._after(phase)
-        yield Part(_prefix(phase), self._worker(phase), f"{_prefix(phase)}{after.name}." if after else onward)
+        yield AgentPart(_prefix(phase), self._worker(phase), f"{_prefix(phase)}{after.name}." if after else onward)
         if after:
-            yield Part(f"{_prefix(phase)}{after.name}.", as_agent(after, self._setting_after(phase, after)), onward)
+            yield AgentPart(
+                f"{_prefix(phase)}{after.name}.", as_agent(after, self._setting_after(phase, after)), onward
+            )
 
     def _free_to_close(self, phase: SkillPhase) -> None:
         """Note an agent that has a phase of the name under which all leave their documents."""
@@ -114,11 +116,11 @@ class _Builder:
         worker, setting = self._workers[phase.agent], self._setting(phase)
         return as_agent(worker, setting) if isinstance(worker, Cognitive) else seated(worker, setting)
 
-    def _setting(self, phase: SkillPhase) -> Setting:
+    def _setting(self, phase: SkillPhase) -> PhaseSetting:
         skill = self._skill
         pattern: Pattern = "last" if phase.context == (LAST,) else "all" if phase.context == (ALL,) else "named"
         others = [one for one in skill.phases if one.id != phase.id and (pattern != "named" or one.id in phase.context)]
-        return Setting(
+        return PhaseSetting(
             skill=skill.name,
             title=skill.title,
             phase=phase.id,
@@ -133,11 +135,11 @@ class _Builder:
             agent_mode=True,
         )
 
-    def _setting_after(self, phase: SkillPhase, after: Cognitive) -> Setting:
+    def _setting_after(self, phase: SkillPhase, after: Cognitive) -> PhaseSetting:
         """Return where the agent that follows a phase is at work: it has the memory document of that phase alone."""
         skill = self._skill
         others = [one for one in skill.phases if one.id != phase.id and self._after(one)]
-        return Setting(
+        return PhaseSetting(
             skill=skill.name,
             title=skill.title,
             phase=f"{phase.id}.{after.name}",
@@ -150,7 +152,7 @@ class _Builder:
 
     # --- ways -----------------------------------------------------------------------------------------------------------
 
-    def _link(self, way: SkillWay, parts: Sequence[Part]) -> Link | None:
+    def _link(self, way: SkillWay, parts: Sequence[AgentPart]) -> PartLink | None:
         source = self._skill.phase(way.source)
         there = {part.prefix: part.agent for part in parts}
         after = self._after(source)
@@ -168,7 +170,7 @@ class _Builder:
             self._phase_of(way, there[f"{way.target}."])
         if condition is None:
             return None
-        return Link(
+        return PartLink(
             source=f"{_prefix(source)}{after.name}." if after else _prefix(source),
             target=target,
             name=way.name,
@@ -184,7 +186,7 @@ class _Builder:
             text = f"a way leads to {short(f'{way.target}.{way.phase}')}; {agent.name} has no such phase{meant(way.phase, names)}"
             self._problems.add(way.to_line, text)
 
-    def _look(self, way: SkillWay, looked: Looked, agent: Agent) -> None:
+    def _look(self, way: SkillWay, looked: FieldLook, agent: Agent) -> None:
         """Note a field at which a condition looks though no work of that agent has it: it could never be met."""
         what = f"the way {way.name!r} looks at {short(str(looked.path))}"
         if not looked.path.phase or looked.own:
@@ -204,7 +206,7 @@ class _Builder:
 
     # --- what it takes --------------------------------------------------------------------------------------------------
 
-    def _inputs_of_one_kind(self, parts: Sequence[Part]) -> None:
+    def _inputs_of_one_kind(self, parts: Sequence[AgentPart]) -> None:
         """Note inputs by which two agents, or the skill and an agent, mean something else."""
         known: dict[str, tuple[str, Json]] = {
             name: ("the skill", _kind(form)) for name, form in self._skill.inputs.get("properties", {}).items()

@@ -17,10 +17,10 @@ from agents.library.cognitive.model import LEAST_FOCUS, MOST_FOCUS, MOST_TERMS
 from agents.library.skills.skill import END, Skill, SkillPhase, SkillWay
 from agents.spec.definition import NAME, PROMPTS, name_of, read_inputs
 from agents.spec.graph.transitions import CONDITION_NAME
-from agents.spec.problems import Problem, Problems, meant, short
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.reader import Reading, listed
-from agents.spec.yaml.values import Marked, Unreadable, read_marked
+from agents.spec.problems import Problems, SpecProblem, meant, short
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.reader import AgentFileReading, listed
+from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 ID = re.compile(r"[a-z][a-z0-9-]{0,29}")
 ALL, LAST = "all", "last"
@@ -38,7 +38,7 @@ class SkillFile:
     name: str
     file: str
     skill: Skill | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SpecProblem, ...]
 
 
 def read_skill(
@@ -60,13 +60,13 @@ def read_skill(
         problems.add(1, f"there is an agent {name!r} already, and a skill is started as agents are: rename one of them")
     skill = None
     try:
-        skill = _Reader(read_marked(raw), name, problems, agents, skills).skill()
-    except Unreadable as error:
+        skill = _SkillReader(read_marked(raw), name, problems, agents, skills).skill()
+    except UnreadableFile as error:
         problems.add(error.line, error.reason)
     return SkillFile(name, file, None if problems else skill, tuple(problems.told()))
 
 
-class _Reader:
+class _SkillReader:
     """Reads one skill."""
 
     def __init__(
@@ -74,7 +74,7 @@ class _Reader:
     ) -> None:
         self._name, self._problems = name, problems
         self._agents, self._skills = agents, skills
-        self._top = Block(marked, "the skill", problems)
+        self._top = MappingReader(marked, "the skill", problems)
         self._marked: dict[str, Marked] = {}
         """Where each phase is written, by its id."""
 
@@ -83,7 +83,7 @@ class _Reader:
         title = top.text("title", most=60, needed=True)
         summary = " ".join(top.text("summary", most=300, needed=True).split())
         domain, closing = top.text("domain", most=60), top.text("closing", most=MOST_CLOSING)
-        inputs = read_inputs(top.take("inputs"), Reading(self._name, problems.file, {}, (), problems))
+        inputs = read_inputs(top.take("inputs"), AgentFileReading(self._name, problems.file, {}, (), problems))
         without = self._without_memory()
         phases = self._followed(tuple(self._phases()))
         known = [phase.id for phase in phases]
@@ -108,7 +108,7 @@ class _Reader:
 
     def _phases(self) -> Iterator[SkillPhase]:
         for item in listed(self._top, "phases", MOST_PHASES):
-            block = Block(item, "a phase", self._problems)
+            block = MappingReader(item, "a phase", self._problems)
             id_ = block.text("id", most=30, needed=True)
             block.what = f"phase {id_!r}" if id_ else "a phase"
             if id_ and (not ID.fullmatch(id_) or id_ in (END, ALL, LAST)):
@@ -123,7 +123,7 @@ class _Reader:
                 self._marked[id_] = item
                 yield phase
 
-    def _phase(self, block: Block, id_: str) -> SkillPhase:
+    def _phase(self, block: MappingReader, id_: str) -> SkillPhase:
         agent = block.text("agent", most=40, needed=True)
         self._known_agent(agent, block)
         focus = self._texts(block, "focus", LEAST_FOCUS, MOST_FOCUS, 120)
@@ -141,7 +141,7 @@ class _Reader:
             id_, agent, block.marked.line, focus, terms, context or (ALL,), instructions, output, following, lines=lines
         )
 
-    def _known_agent(self, agent: str, block: Block) -> None:
+    def _known_agent(self, agent: str, block: MappingReader) -> None:
         if not agent or agent in self._agents:
             return
         text = f"{block.what} uses the unknown agent {short(agent)}{meant(agent, sorted(self._agents))}"
@@ -149,7 +149,7 @@ class _Reader:
             text = f"{block.what} uses {short(agent)}, which is a skill: what works in a skill is an agent"
         self._problems.add(block.line("agent"), text)
 
-    def _texts(self, block: Block, key: str, least: int, most: int, chars: int) -> tuple[str, ...]:
+    def _texts(self, block: MappingReader, key: str, least: int, most: int, chars: int) -> tuple[str, ...]:
         found = block.words(key)
         words = tuple(dict.fromkeys(" ".join(word.split()) for word, _ in found if word.strip()))
         if block.marked.entries.get(key) is not None and not least <= len(words) <= most:
@@ -213,7 +213,7 @@ class _Reader:
             yield way
 
     def _way(self, item: Marked, known: Sequence[str]) -> SkillWay | None:
-        block = Block(item, "a way", self._problems)
+        block = MappingReader(item, "a way", self._problems)
         source, to = block.text("from", most=30, needed=True), block.text("to", most=80, needed=True)
         name, when = block.text("name", most=60, needed=True), block.take("when", needed=True)
         backward = block.flag("is_backward")

@@ -11,7 +11,7 @@ from agents.library.skills.definition import SkillFile, read_skill
 from agents.library.skills.skill import Skill
 from agents.spec.definition import Definition, name_of
 from agents.spec.files import SKILLS
-from agents.spec.problems import Problem
+from agents.spec.problems import SpecProblem
 
 MOST_SKILLS = 50
 SUFFIXES = (".yaml", ".yml")
@@ -34,14 +34,14 @@ class TeamSkills:
     def __init__(self, tools: Collection[str], reserved: Collection[str]) -> None:
         self._tools, self._reserved = tools, reserved
         self._read: dict[str, tuple[Sources, SkillFile]] = {}
-        self._made: dict[str, tuple[SkillFile, Sequence[object], Agent | None, tuple[Problem, ...]]] = {}
-        self._problems: tuple[Problem, ...] = ()
+        self._made: dict[str, tuple[SkillFile, Sequence[object], Agent | None, tuple[SpecProblem, ...]]] = {}
+        self._problems: tuple[SpecProblem, ...] = ()
 
     def look(self, contents: Mapping[str, bytes], agents: Collection[str]) -> None:
         """Read the files anew that changed, or for which something else did. `agents` are the names of the team's own."""
         files = sorted(path for path in contents if is_skill(path))
         problems = [
-            Problem(file, 1, f"there are more than {MOST_SKILLS} skills; this one is left out")
+            SpecProblem(file, 1, f"there are more than {MOST_SKILLS} skills; this one is left out")
             for file in files[MOST_SKILLS:]
         ]
         names: dict[str, str] = {}
@@ -52,7 +52,7 @@ class TeamSkills:
             name = name_of(file)
             if name in names:
                 text = f"there is a skill {name!r} in {names[name]} already; give one of them another name"
-                problems.append(Problem(file, 1, text))
+                problems.append(SpecProblem(file, 1, text))
                 continue
             names[name], sources = file, (contents[file], working, skills)
             known = self._read.get(file)
@@ -76,9 +76,9 @@ class TeamSkills:
         read = next((one for _, one in self._read.values() if one.name == name), None)
         return self._led(read, definitions)[0] if read else None
 
-    def problems(self, definitions: Collection[Definition]) -> Mapping[str, Sequence[Problem]]:
+    def problems(self, definitions: Collection[Definition]) -> Mapping[str, Sequence[SpecProblem]]:
         """Return everything that is wrong with skills, by file; of a file with nothing wrong an empty list."""
-        found: dict[str, list[Problem]] = {}
+        found: dict[str, list[SpecProblem]] = {}
         for file, (_, read) in sorted(self._read.items()):
             found[file] = list(self._led(read, definitions)[1])
         for problem in self._problems:
@@ -89,7 +89,9 @@ class TeamSkills:
         made = self._made.get(read.file)
         return made is not None and made[0] is read and made[2] is None
 
-    def _led(self, read: SkillFile, definitions: Collection[Definition]) -> tuple[Agent | None, tuple[Problem, ...]]:
+    def _led(
+        self, read: SkillFile, definitions: Collection[Definition]
+    ) -> tuple[Agent | None, tuple[SpecProblem, ...]]:
         """Return the skill as an agent, or what is wrong with it. It is made anew when one of its agents changed."""
         skill = read.skill
         if skill is None:
@@ -107,7 +109,7 @@ class TeamSkills:
             except NoSuchAgent as error:
                 why = f"{own.problems[0]}" if own and own.problems else str(error)
                 text = f"phase {phase.id!r} uses the agent {phase.agent!r}, which cannot be used: {why}"
-                problems.append(Problem(read.file, phase.line, text))
+                problems.append(SpecProblem(read.file, phase.line, text))
         if problems:
             return None, tuple(problems)
         last = following()

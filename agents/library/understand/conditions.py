@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
@@ -16,7 +16,7 @@ NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
 # --- CALIBRATE --------------------------------------------------------------------------------------------------------
 
 
-async def learner_calibrated(facts: Facts, look: Look) -> Finding:
+async def learner_calibrated(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """What the learner knows is in their words, each objective comes from a passage, and what later phases found is taken in."""
     course = Course(facts.works)
     looked = await unfounded(facts.work, "objectives", look)
@@ -63,7 +63,7 @@ def _not_taken_in(course: Course) -> Iterator[str]:
 # --- DIAGNOSE ---------------------------------------------------------------------------------------------------------
 
 
-async def objective_diagnosed(facts: Facts, _look: Look) -> Finding:
+async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit has the learner's answers to new questions about the objective that comes next."""
     course = Course(facts.works)
     # Where all are passed, a person has sent the work back to look at one of them again.
@@ -97,7 +97,7 @@ def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Itera
         yield f"the learner has not answered {named(silent)}: ask, wait, and put their words into learner_answer"
 
 
-async def calibration_was_inaccurate(facts: Facts, _look: Look) -> Finding:
+async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """This submit names a level and an answer of the learner that shows another one."""
     course, asked = Course(facts.works), facts.given.get("recalibrate")
     if not course.objectives:
@@ -118,7 +118,7 @@ async def calibration_was_inaccurate(facts: Facts, _look: Look) -> Finding:
 # --- TEACH ------------------------------------------------------------------------------------------------------------
 
 
-async def fundamental_prerequisite_gap(facts: Facts, _look: Look) -> Finding:
+async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """A check of this lesson failed for want of something that no objective teaches."""
     course, gap = Course(facts.works), facts.given.get("gap")
     if not course.objectives:
@@ -145,7 +145,7 @@ async def fundamental_prerequisite_gap(facts: Facts, _look: Look) -> Finding:
     return found((), f"{short(topic)}, which check {gap['check']} of {course.present} shows: {short(gap.get('why'))}")
 
 
-async def check_question_failed(facts: Facts, _look: Look) -> Finding:
+async def check_question_failed(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """The learner answered a check of this lesson wrongly."""
     course = Course(facts.works)
     failed = _failed(course, facts.given)
@@ -161,23 +161,23 @@ def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
     return [check for check in answered(listed(lesson or {}, "checks")) if not check["correct"]]
 
 
-async def objective_passed(facts: Facts, look: Look) -> Finding:
+async def objective_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """This submit has the lesson on the objective, which rests on passages; every check is answered rightly; others are left."""
     wrong = await _lesson_wrong(facts, look)
-    return found(wrong) if wrong or Course(facts.works).left else Finding(met=False)
+    return found(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
 
 
-async def all_objectives_passed(facts: Facts, look: Look) -> Finding:
+async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The lesson is passed and nothing is left; every lesson still rests on what its pages say."""
     wrong = await _lesson_wrong(facts, look)
     course = Course(facts.works)
     if wrong or course.left:
         # What is left for later is no fault of this lesson: nobody is told to do it now.
-        return Finding(met=False, missing=tuple(wrong))
+        return ConditionFinding(met=False, missing=tuple(wrong))
     return found(await unfounded(facts.work, "lessons", look, frozenset(course.objectives)))
 
 
-async def _lesson_wrong(facts: Facts, look: Look) -> list[str]:
+async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     course = Course(facts.works)
     objective, lesson = course.present, _of(facts.given, "lessons", course.present)
     others = [id_ for id_ in ids(listed(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]

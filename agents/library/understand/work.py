@@ -41,7 +41,7 @@ class Calibrated(PhaseWork):
     objectives: Items[Objective] = Field(default_factory=list)
 
 
-class Check(Part):
+class LearnerCheck(Part):
     """A question to the learner, and how they answered it."""
 
     id: Id
@@ -50,7 +50,7 @@ class Check(Part):
     correct: bool
 
 
-class Probe(Check):
+class Probe(LearnerCheck):
     """A question that shows what the learner knows already."""
 
     about: Annotated[Id | None, Field(description="Id in knows.")] = None
@@ -88,10 +88,10 @@ class Lesson(Part):
     id: Annotated[Id, Field(description="The objective's id.")]
     taught: Annotated[Said, Says]
     citations: list[Quoted] = Field(default_factory=list)
-    checks: Items[Check] = Field(default_factory=list)
+    checks: Items[LearnerCheck] = Field(default_factory=list)
 
 
-class Gap(Part):
+class LearningGap(Part):
     """Something that the learner lacks and that no objective teaches."""
 
     prerequisite: Annotated[str, Field(min_length=1, max_length=200, description="In a few words."), Says]
@@ -105,4 +105,4 @@ class Taught(PhaseWork):
     ASKS: ClassVar[frozenset[str]] = frozenset({"gap"})
 
     lessons: Items[Lesson] = Field(default_factory=list)
-    gap: Annotated[Gap | None, Field(description="Leads back to CALIBRATE.")] = None
+    gap: Annotated[LearningGap | None, Field(description="Leads back to CALIBRATE.")] = None

@@ -6,7 +6,7 @@ No sentence holds a key, a prompt, or what a model or a server wrote: both may r
 from __future__ import annotations
 
 from agents.errors import AgentError
-from agents.loop.model.ports import Usage
+from agents.loop.model.ports import ModelUsage
 
 LONGEST_NAME = 80
 
@@ -14,8 +14,8 @@ LONGEST_NAME = 80
 class ProviderError(AgentError):
     """Root of all of them. `provider` is whom it is about; `usage` is what was used in spite of it."""
 
-    def __init__(self, provider: str, told: str, usage: Usage | None = None) -> None:
-        self.provider, self.usage = provider, usage or Usage()
+    def __init__(self, provider: str, told: str, usage: ModelUsage | None = None) -> None:
+        self.provider, self.usage = provider, usage or ModelUsage()
         super().__init__(told)
 
 
@@ -65,7 +65,7 @@ class BadKey(ProviderError):
         super().__init__(provider, f"{provider} does not take the key ({why}); check {setting}")
 
 
-class Limited(ProviderError):
+class ProviderLimited(ProviderError):
     """Too many requests or tokens. `wait_s` is how long it wants to be left alone; None where it does not say."""
 
     def __init__(self, provider: str, wait_s: float | None, tries: int) -> None:
@@ -113,7 +113,7 @@ class ContextTooLong(ProviderError):
 class Refusal(ProviderError):
     """The model, or what stands before it, does not want to answer. `category` is the vendor's word, "" where there is none."""
 
-    def __init__(self, provider: str, model: str, category: str, usage: Usage | None = None) -> None:
+    def __init__(self, provider: str, model: str, category: str, usage: ModelUsage | None = None) -> None:
         self.model, self.category = model, category
         why = f" ({_short(category)})" if category else ""
         super().__init__(
@@ -124,7 +124,7 @@ class Refusal(ProviderError):
 class Malformed(ProviderError):
     """An answer came that cannot be used. `why` says what was wrong with it in our words."""
 
-    def __init__(self, provider: str, why: str, usage: Usage | None = None) -> None:
+    def __init__(self, provider: str, why: str, usage: ModelUsage | None = None) -> None:
         self.why = why
         super().__init__(
             provider, f"{provider} gave an answer that cannot be used: {why}. Try again, or use another model", usage

@@ -82,7 +82,7 @@ Message = FromUser | FromModel | FromTool
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelRequest:
     """One question. `conversation` is what its usage is accounted under, see `providers/usage.py`.
 
     `only`, where given, is the one tool that must be called, and goes before `freedom`. `temperature` None leaves it to
@@ -100,7 +100,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ModelUsage:
     """Tokens as the vendor counts them. `cached` are those of `input` that were read from a cache, `written` those kept in one.
 
     `input` holds both. `known` is False where a server did not say anything: then all are 0 and mean nothing.
@@ -112,9 +112,9 @@ class Usage:
     written: int = 0
     known: bool = True
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: ModelUsage) -> ModelUsage:
         """Return both together; known only where both are."""
-        return Usage(
+        return ModelUsage(
             self.input + other.input,
             self.output + other.output,
             self.cached + other.cached,
@@ -124,13 +124,13 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """One answer. `model` is the one that really answered, `request` the vendor's id of the request ("" where it gives none)."""
 
     text: str
     uses: tuple[ToolUse, ...]
     stop: Stop
-    usage: Usage
+    usage: ModelUsage
     model: str
     request: str = ""
     echo: Echo | None = None
@@ -153,7 +153,7 @@ class Told:
     """JSON that fits the shape that was asked for. `usage` is of all tries together."""
 
     value: Mapping[str, Any]
-    usage: Usage
+    usage: ModelUsage
     model: str
     request: str = ""
 
@@ -171,7 +171,7 @@ class Provider(Protocol):
         """Return the model that is asked."""
         ...
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         """Return the model's answer. Cancelling ends the request; what it had used by then is not known.
 
         What passes (429, 529, 5xx, a broken connection) is tried again here, for a bounded time; what is raised has been.
@@ -181,7 +181,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         """Return JSON that fits `shape`; tools in `asked` are not told. One answer that does not fit is corrected once.
 
         Raises:

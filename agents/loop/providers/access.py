@@ -39,7 +39,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestPatience:
     """How long and how often. Every try is bounded, and so are all of one question together.
 
     `whole_s`: for an answer in one piece, from the first byte sent. `silence_s`: between two pieces of a streamed one.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from agents.loop.model.ports import Usage
+from agents.loop.model.ports import ModelUsage
 from knowledge.index.embed.endpoint.wire import retry_after_s
 
 Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused", "rejected", "malformed"]
@@ -78,7 +78,7 @@ HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RequestFailure:
     """One try that gave no answer. `why` says in our words what happened where `status` is 0 (nothing came) or 200 (no use).
 
     `code` is the vendor's word, if it is one and no sentence. `again` is what the server says about trying again; None
@@ -94,7 +94,7 @@ class Failure:
     again: bool | None = None
     room: int | None = None
     sent: bool = True
-    usage: Usage = field(default_factory=Usage)
+    usage: ModelUsage = field(default_factory=ModelUsage)
 
     @property
     def kind(self) -> Kind:
@@ -141,15 +141,15 @@ class Failure:
         return self.status in (0, 200) or self.status in PASSING
 
 
-class Failed(Exception):
-    """Carries a `Failure` from where it is noticed to where it is judged. Never leaves this package."""
+class RequestFailed(Exception):
+    """Carries a `RequestFailure` from where it is noticed to where it is judged. Never leaves this package."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: RequestFailure) -> None:
         self.failure = failure
         super().__init__(failure.code or failure.why)
 
 
-def failure_of(status: int, body: object, headers: Mapping[str, str], now: datetime) -> Failure:
+def failure_of(status: int, body: object, headers: Mapping[str, str], now: datetime) -> RequestFailure:
     """Return what an error reply says. `headers` by lower-case name; `status` below 400 is taken from the error's word."""
     error = _error_in(body)
     word, code, param = (_harmless(error.get(name)) for name in ("type", "code", "param"))
@@ -158,7 +158,7 @@ def failure_of(status: int, body: object, headers: Mapping[str, str], now: datet
     words = [found for found in (detailed, code, word) if found]
     room, text = error.get("n_ctx"), _text_in(error.get("message")) or _text_in(error.get("detail"))
     wait_s = _wait_s(headers, now)
-    return Failure(
+    return RequestFailure(
         status=status if status >= 400 or 300 <= status < 400 else _status_in(error, words),
         code=next((found for found in words if found in SPENT | LONG | REFUSED), words[0] if words else ""),
         param=param,

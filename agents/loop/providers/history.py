@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser, Message, ToolUse
+from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, Message, ModelRequest, ToolUse
 
 NAME = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_NAME = 64
@@ -40,7 +40,7 @@ class ModelTurn:
 Turn = UserTurn | ModelTurn
 
 
-def turns_of(asked: Asked) -> tuple[Turn, ...]:
+def turns_of(asked: ModelRequest) -> tuple[Turn, ...]:
     """Return the turns, begun by the user and ended by the user or by tool results.
 
     Messages without any text or use are left out, and neighbours from the user become one turn.
@@ -71,7 +71,7 @@ def tool_name(name: str) -> str:
     return NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
 
 
-def holds_echo(asked: Asked, provider: str, model: str) -> bool:
+def holds_echo(asked: ModelRequest, provider: str, model: str) -> bool:
     """Return whether something in the history is wanted back by that model."""
     echoes = [message.echo for message in asked.messages if isinstance(message, FromModel) and message.echo]
     return any((echo.provider, echo.model) == (provider, model) for echo in echoes)

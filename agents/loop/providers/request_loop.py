@@ -10,20 +10,20 @@ from typing import Any, Protocol
 from agents.loop.model.errors import (
     BadKey,
     ContextTooLong,
-    Limited,
     Malformed,
     Overloaded,
     ProviderAway,
     ProviderError,
+    ProviderLimited,
     Refusal,
     Rejected,
     SpentUp,
 )
-from agents.loop.model.ports import Asked, FromModel, FromUser, Said, Shape, Told, Usage
-from agents.loop.providers.access import Access, Patience
-from agents.loop.providers.failures import MENDABLE, Failed, Failure
+from agents.loop.model.ports import FromModel, FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
+from agents.loop.providers.access import Access, RequestPatience
+from agents.loop.providers.failures import MENDABLE, RequestFailed, RequestFailure
 from agents.loop.providers.wire.reply_text import json_in, misfit, whole_characters
-from agents.loop.providers.wire.request import ECHO, Refused, Request, Unusable, Wire, Without
+from agents.loop.providers.wire.request import ECHO, ModelRefused, ProviderRequest, UnusableReply, Wire, Without
 
 LONGEST_JSON = 200_000
 """Characters of JSON that was asked for: some thousand are expected, and nobody else is served while all are checked."""
@@ -31,10 +31,10 @@ TRIES_OF_THE_UNUSABLE = 2
 """What no try could read twice it will not read the third time."""
 
 
-class Line(Protocol):
+class RequestChannel(Protocol):
     """What carries a request to one server and its reply back."""
 
-    async def send(self, request: Request, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
+    async def send(self, request: ProviderRequest, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
         """Return the whole reply and the vendor's id of the request, after one try.
 
         Raises:
@@ -53,7 +53,7 @@ class _Spent:
 
     tries: int = 0
     waited_s: float = 0.0
-    usage: Usage = field(default_factory=Usage)
+    usage: ModelUsage = field(default_factory=ModelUsage)
 
 
 class ModelProvider:
@@ -64,9 +64,9 @@ class ModelProvider:
         name: str,
         access: Access,
         wire: Wire,
-        line: Line,
+        line: RequestChannel,
         *,
-        patience: Patience,
+        patience: RequestPatience,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -93,7 +93,7 @@ class ModelProvider:
         """Close its connections."""
         await self._line.aclose()
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         """Return the answer. Its usage holds what tries took that came to nothing.
 
         Raises:
@@ -101,7 +101,7 @@ class ModelProvider:
         """
         return await self._answered(asked, None)
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         """Return JSON that fits, checked here whatever the vendor promises; corrected once.
 
         Raises:
@@ -129,7 +129,7 @@ class ModelProvider:
             raise Malformed(self._name, why, usage)
         return Told(value, usage, second.model, second.request)
 
-    async def _answered(self, asked: Asked, shape: Shape | None) -> Said:
+    async def _answered(self, asked: ModelRequest, shape: Shape | None) -> ModelReply:
         spent, without = _Spent(), self._without
         streamed = asked.most_tokens > self._patience.stream_above
         while True:
@@ -137,9 +137,9 @@ class ModelProvider:
             request = replace(request, body=whole_characters(request.body))
             try:
                 said = await self._tried(request, asked, streamed=streamed)
-            except Failed as failed:
+            except RequestFailed as failed:
                 failure = failed.failure
-            except Refused as refused:
+            except ModelRefused as refused:
                 category = refused.category if refused.category.isidentifier() else ""
                 raise Refusal(self._name, self.model, category, spent.usage + refused.usage) from None
             else:
@@ -159,20 +159,22 @@ class ModelProvider:
             spent.waited_s += wait_s
             await self._sleep(wait_s)
 
-    async def _tried(self, request: Request, asked: Asked, *, streamed: bool) -> Said:
+    async def _tried(self, request: ProviderRequest, asked: ModelRequest, *, streamed: bool) -> ModelReply:
         reply, named = await self._line.send(request, self._wire, streamed=streamed)
         try:
             said = self._wire.read(whole_characters(reply), asked)
-        except Unusable as unusable:
-            raise Failed(Failure(status=200, why=unusable.why, usage=self._wire.used(reply))) from None
+        except UnusableReply as unusable:
+            raise RequestFailed(RequestFailure(status=200, why=unusable.why, usage=self._wire.used(reply))) from None
         except RecursionError:
-            raise Failed(Failure(status=200, why="it is nested too deeply", usage=self._wire.used(reply))) from None
-        except Refused as refused:
+            raise RequestFailed(
+                RequestFailure(status=200, why="it is nested too deeply", usage=self._wire.used(reply))
+            ) from None
+        except ModelRefused as refused:
             refused.usage = self._wire.used(reply)
             raise
         return replace(said, request=named or said.request)
 
-    def _wait_s(self, failure: Failure, spent: _Spent) -> float | None:
+    def _wait_s(self, failure: RequestFailure, spent: _Spent) -> float | None:
         """Return how long to wait before the next try; None where there is none."""
         tries = TRIES_OF_THE_UNUSABLE if failure.kind == "malformed" else self._patience.tries
         if not failure.passing or spent.tries >= tries:
@@ -187,12 +189,12 @@ class ModelProvider:
                 return None
         return wait_s if spent.waited_s + wait_s <= bounds.waits_s else None
 
-    def _told(self, failure: Failure, spent: _Spent) -> ProviderError:
+    def _told(self, failure: RequestFailure, spent: _Spent) -> ProviderError:
         error = self._error(failure, spent.tries)
         error.usage = spent.usage
         return error
 
-    def _error(self, failure: Failure, tries: int) -> ProviderError:
+    def _error(self, failure: RequestFailure, tries: int) -> ProviderError:
         access, name = self._access, self._name
         match failure.kind:
             case "away":
@@ -207,7 +209,7 @@ class ModelProvider:
             case "key":
                 return BadKey(name, access.key_setting, str(failure.status))
             case "limited":
-                return Limited(name, failure.wait_s, tries)
+                return ProviderLimited(name, failure.wait_s, tries)
             case "refused":
                 return Refusal(name, access.model, failure.code)
             case "overloaded":
@@ -215,7 +217,7 @@ class ModelProvider:
             case "rejected":
                 return Rejected(name, failure.status, failure.code, self._mend(failure))
 
-    def _mend(self, failure: Failure) -> str:
+    def _mend(self, failure: RequestFailure) -> str:
         access = self._access
         if 300 <= failure.status < 400:
             return f"it points elsewhere, which was not followed; set {access.address_setting} to where it really is"
@@ -226,11 +228,11 @@ class ModelProvider:
         return f"check {access.model_setting}; its server's log says more"
 
 
-def _json_in(said: Said) -> Mapping[str, Any] | None:
+def _json_in(said: ModelReply) -> Mapping[str, Any] | None:
     return json_in(said.text) if len(said.text) <= LONGEST_JSON else None
 
 
-def _unknown_part(request: Request, failure: Failure) -> str:
+def _unknown_part(request: ProviderRequest, failure: RequestFailure) -> str:
     """Return the part of the request that the server complains about and that it can go without; "" for none."""
     if failure.status not in MENDABLE or failure.kind not in ("rejected", "overloaded"):
         return ""

@@ -12,7 +12,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import Asked, Provider, Said, Shape, Told, Usage
+from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Provider, Shape, Told
 from agents.loop.providers.wrapper import Around
 
 CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
@@ -28,7 +28,7 @@ class Price:
     cached: Decimal | None = None
     written: Decimal | None = None
 
-    def of(self, usage: Usage) -> Decimal:
+    def of(self, usage: ModelUsage) -> Decimal:
         """Return what `usage` costs. `cached` and `written` are parts of its input."""
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.written is None else self.written
@@ -38,12 +38,12 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UsageEntry:
     """What one model used in one conversation, over `questions` questions."""
 
     conversation: str
     model: str
-    usage: Usage
+    usage: ModelUsage
     questions: int = 1
 
 
@@ -77,17 +77,17 @@ class UsageBook:
 
     def __init__(self, prices: Mapping[str, Price] | None = None, *, most: int = MOST_CONVERSATIONS) -> None:
         self._prices, self._most = dict(prices or {}), most
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._earlier: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], UsageEntry] = {}
+        self._earlier: dict[tuple[str, str], UsageEntry] = {}
 
-    def add(self, conversation: str, model: str, usage: Usage) -> None:
+    def add(self, conversation: str, model: str, usage: ModelUsage) -> None:
         """Take one question down."""
-        _added(self._entries, Entry(conversation, model, usage))
+        _added(self._entries, UsageEntry(conversation, model, usage))
         while len(self._entries) > self._most:
             oldest = self._entries.pop(next(iter(self._entries)))
             _added(self._earlier, replace(oldest, conversation=agent_of(oldest.conversation)))
 
-    def entries(self, conversation: str = "", agent: str = "") -> tuple[Entry, ...]:
+    def entries(self, conversation: str = "", agent: str = "") -> tuple[UsageEntry, ...]:
         """Return the entries in the order in which they began: all, of one conversation, or of one agent."""
         return tuple(
             entry
@@ -95,9 +95,9 @@ class UsageBook:
             if conversation in ("", entry.conversation) and agent in ("", agent_of(entry.conversation))
         )
 
-    def total(self, conversation: str = "", agent: str = "") -> Usage:
+    def total(self, conversation: str = "", agent: str = "") -> ModelUsage:
         """Return all of it together."""
-        return sum((entry.usage for entry in self.entries(conversation, agent)), Usage())
+        return sum((entry.usage for entry in self.entries(conversation, agent)), ModelUsage())
 
     def cost(self, conversation: str = "", agent: str = "") -> Decimal | None:
         """Return what it cost; None where a model has no price or a server did not say what it used."""
@@ -105,13 +105,13 @@ class UsageBook:
         known = [cost for cost in costs if cost is not None]
         return sum(known, Decimal()) if len(known) == len(costs) else None
 
-    def cost_of(self, model: str, usage: Usage) -> Decimal | None:
+    def cost_of(self, model: str, usage: ModelUsage) -> Decimal | None:
         """Return what `usage` of `model` costs, None where that is not known."""
         price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
         return price.of(usage) if price and usage.known else None
 
 
-def _added(entries: dict[tuple[str, str], Entry], entry: Entry) -> None:
+def _added(entries: dict[tuple[str, str], UsageEntry], entry: UsageEntry) -> None:
     """Put the entry to those of its conversation and model."""
     key = (entry.conversation, entry.model)
     before = entries.get(key)
@@ -128,7 +128,7 @@ class Accounted(Around):
         super().__init__(provider)
         self._book = book
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         """Return the answer, its usage taken down.
 
         Raises:
@@ -142,7 +142,7 @@ class Accounted(Around):
         self._book.add(asked.conversation, self.model, said.usage)
         return said
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         """Return the JSON, its usage taken down.
 
         Raises:

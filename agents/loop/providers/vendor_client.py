@@ -20,13 +20,13 @@ from typing import Any
 import anyio
 
 from agents.loop.model.errors import BadAddress, BadKey, BadSurroundings
-from agents.loop.model.ports import Usage
-from agents.loop.providers.access import Access, Patience
-from agents.loop.providers.failures import Failed, Failure, failure_of
-from agents.loop.providers.wire.request import Assembly, Request, Wire
+from agents.loop.model.ports import ModelUsage
+from agents.loop.providers.access import Access, RequestPatience
+from agents.loop.providers.failures import RequestFailed, RequestFailure, failure_of
+from agents.loop.providers.wire.request import Assembly, ProviderRequest, Wire
 from knowledge.wire.compression import ACCEPTED, bounding
 
-LOST = Usage(known=False)
+LOST = ModelUsage(known=False)
 """What a request used that was sent and whose answer was lost: perhaps it is billed, and nobody says."""
 MOST_REPLY = 32 * 1024 * 1024
 """Bytes. A streamed answer of 64,000 tokens has an event of 250 bytes for each."""
@@ -50,12 +50,12 @@ class Vendor:
 class PackagedLine:
     """Sends by the package of `vendor`. `now` is needed for a `Retry-After` that is a date."""
 
-    def __init__(self, vendor: Vendor, patience: Patience, now: Callable[[], datetime]) -> None:
+    def __init__(self, vendor: Vendor, patience: RequestPatience, now: Callable[[], datetime]) -> None:
         import httpx2
 
         self._vendor, self._patience, self._now, self._http = vendor, patience, now, httpx2
 
-    async def send(self, request: Request, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
+    async def send(self, request: ProviderRequest, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
         """Return the whole reply and the request's id.
 
         Raises:
@@ -66,27 +66,29 @@ class PackagedLine:
         try:
             with anyio.fail_after(longest_s):
                 reply, headers = await (self._pieces(request, assembly) if streamed else self._whole(request))
-        except Failed as failed:
-            raise Failed(self._with_usage(failed.failure, wire, assembly)) from None
+        except RequestFailed as failed:
+            raise RequestFailed(self._with_usage(failed.failure, wire, assembly)) from None
         except Exception as error:  # noqa: BLE001 - what the packages stand on raises errors of many kinds
             failure = self._failure(error, longest_s)
-            raise Failed(self._with_usage(failure, wire, assembly)) from None
+            raise RequestFailed(self._with_usage(failure, wire, assembly)) from None
         wrong = wire.error_in(reply)
         if wrong is not None:
             failure = failure_of(200, wrong, headers, self._now())
-            raise Failed(replace(failure, usage=wire.used(reply) if reply.get("usage") else Usage()))
+            raise RequestFailed(replace(failure, usage=wire.used(reply) if reply.get("usage") else ModelUsage()))
         return reply, next((headers[name] for name in REQUEST_IDS if name in headers), "")
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._vendor.close()
 
-    async def _whole(self, request: Request) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    async def _whole(self, request: ProviderRequest) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         raw = await self._vendor.raw(**request.body, **self._options(request, self._patience.whole_s))
         # Read here: the package makes objects of its types of whatever came, and text of what is no JSON.
         return _object(raw.http_response.content), _lower(raw.http_response.headers)
 
-    async def _pieces(self, request: Request, assembly: Assembly) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    async def _pieces(
+        self, request: ProviderRequest, assembly: Assembly
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         stream = await self._vendor.streamed(
             **request.body, stream=True, **self._options(request, self._patience.silence_s)
         )
@@ -100,10 +102,10 @@ class PackagedLine:
                 if assembly.over:
                     break
         if not assembly.whole:
-            raise Failed(Failure(why="the stream broke off"))
+            raise RequestFailed(RequestFailure(why="the stream broke off"))
         return assembly.reply, headers
 
-    def _options(self, request: Request, silence_s: float) -> dict[str, Any]:
+    def _options(self, request: ProviderRequest, silence_s: float) -> dict[str, Any]:
         connect_s = self._patience.connect_s
         return {
             "extra_body": dict(request.extra) or None,
@@ -111,32 +113,32 @@ class PackagedLine:
             "timeout": self._http.Timeout(silence_s, connect=connect_s, pool=connect_s),
         }
 
-    def _failure(self, error: Exception, longest_s: float) -> Failure:
+    def _failure(self, error: Exception, longest_s: float) -> RequestFailure:
         """Return what an error of the package means, or of what it stands on: a proxy with an impossible port is noticed there."""
         package, http = self._vendor.package, self._http
         if isinstance(error, package.APIStatusError):
             return failure_of(error.status_code, error.body, _lower(error.response.headers), self._now())
         if isinstance(error, TimeoutError):
-            return Failure(why=f"no whole answer within {longest_s:.0f} s")
+            return RequestFailure(why=f"no whole answer within {longest_s:.0f} s")
         if isinstance(error, package.APITimeoutError | http.TimeoutException):
             sent = not isinstance(error.__cause__ or error, http.ConnectTimeout | http.PoolTimeout)
-            return Failure(why="no answer in time" if sent else "no connection in time", sent=sent)
+            return RequestFailure(why="no answer in time" if sent else "no connection in time", sent=sent)
         if isinstance(error, package.APIConnectionError | http.RequestError):
             sent = not isinstance(error.__cause__ or error, http.ConnectError | http.UnsupportedProtocol)
             if _untrusted(error):
-                return Failure(why="its certificate is not trusted", again=False, sent=False)
-            return Failure(why="the connection broke" if sent else "no connection", sent=sent)
+                return RequestFailure(why="its certificate is not trusted", again=False, sent=False)
+            return RequestFailure(why="the connection broke" if sent else "no connection", sent=sent)
         if isinstance(error, package.APIError):
             # Inside of a stream: there is no status then.
             return failure_of(200, error.body, {}, self._now())
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-            return Failure(why="the stream holds what is no JSON")
-        return Failure(why=type(error).__name__, again=False)
+            return RequestFailure(why="the stream holds what is no JSON")
+        return RequestFailure(why=type(error).__name__, again=False)
 
     @staticmethod
-    def _with_usage(failure: Failure, wire: Wire, assembly: Assembly) -> Failure:
+    def _with_usage(failure: RequestFailure, wire: Wire, assembly: Assembly) -> RequestFailure:
         """Return the failure with what the part of the stream that came says was used."""
-        if failure.usage != Usage() or not failure.sent:
+        if failure.usage != ModelUsage() or not failure.sent:
             return failure
         so_far = wire.used(assembly.reply)
         if so_far.known:
@@ -223,9 +225,9 @@ def _object(content: bytes) -> Mapping[str, Any]:
     try:
         reply = json.loads(content)
     except (ValueError, RecursionError):
-        raise Failed(Failure(status=200, why="it is no JSON", usage=LOST)) from None
+        raise RequestFailed(RequestFailure(status=200, why="it is no JSON", usage=LOST)) from None
     if not isinstance(reply, dict):
-        raise Failed(Failure(status=200, why="it is no JSON object", usage=LOST))
+        raise RequestFailed(RequestFailure(status=200, why="it is no JSON object", usage=LOST))
     return reply
 
 

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from agents.loop.record.frames import Control, Frame, Header, Response, Signal
+from agents.loop.record.frames import Control, Frame, Header, ResponseFrame, Signal
 from agents.loop.record.run import Run
 from knowledge.history.audit.chain import canonical
-from knowledge.history.ports import Actor, Entry, RunNote
+from knowledge.history.ports import Actor, HistoryEntry, RunNote
 
 TOOL: Final = "agent_run"
 ENDS: Final[tuple[Signal, ...]] = ("limit_reached", "cancelled", "provider_failed", "failed")
 
 
-def begun(header: Header) -> Entry:
+def begun(header: Header) -> HistoryEntry:
     """Return the record of a run that begins: whose it is, which model works, and a hash of what it is to do."""
-    return Entry(at=header.begun_at, actor=_actor(header), outcome="begun", run=RunNote(header.id, header.model))
+    return HistoryEntry(at=header.begun_at, actor=_actor(header), outcome="begun", run=RunNote(header.id, header.model))
 
 
-def ended(run: Run) -> Entry:
+def ended(run: Run) -> HistoryEntry:
     """Return the record of how a run ended, and what it took.
 
     Raises:
@@ -39,12 +39,12 @@ def ended(run: Run) -> Entry:
         tokens_out=spent.tokens_out,
         cost_micros=None if spent.unpriced else spent.cost_micros,
     )
-    return Entry(at=run.moved_at, actor=_actor(run.header), outcome=run.state, run=note)
+    return HistoryEntry(at=run.moved_at, actor=_actor(run.header), outcome=run.state, run=note)
 
 
 def may_end(frames: Sequence[Frame]) -> bool:
     """Return whether a run may be over after these frames."""
-    return any(isinstance(one, Response) or (isinstance(one, Control) and one.signal in ENDS) for one in frames)
+    return any(isinstance(one, ResponseFrame) or (isinstance(one, Control) and one.signal in ENDS) for one in frames)
 
 
 def _actor(header: Header) -> Actor:

@@ -9,9 +9,18 @@ from typing import Any, TypeVar
 
 from agents.loop.decision import Decision, Took, storable_json
 from agents.loop.explanation import traced
-from agents.loop.record.frames import AskUser, Control, Frame, Plan, Response, Signal, ToolCall, ToolResult
+from agents.loop.record.frames import (
+    AskUser,
+    Control,
+    Frame,
+    PlanFrame,
+    ResponseFrame,
+    Signal,
+    ToolCallFrame,
+    ToolResult,
+)
 from agents.loop.record.run import Run
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 
 FrameT = TypeVar("FrameT", bound=Frame)
 
@@ -23,7 +32,7 @@ UNSURE = "It is not known whether this was done: {why}. Look before you call it 
 WAITS = "the call before it waits for a person. Call it again afterwards if it still makes sense"
 
 
-class Draft:
+class FrameDraft:
     """What is to be added to `before`: `run` is the run with it."""
 
     def __init__(self, before: Run, at: datetime, chance: Callable[[], str]) -> None:
@@ -36,10 +45,10 @@ class Draft:
         """Return what is new."""
         return self.run.frames[self.before.count :]
 
-    def decided(self, decision: Decision, milliseconds: float) -> Draft:
+    def decided(self, decision: Decision, milliseconds: float) -> FrameDraft:
         """Add a model's answer with what it decided."""
         plan = self._add(
-            Plan,
+            PlanFrame,
             goal=self.run.header.goal,
             reasoning=decision.text,
             next_action=decision.action,
@@ -53,12 +62,12 @@ class Draft:
         for one in decision.wanted:
             use = one.use
             told = {"tool": use.name, "use": use.id, "arguments": use.arguments, "reasoning": decision.text}
-            self._add(ToolCall, plan=plan.id, problem=one.problem, unread=use.problem, **told)
+            self._add(ToolCallFrame, plan=plan.id, problem=one.problem, unread=use.problem, **told)
         if decision.action == "ask":
             self._add(AskUser, question=decision.said, plan=plan.id, use=decision.use)
         elif decision.action in ("respond", "give_up"):
             self._add(
-                Response,
+                ResponseFrame,
                 plan=plan.id,
                 text=decision.said,
                 goal_achieved=decision.action == "respond",
@@ -68,7 +77,7 @@ class Draft:
             )
         return self
 
-    def came(self, outcome: Outcome, milliseconds: float) -> Draft:
+    def came(self, outcome: CallOutcome, milliseconds: float) -> FrameDraft:
         """Add what came of the first open call. Where it waits for a person, those after it are not called, and the run waits, too."""
         result = self._result(
             success=outcome.success and not (outcome.proposal or outcome.asks or outcome.unsure),
@@ -87,13 +96,13 @@ class Draft:
             self.not_called(WAITS).add(AskUser, question=outcome.asks, call=result.call)
         return self
 
-    def again(self, result: ToolResult) -> Draft:
+    def again(self, result: ToolResult) -> FrameDraft:
         """Add a result that was made for another place."""
         at = max(self._at, result.at)
         self.run = self.run.then(replace(result, number=self.run.count, at=at, iteration=self.run.iterations))
         return self
 
-    def unsure(self, why: str, milliseconds: float = 0.0) -> Draft:
+    def unsure(self, why: str, milliseconds: float = 0.0) -> FrameDraft:
         """Add that nobody knows whether the first open call was done; one that could not be called was not."""
         if self.run.open_calls[0].problem:
             return self.refused(self.run.open_calls[0].problem)
@@ -101,24 +110,24 @@ class Draft:
         self._result(success=False, text=told, error=told, milliseconds=milliseconds, unsure=True)
         return self
 
-    def refused(self, why: str) -> Draft:
+    def refused(self, why: str) -> FrameDraft:
         """Add that the first open call was not called."""
         told = NOT_CALLED.format(why=why)
         self._result(success=False, text=told, error=told, called=False)
         return self
 
-    def not_called(self, why: str) -> Draft:
+    def not_called(self, why: str) -> FrameDraft:
         """Add that none of the open calls was called."""
         while self.run.open_calls:
             self.refused(why)
         return self
 
-    def control(self, signal: Signal, detail: str, took: Took | None = None, **more: Any) -> Draft:
+    def control(self, signal: Signal, detail: str, took: Took | None = None, **more: Any) -> FrameDraft:
         """Add that the run stops, waits or goes on."""
         self._add(Control, signal=signal, detail=detail, **_took(took or Took()), **more)
         return self
 
-    def add(self, kind: type[FrameT], **what: Any) -> Draft:
+    def add(self, kind: type[FrameT], **what: Any) -> FrameDraft:
         """Add a frame of that kind."""
         self._add(kind, **what)
         return self
@@ -128,7 +137,7 @@ class Draft:
         return self._add(ToolResult, call=call.id, tool=call.tool, **what)
 
     def _add(self, kind: type[FrameT], **what: Any) -> FrameT:
-        iteration = self.run.iterations + (kind is Plan)
+        iteration = self.run.iterations + (kind is PlanFrame)
         place: dict[str, Any] = {"run": self.run.id, "number": self.run.count, "at": self._at, "iteration": iteration}
         frame = kind(id=f"f-{self._chance()}", **place, **what)
         self.run = self.run.then(frame)

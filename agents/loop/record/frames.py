@@ -36,7 +36,7 @@ Signal = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """How far a run may go. None: no bound of that kind.
 
     `iterations` are answers of a model, `seconds` those in which the run was led and did not wait for a person, `tokens` those in
@@ -64,11 +64,11 @@ class Header:
     context: str = ""
     toolsets: tuple[str, ...] = ()
     model: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _PlacedFrame:
     """A frame in its place: `number` counts a run's frames from 0 without gaps, `iteration` a model's answers, 0 before the first."""
 
     id: str
@@ -79,7 +79,7 @@ class _Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking(_Placed):
+class _Asking(_PlacedFrame):
     """What asking a model took. `counted`: it did not say, and the tokens are those of the texts. None: nobody knows the price."""
 
     tokens_in: int = 0
@@ -93,7 +93,7 @@ class _Asking(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(_Asking):
+class PlanFrame(_Asking):
     """A model's answer: what it said (`reasoning`), and what it decided to do next. Its calls, question or response are linked to it.
 
     `observations` are the results since the plan before, a line each. `limit` is the number of iterations that the run has.
@@ -113,7 +113,7 @@ class Plan(_Asking):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall(_Placed):
+class ToolCallFrame(_PlacedFrame):
     """A tool is to be called. On record before it is; `use` is the model's own name for the call.
 
     `problem`: why it is not: there is no such tool, say. `unread`: the arguments could not be read, in the provider's words.
@@ -136,7 +136,7 @@ class ToolCall(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult(_Placed):
+class ToolResult(_PlacedFrame):
     """What came of a call, as the model is told it (`text`). `error` says in a sentence what went wrong where it was no success.
 
     `unsure`: nobody knows whether it was done. `proposal`: it was not done, a person decides about it. `called` is false where the
@@ -157,7 +157,7 @@ class ToolResult(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response(_Placed):
+class ResponseFrame(_PlacedFrame):
     """The end: what the run has to say. `trace` is the run in a few lines."""
 
     TYPE: ClassVar[str] = "response"
@@ -170,7 +170,7 @@ class Response(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskUser(_Placed):
+class AskUser(_PlacedFrame):
     """A person is asked, and the run waits. The question is the model's (`plan`, `use`), or that of a tool (`call`)."""
 
     TYPE: ClassVar[str] = "ask_user"
@@ -181,7 +181,7 @@ class AskUser(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(_Placed):
+class PersonAnswered(_PlacedFrame):
     """What a person answered. `by` is who they are, or the host that relays it."""
 
     TYPE: ClassVar[str] = "answered"
@@ -207,7 +207,7 @@ class Control(_Asking):
     context_tokens: int = 0
 
 
-Frame = Plan | ToolCall | ToolResult | Response | AskUser | Answered | Control
+Frame = PlanFrame | ToolCallFrame | ToolResult | ResponseFrame | AskUser | PersonAnswered | Control
 _BY_TYPE: Mapping[str, type[Frame]] = {kind.TYPE: kind for kind in get_args(Frame)}
 _T = TypeVar("_T")
 
@@ -241,7 +241,7 @@ def header_text(header: Header) -> str:
     Raises:
         ValueError: its time has no zone: a mistake of the caller.
     """
-    limits = {f.name: getattr(header.limits, f.name) for f in fields(Limits)}
+    limits = {f.name: getattr(header.limits, f.name) for f in fields(RunLimits)}
     return canonical({**_form(header), "limits": limits})
 
 
@@ -255,7 +255,7 @@ def header_of(text: str) -> Header:
     limits = form.get("limits")
     if not isinstance(limits, dict):
         raise UnknownFrame(Header.TYPE, "it has no limits")
-    return _made(Header, Header.TYPE, {**form, "limits": _made(Limits, "limits", limits)})
+    return _made(Header, Header.TYPE, {**form, "limits": _made(RunLimits, "limits", limits)})
 
 
 def _form(record: Frame | Header) -> dict[str, Json]:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from agents.loop.errors import RunNotThere, RunTaken, StaleRun
 from agents.loop.explanation import STANDS
-from agents.loop.record.frame_factory import Draft
-from agents.loop.record.frames import Answered, Frame
+from agents.loop.record.frame_factory import FrameDraft
+from agents.loop.record.frames import Frame, PersonAnswered
 from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold, RunStore
 from knowledge.errors import KnowledgeError
@@ -34,7 +34,7 @@ async def end(
         there = await store.run(run)
         if there.over:
             return there, ()
-        draft = Draft(there, now(), chance)
+        draft = FrameDraft(there, now(), chance)
         if signal != "cancelled" and there.open_calls:
             draft.unsure(why).not_called(NOT_BEGUN)
         draft.control(signal, why)
@@ -58,7 +58,7 @@ async def note_answer(
     if there is None:
         raise RunTaken(run)
     try:
-        draft = Draft(there, hold.at, chance).add(Answered, ask=_require_asked(there, ask), text=text, by=by)
+        draft = FrameDraft(there, hold.at, chance).add(PersonAnswered, ask=_require_asked(there, ask), text=text, by=by)
         return await store.append(there, draft.frames, hold)
     except KnowledgeError:
         with suppress(KnowledgeError):

@@ -9,14 +9,14 @@ from typing import Literal, assert_never
 
 from agents.loop.errors import BadFrames
 from agents.loop.record.frames import (
-    Answered,
     AskUser,
     Control,
     Frame,
     Header,
-    Plan,
-    Response,
-    ToolCall,
+    PersonAnswered,
+    PlanFrame,
+    ResponseFrame,
+    ToolCallFrame,
     ToolResult,
 )
 
@@ -26,7 +26,7 @@ OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class RunSpent:
     """What a run took so far. `cost_micros` is what is known of its cost; `unpriced`: there is more that nobody knows the price of.
 
     `seconds` are those in which it was led.
@@ -59,13 +59,13 @@ class Run:
     frames: tuple[Frame, ...] = ()
     state: State = "running"
     iterations: int = 0
-    spent: Spent = Spent()
-    plan: Plan | None = None
+    spent: RunSpent = RunSpent()
+    plan: PlanFrame | None = None
     wrong: int = 0
-    open_calls: tuple[ToolCall, ...] = ()
+    open_calls: tuple[ToolCallFrame, ...] = ()
     ask: AskUser | None = None
     proposal: str = ""
-    response: Response | None = None
+    response: ResponseFrame | None = None
     why: str = ""
     context_tokens: int = 0
     shortened: int = 0
@@ -92,15 +92,15 @@ class Run:
         return self.frames[-1].at if self.frames else self.header.begun_at
 
     @property
-    def calls(self) -> Sequence[ToolCall]:
+    def calls(self) -> Sequence[ToolCallFrame]:
         """Return all calls, oldest first."""
-        return [frame for frame in self.frames if isinstance(frame, ToolCall)]
+        return [frame for frame in self.frames if isinstance(frame, ToolCallFrame)]
 
     @property
     def helped_on(self) -> bool:
         """Return whether a person answered it, or decided about what it proposed."""
         return any(
-            isinstance(frame, Answered) or (isinstance(frame, Control) and frame.signal == "resumed")
+            isinstance(frame, PersonAnswered) or (isinstance(frame, Control) and frame.signal == "resumed")
             for frame in self.frames
         )
 
@@ -149,18 +149,18 @@ def _after(run: Run, frame: Frame) -> Run:
     counted = _counted(run, frame)
     after = replace(counted, frames=(*run.frames, frame))
     match frame:
-        case Plan():
+        case PlanFrame():
             return _planned(after, frame)
-        case ToolCall():
+        case ToolCallFrame():
             return _called(after, frame)
         case ToolResult():
             return _resulted(after, frame)
-        case Response():
+        case ResponseFrame():
             _require_decided(run, frame, frame.plan, "respond", "give_up")
             return replace(after, state="done", response=frame)
         case AskUser():
             return _asking(after, frame)
-        case Answered():
+        case PersonAnswered():
             if run.ask is None or frame.ask != run.ask.id:
                 raise BadFrames(frame.number, "it answers what is not asked now")
             return replace(after, state="running", ask=None)
@@ -177,13 +177,13 @@ def _require_in_place(run: Run, frame: Frame) -> None:
         wrong = "it is of another run"
     elif frame.number != run.count:
         wrong = f"number {run.count} comes next"
-    elif frame.iteration != run.iterations + isinstance(frame, Plan):
-        wrong = f"iteration {run.iterations + isinstance(frame, Plan)} is meant"
+    elif frame.iteration != run.iterations + isinstance(frame, PlanFrame):
+        wrong = f"iteration {run.iterations + isinstance(frame, PlanFrame)} is meant"
     elif last is not None and frame.at < last.at:
         wrong = "it happened before the one before"
     elif run.over and not _late(run, frame):
         wrong = f"the run is {run.state}"
-    elif run.state == "asking" and not isinstance(frame, Answered | Control):
+    elif run.state == "asking" and not isinstance(frame, PersonAnswered | Control):
         wrong = "the run waits for an answer"
     elif run.state == "suspended" and not isinstance(frame, Control):
         wrong = "the run waits for a decision"
@@ -205,9 +205,9 @@ def _counted(run: Run, frame: Frame) -> Run:
     return replace(run, spent=with_asking(spent, frame))
 
 
-def with_asking(spent: Spent, frame: Frame) -> Spent:
+def with_asking(spent: RunSpent, frame: Frame) -> RunSpent:
     """Return it with what the frame says that asking a model took."""
-    if not isinstance(frame, Plan | Control) or not frame.tokens_in + frame.tokens_out:
+    if not isinstance(frame, PlanFrame | Control) or not frame.tokens_in + frame.tokens_out:
         return spent
     return replace(
         spent,
@@ -218,16 +218,16 @@ def with_asking(spent: Spent, frame: Frame) -> Spent:
     )
 
 
-def _planned(after: Run, frame: Plan) -> Run:
+def _planned(after: Run, frame: PlanFrame) -> Run:
     if after.open_calls:
         raise BadFrames(frame.number, "a call before it has no result yet")
     wrong = after.wrong + 1 if frame.next_action == "correct" else 0
     return replace(after, iterations=frame.iteration, plan=frame, wrong=wrong, taken_up=0)
 
 
-def _called(after: Run, frame: ToolCall) -> Run:
+def _called(after: Run, frame: ToolCallFrame) -> Run:
     _require_decided(after, frame, frame.plan, "call", "correct")
-    if not isinstance(after.frames[-2], Plan | ToolCall):
+    if not isinstance(after.frames[-2], PlanFrame | ToolCallFrame):
         raise BadFrames(frame.number, "the calls of a plan are recorded with it")
     return replace(after, open_calls=(*after.open_calls, frame))
 

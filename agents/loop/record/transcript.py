@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from agents.engine.events import Json, canonical
 from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, Message, ToolDefinition, ToolUse
 from agents.loop.record.frames import (
-    Answered,
     AskUser,
     Control,
     Frame,
-    Plan,
-    ToolCall,
+    PersonAnswered,
+    PlanFrame,
+    ToolCallFrame,
     ToolResult,
 )
 from agents.loop.record.run import Run
@@ -62,7 +62,7 @@ _LONG_VALUE = 200
 
 
 @dataclass(slots=True)
-class _Told:
+class _ShortenedMessages:
     """The messages as they are made shorter, and how many tokens they still have."""
 
     messages: list[Message]
@@ -88,7 +88,9 @@ def transcript(run: Run) -> tuple[Message, ...]:
     Where there is no room, tool output goes first, the oldest first; then what older calls were given, then of the context, and
     last of the newest tool output; each time in words. The goal, the questions, their answers and what the model said always stay.
     """
-    told = _Told(messages := list(_messages(run)), count_tokens(SYSTEM) + sum(map(message_tokens, messages)))
+    told = _ShortenedMessages(
+        messages := list(_messages(run)), count_tokens(SYSTEM) + sum(map(message_tokens, messages))
+    )
     newest = max((n for n, message in enumerate(messages) if isinstance(message, FromModel)), default=0)
     tools = _tool_names(run)
     for shorten in (_older_output(tools, newest), _older_arguments(newest), _context(run), _newest_output(newest)):
@@ -135,13 +137,13 @@ def _asks(run: Run) -> Iterator[AskUser]:
 def _said(run: Run, number: int, frame: Frame, links: _Links) -> Iterator[Message]:
     """Yield what a model is told of a frame: calls and questions with their plan, for they are one answer of it."""
     match frame:
-        case Plan():
+        case PlanFrame():
             yield FromModel(frame.reasoning, tuple(_uses(run, number)), _echo(frame))
-            if frame.next_action == "correct" and not isinstance(_next(run, number), ToolCall):
+            if frame.next_action == "correct" and not isinstance(_next(run, number), ToolCallFrame):
                 yield FromUser(CORRECTION.format(problem=frame.problem))
         case ToolResult():
             yield FromTool(links.uses[frame.call], frame.text, failed=not frame.success)
-        case Answered():
+        case PersonAnswered():
             ask = links.asks[frame.ask]
             yield (
                 FromTool(ask.use, frame.text)
@@ -161,7 +163,7 @@ def _next(run: Run, number: int) -> Frame | None:
 def _uses(run: Run, number: int) -> Iterator[ToolUse]:
     """Yield what the plan at that place wanted called, as the model wrote it."""
     for frame in run.frames[number + 1 :]:
-        if isinstance(frame, ToolCall):
+        if isinstance(frame, ToolCallFrame):
             yield ToolUse(frame.use, frame.tool, frame.arguments, frame.unread)
         elif isinstance(frame, AskUser) and frame.use:
             yield ToolUse(frame.use, ASK, {"question": frame.question})
@@ -170,7 +172,7 @@ def _uses(run: Run, number: int) -> Iterator[ToolUse]:
             return
 
 
-def _echo(plan: Plan) -> Echo | None:
+def _echo(plan: PlanFrame) -> Echo | None:
     return Echo(**plan.echo) if plan.echo else None
 
 
@@ -181,17 +183,17 @@ def _tool_names(run: Run) -> dict[int, str]:
         [
             frame.tool if isinstance(frame, ToolResult) else ""
             for frame in run.frames
-            if isinstance(frame, ToolResult) or (isinstance(frame, Answered) and frame.ask in by_model)
+            if isinstance(frame, ToolResult) or (isinstance(frame, PersonAnswered) and frame.ask in by_model)
         ]
     )
     return {n: next(outputs) for n, message in enumerate(_messages(run)) if isinstance(message, FromTool)}
 
 
-_Shorten = Callable[[_Told, int, int], None]
+_Shorten = Callable[[_ShortenedMessages, int, int], None]
 
 
 def _older_output(tools: dict[int, str], newest: int) -> _Shorten:
-    def shorten(told: _Told, place: int, _budget: int) -> None:
+    def shorten(told: _ShortenedMessages, place: int, _budget: int) -> None:
         message = told.messages[place]
         if isinstance(message, FromTool) and place < newest and tools[place]:
             marker = LEFT_OUT.format(characters=len(message.text), tool=tools[place])
@@ -202,7 +204,7 @@ def _older_output(tools: dict[int, str], newest: int) -> _Shorten:
 
 
 def _older_arguments(newest: int) -> _Shorten:
-    def shorten(told: _Told, place: int, _budget: int) -> None:
+    def shorten(told: _ShortenedMessages, place: int, _budget: int) -> None:
         message = told.messages[place]
         if isinstance(message, FromModel) and place < newest and message.uses:
             uses = tuple(
@@ -220,7 +222,7 @@ def _lean(value: Json) -> Json:
 
 
 def _context(run: Run) -> _Shorten:
-    def shorten(told: _Told, place: int, budget: int) -> None:
+    def shorten(told: _ShortenedMessages, place: int, budget: int) -> None:
         if place == 0 and run.header.context:
             room = len(run.header.context) - 4 * (told.tokens - budget)
             told.put(0, FromUser(_opening(run, _cut(run.header.context, room))))
@@ -229,7 +231,7 @@ def _context(run: Run) -> _Shorten:
 
 
 def _newest_output(newest: int) -> _Shorten:
-    def shorten(told: _Told, place: int, budget: int) -> None:
+    def shorten(told: _ShortenedMessages, place: int, budget: int) -> None:
         message = told.messages[place]
         if isinstance(message, FromTool) and place > newest:
             room = len(message.text) - 4 * (told.tokens - budget)

@@ -8,8 +8,17 @@ from datetime import datetime
 
 from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, UnknownFrame
 from agents.loop.record.audit_entries import may_end
-from agents.loop.record.frames import Answered, Frame, Header, Plan, frame_of, frame_text, header_of, header_text
-from agents.loop.record.run import Run, Spent, with_asking
+from agents.loop.record.frames import (
+    Frame,
+    Header,
+    PersonAnswered,
+    PlanFrame,
+    frame_of,
+    frame_text,
+    header_of,
+    header_text,
+)
+from agents.loop.record.run import Run, RunSpent, with_asking
 from agents.loop.store.ports import TITLE_CHARS, Hold, Total
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
@@ -103,17 +112,17 @@ def is_bounded(run: Run, frames: Sequence[Frame]) -> bool:
 
     What came of a call, how the run ends, and what a person says with their own hand are never refused.
     """
-    relayed = any(isinstance(one, Answered) and one.by == run.header.principal for one in frames)
-    return relayed or (any(isinstance(one, Plan) for one in frames) and not may_end(frames))
+    relayed = any(isinstance(one, PersonAnswered) and one.by == run.header.principal for one in frames)
+    return relayed or (any(isinstance(one, PlanFrame) for one in frames) and not may_end(frames))
 
 
 ASKED = '"tokens_'
 """Is in the text of every frame that says what asking a model took, and in few others."""
 
 
-def asked_since(frames: Iterable[Frame], since: datetime) -> Spent:
+def asked_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
     """Return what asking a model took in those of the frames that were made since then."""
-    spent = Spent()
+    spent = RunSpent()
     for frame in frames:
         if frame.at >= since:
             spent = with_asking(spent, frame)
@@ -133,7 +142,7 @@ def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
     return Total(*(getattr(begun, name) + getattr(earlier, name) for name in Total.__slots__))
 
 
-def summed(spent: Iterable[Spent]) -> Total:
+def summed(spent: Iterable[RunSpent]) -> Total:
     """Return what these runs took together."""
     each = list(spent)
     return Total(

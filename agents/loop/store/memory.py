@@ -26,7 +26,7 @@ from agents.loop.store.forms import (
 )
 from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from knowledge.history.acts import storable
-from knowledge.history.ports import Entry
+from knowledge.history.ports import HistoryEntry
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas, bytes_of
 from knowledge.state.quota.memory import Used
@@ -35,7 +35,7 @@ from knowledge.state.retention.cuts import Shortened
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 
 
-def unrecorded(_entry: Entry) -> None:
+def unrecorded(_entry: HistoryEntry) -> None:
     """Keep no record."""
 
 
@@ -52,7 +52,7 @@ class MemoryRuns:
     """Runs in this process; `publish` tells that one of them changed, `record` adds to the audit chain."""
 
     def __init__(
-        self, publish: Publish, record: Callable[[Entry], object] = unrecorded, quotas: Quotas | None = None
+        self, publish: Publish, record: Callable[[HistoryEntry], object] = unrecorded, quotas: Quotas | None = None
     ) -> None:
         self._publish, self._record, self._quotas, self._used = publish, record, quotas, Used()
         self._kept: dict[str, _Kept] = {}

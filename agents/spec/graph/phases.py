@@ -13,9 +13,9 @@ from agents.engine.work.form import DROP
 from agents.spec.problems import meant, short
 from agents.spec.schema.json_schema import ASKS, read_schema
 from agents.spec.schema.work_form import SchemaForm
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.reader import Needing, Reading, Text, beside, listed
-from agents.spec.yaml.values import Marked, Unreadable, read_marked
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.reader import AgentFileReading, Needing, TemplateText, beside, listed
+from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 from knowledge.pages.front_matter import read_front_matter
 
 PHASE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
@@ -29,7 +29,7 @@ _PROMPT_FILE = re.compile(r"[\w./ -]+\.md")
 _SCHEMA_FILE = re.compile(r"[\w./ -]+\.json")
 
 
-def read_phases(top: Block, complete: Collection[str], reading: Reading) -> None:
+def read_phases(top: MappingReader, complete: Collection[str], reading: AgentFileReading) -> None:
     """Read the phases; those of `complete` take no work."""
     items = listed(top, "phases", MOST_PHASES)
     for item in items:
@@ -45,8 +45,8 @@ def read_phases(top: Block, complete: Collection[str], reading: Reading) -> None
             reading.phases.append(phase)
 
 
-def _phase(marked: Marked, name: str, complete: Collection[str], reading: Reading) -> Phase:
-    block = Block(marked, f"phase {name!r}" if name else "a phase", reading.problems)
+def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentFileReading) -> Phase:
+    block = MappingReader(marked, f"phase {name!r}" if name else "a phase", reading.problems)
     block.text("name", most=40, needed=True)
     if name and not PHASE_NAME.fullmatch(name):
         reading.problems.add(
@@ -84,7 +84,7 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: Readin
     )
 
 
-def _checkpoint(block: Block, name: str, reading: Reading) -> tuple[CheckpointKind, bool]:
+def _checkpoint(block: MappingReader, name: str, reading: AgentFileReading) -> tuple[CheckpointKind, bool]:
     kind = block.text("checkpoint", most=40) or "none"
     own_hand, question = block.flag("verified"), block.text("question", most=600)
     if kind not in CHECKPOINT_KINDS:
@@ -103,7 +103,7 @@ def _checkpoint(block: Block, name: str, reading: Reading) -> tuple[CheckpointKi
     return cast("CheckpointKind", kind), own_hand
 
 
-def _speaker(block: Block, name: str, reading: Reading) -> tuple[str, bool]:
+def _speaker(block: MappingReader, name: str, reading: AgentFileReading) -> tuple[str, bool]:
     speaker, fresh = block.text("speaker", most=40), block.flag("fresh")
     if speaker and not SPEAKER_NAME.fullmatch(speaker):
         text = f"a speaker cannot be called {short(speaker)}: lower-case letters, digits and hyphens"
@@ -114,7 +114,7 @@ def _speaker(block: Block, name: str, reading: Reading) -> tuple[str, bool]:
     return speaker, fresh
 
 
-def _feedback(block: Block, name: str, reading: Reading) -> tuple[FeedbackKind, ...]:
+def _feedback(block: MappingReader, name: str, reading: AgentFileReading) -> tuple[FeedbackKind, ...]:
     named = block.words("feedback")
     for kind, line in named:
         if kind not in KINDS:
@@ -123,7 +123,7 @@ def _feedback(block: Block, name: str, reading: Reading) -> tuple[FeedbackKind, 
     return tuple(cast("FeedbackKind", kind) for kind in dict.fromkeys(kind for kind, _ in named))
 
 
-def _tools(block: Block, name: str, reading: Reading) -> tuple[str, ...]:
+def _tools(block: MappingReader, name: str, reading: AgentFileReading) -> tuple[str, ...]:
     named = block.words("tools")
     for tool, line in named:
         if tool not in reading.tools:
@@ -132,7 +132,7 @@ def _tools(block: Block, name: str, reading: Reading) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool for tool, _ in named))
 
 
-def _prompt(block: Block, key: str, phase: str, reading: Reading) -> str:
+def _prompt(block: MappingReader, key: str, phase: str, reading: AgentFileReading) -> str:
     """Return the name under which the template is kept; "" if there is none."""
     found = block.take(key)
     if found is None:
@@ -141,7 +141,7 @@ def _prompt(block: Block, key: str, phase: str, reading: Reading) -> str:
     if not isinstance(found.value, str) or not found.value.strip():
         reading.problems.add(line, f"{key!r} of phase {phase!r} must be text or the name of a Markdown file")
         return ""
-    template: Text | None = Text(found.value.strip("\n"), reading.file, found.text_line)
+    template: TemplateText | None = TemplateText(found.value.strip("\n"), reading.file, found.text_line)
     if _PROMPT_FILE.fullmatch(found.value.strip()):
         template = _frombeside(found.value.strip(), line, f"{key!r} of phase {phase!r}", reading)
     if template is None:
@@ -157,7 +157,7 @@ def _prompt(block: Block, key: str, phase: str, reading: Reading) -> str:
     return name
 
 
-def _frombeside(asked: str, line: int, what: str, reading: Reading) -> Text | None:
+def _frombeside(asked: str, line: int, what: str, reading: AgentFileReading) -> TemplateText | None:
     path, raw = beside(asked, line, what, reading)
     if raw is None:
         return None
@@ -172,10 +172,10 @@ def _frombeside(asked: str, line: int, what: str, reading: Reading) -> Text | No
     if first is None:
         reading.problems.add(1, "the file has no text after its front matter" if body else "the file is empty", path)
         return None
-    return Text("\n".join(lines[first:]).strip(), path, first + 1)
+    return TemplateText("\n".join(lines[first:]).strip(), path, first + 1)
 
 
-def _work(block: Block, phase: str, reading: Reading, *, ends: bool) -> None:
+def _work(block: MappingReader, phase: str, reading: AgentFileReading, *, ends: bool) -> None:
     found = block.take("work")
     line = block.line("work")
     if ends:
@@ -197,7 +197,7 @@ def _work(block: Block, phase: str, reading: Reading, *, ends: bool) -> None:
         reading.forms[phase] = form
 
 
-def _form(found: Marked, line: int, phase: str, reading: Reading) -> SchemaForm | None:
+def _form(found: Marked, line: int, phase: str, reading: AgentFileReading) -> SchemaForm | None:
     what, file = f"'work' of phase {phase!r}", ""
     if isinstance(found.value, str):
         if not _SCHEMA_FILE.fullmatch(found.value.strip()):
@@ -208,14 +208,16 @@ def _form(found: Marked, line: int, phase: str, reading: Reading) -> SchemaForm 
             return None
         try:
             found = read_marked(raw)
-        except Unreadable as error:
+        except UnreadableFile as error:
             reading.problems.add(error.line, error.reason, file)
             return None
     schema = read_schema(found, what, reading.problems, file=file)
     return None if schema is None else _as_form(schema, found, what, file, reading)
 
 
-def _as_form(schema: dict[str, Json], marked: Marked, what: str, file: str, reading: Reading) -> SchemaForm | None:
+def _as_form(
+    schema: dict[str, Json], marked: Marked, what: str, file: str, reading: AgentFileReading
+) -> SchemaForm | None:
     properties = schema.get("properties", {})
     asks = schema.pop(ASKS, [])
     wrong = []

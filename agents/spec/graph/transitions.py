@@ -11,14 +11,14 @@ from agents.engine.graph import ALWAYS, CHECKPOINT_KINDS, CheckpointKind, Transi
 from agents.spec.predicates.conditions import read_condition
 from agents.spec.problems import meant, short
 from agents.spec.schema.json_schema import described
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.reader import Reading, Way, listed
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.reader import AgentFileReading, ReadTransition, listed
 
 CONDITION_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 MOST_TRANSITIONS, MOST_CONDITIONS = 60, 60
 
 
-def read_ends(top: Block, initial: str, complete: Sequence[tuple[str, int]], reading: Reading) -> None:
+def read_ends(top: MappingReader, initial: str, complete: Sequence[tuple[str, int]], reading: AgentFileReading) -> None:
     """Note where the agent begins or is complete in a phase that there is not."""
     ends = [(initial, top.line("initial"), "begins")] if initial else []
     for name, line, verb in [*ends, *((name, line, "is complete") for name, line in complete)]:
@@ -28,10 +28,10 @@ def read_ends(top: Block, initial: str, complete: Sequence[tuple[str, int]], rea
             )
 
 
-def read_transitions(top: Block, reading: Reading) -> None:
+def read_transitions(top: MappingReader, reading: AgentFileReading) -> None:
     """Read the ways between phases."""
     for item in listed(top, "transitions", MOST_TRANSITIONS):
-        block = Block(item, "a transition", reading.problems)
+        block = MappingReader(item, "a transition", reading.problems)
         source, target = block.text("from", most=40, needed=True), block.text("to", most=40, needed=True)
         condition = block.text("condition", most=60) or ALWAYS
         backward = block.flag("is_backward")
@@ -50,12 +50,12 @@ def read_transitions(top: Block, reading: Reading) -> None:
             _asking(asks, block, source, reading)
         _once(source, target, condition, item.line, reading)
         way = Transition(source, target, condition, backward, priority, asks, anew, kind)
-        reading.ways.append(Way(way, item.line, block.line("condition")))
+        reading.ways.append(ReadTransition(way, item.line, block.line("condition")))
     _unneeded(reading)
 
 
 def _checkpoint(
-    block: Block, source: str, target: str, reading: Reading, *, backward: bool
+    block: MappingReader, source: str, target: str, reading: AgentFileReading, *, backward: bool
 ) -> CheckpointKind | Literal[""]:
     kind = block.text("checkpoint", most=40)
     if kind and kind not in CHECKPOINT_KINDS:
@@ -69,7 +69,7 @@ def _checkpoint(
     return cast("CheckpointKind", kind)
 
 
-def _unneeded(reading: Reading) -> None:
+def _unneeded(reading: AgentFileReading) -> None:
     """Note what a phase says for a person whom neither it nor a way out of it asks."""
     for need in reading.needing:
         ways = [way.transition for way in reading.ways if way.transition.source == need.phase]
@@ -77,7 +77,7 @@ def _unneeded(reading: Reading) -> None:
             reading.problems.add(need.line, need.text)
 
 
-def _asking(asks: str, block: Block, source: str, reading: Reading) -> None:
+def _asking(asks: str, block: MappingReader, source: str, reading: AgentFileReading) -> None:
     """Note where a way asks what its phase has no questions for."""
     line = block.line("asks")
     form = reading.forms.get(source)
@@ -95,7 +95,7 @@ def _asking(asks: str, block: Block, source: str, reading: Reading) -> None:
             return
 
 
-def _once(source: str, target: str, condition: str, line: int, reading: Reading) -> None:
+def _once(source: str, target: str, condition: str, line: int, reading: AgentFileReading) -> None:
     for way in reading.ways:
         t = way.transition
         if (t.source, t.target, t.condition) == (source, target, condition):
@@ -103,7 +103,7 @@ def _once(source: str, target: str, condition: str, line: int, reading: Reading)
             return
 
 
-def read_conditions(top: Block, reading: Reading) -> None:
+def read_conditions(top: MappingReader, reading: AgentFileReading) -> None:
     """Read the conditions, and note those that no way uses and those that there are not."""
     found = top.take("conditions")
     entries = found.entries if found is not None else {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agents.engine.agent import MET, Facts, Finding, Look
+from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.work.answers import listed, unanswered
 from agents.spec.predicates.recorded_work import listing, unmet
@@ -14,14 +14,14 @@ from agents.spec.yaml.field_path import FieldPath
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class EveryQuestionAnswered:
     """A person answered every question of a list, in the words in which it is asked now. Where nothing is asked nothing is open."""
 
     NAME: ClassVar[str] = "answered"
     BARE: ClassVar[str] = "field"
     field: FieldPath
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - answers are on record
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - answers are on record
         """Return which questions are open."""
         work: Json = self.field.work(facts)
         for part in self.field.parts[:-1]:

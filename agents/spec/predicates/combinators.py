@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.engine.agent import MET, Facts, Finding, Look
+from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
 from agents.spec.predicates.recorded_work import DETAIL_CHARS, Predicate, Signal, unmet
 from agents.spec.yaml.field_path import FieldPath, spread
@@ -17,7 +17,7 @@ class All:
 
     parts: tuple[Predicate, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return all that is missing. Without the hint that is asked for nothing is looked at."""
         hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
         if not all(hint.met for hint in hints):
@@ -26,7 +26,7 @@ class All:
         missing = [text for one in found for text in one.missing if not one.met]
         if not all(one.met for one in found):
             return unmet(*missing)
-        return Finding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
+        return ConditionFinding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
 
     def said(self) -> str:
         """Return what it holds."""
@@ -39,7 +39,7 @@ class AnyOf:
 
     parts: tuple[Predicate, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return the first that holds, or what each lacks."""
         missing = []
         for part in self.parts:
@@ -60,7 +60,7 @@ class Not:
 
     part: Predicate
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what holds and must not."""
         found = await self.part.judge(facts, look)
         return unmet(f"this must not be so: {self.part.said()}") if found.met else MET
@@ -77,7 +77,7 @@ class Each:
     path: FieldPath
     part: Predicate
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what is missing, by item."""
         missing = []
         for loc, item in self.path.items(facts):
@@ -99,7 +99,7 @@ class InOtherWords:
     part: Predicate
     say: str
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return those words where the part does not hold."""
         found = await self.part.judge(facts, look)
         return found if found.met else unmet(self.say)
@@ -121,17 +121,17 @@ class TeamCondition:
     feedback: FieldPath | None = None
     kind: FeedbackKind = "validation"
 
-    async def __call__(self, facts: Facts, look: Look) -> Finding:
+    async def __call__(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return whether it is met."""
         found = await self.predicate.judge(facts, look)
         if not found.met:
             return found
         detail = "; ".join(_texts(self.detail, facts))[:DETAIL_CHARS] or found.detail
         feedback = tuple(text[:DETAIL_CHARS] for text in _texts(self.feedback, facts))
-        return Finding(met=True, detail=detail, feedback=feedback, kind=self.kind)
+        return ConditionFinding(met=True, detail=detail, feedback=feedback, kind=self.kind)
 
 
-def _texts(path: FieldPath | None, facts: Facts) -> list[str]:
+def _texts(path: FieldPath | None, facts: SubmitFacts) -> list[str]:
     """Return the texts that lie there."""
     found = spread(path.found(facts)) if path else ()
     return [value for _, value in found if isinstance(value, str) and value.strip()]

@@ -9,12 +9,12 @@ from typing import Any, cast
 from agents.engine.events import Json
 from agents.engine.graph import FeedbackKind
 from agents.engine.progress.feedback import KINDS
-from agents.spec.grounds import GROUNDS, Ground
+from agents.spec.grounds import GROUNDS, WordSource
 from agents.spec.predicates.combinators import All, AnyOf, Each, InOtherWords, Not, TeamCondition
 from agents.spec.predicates.leaves import LEAVES, Leaf
 from agents.spec.predicates.recorded_work import Predicate, Signal
 from agents.spec.problems import Problems, meant, short
-from agents.spec.yaml.block import Block
+from agents.spec.yaml.block import MappingReader
 from agents.spec.yaml.field_path import FieldPath, field_path, narrowing
 from agents.spec.yaml.values import Marked
 
@@ -27,7 +27,7 @@ STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class FieldLook:
     """A field that a condition looks at, where that stands, and whether this submit must have brought it."""
 
     path: FieldPath
@@ -42,7 +42,7 @@ class ReadCondition:
     """A condition that could be read, and the fields that it looks at."""
 
     condition: TeamCondition
-    looked: tuple[Looked, ...]
+    looked: tuple[FieldLook, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Context:
     problems: Problems
     phases: Sequence[str]
     tools: Collection[str]
-    looked: list[Looked]
+    looked: list[FieldLook]
     inside: FieldPath | None = None
     """The list of whose items the fields are, in a predicate about each of them."""
 
@@ -80,14 +80,14 @@ def _feedback(marked: Marked, context: _Context) -> tuple[FieldPath | None, Feed
     found = marked.entries.get(FEEDBACK)
     if found is None:
         return None, "validation"
-    block = Block(found, "'feedback'", context.problems)
+    block = MappingReader(found, "'feedback'", context.problems)
     field, kind = block.take("field", needed=True), block.text("kind", most=40) or "validation"
     block.done()
     if kind not in KINDS:
         context.problems.add(block.line("kind"), f"'feedback' has the unknown kind {short(kind)}{meant(kind, KINDS)}")
     path = _path(field, "'field' of 'feedback'", context) if field else None
     if path:
-        context.looked.append(Looked(path, block.line("field")))
+        context.looked.append(FieldLook(path, block.line("field")))
     return path, cast("FeedbackKind", kind)
 
 
@@ -135,13 +135,13 @@ def _combined(name: str, inner: Marked, what: str, context: _Context) -> Predica
 
 
 def _each(inner: Marked, what: str, context: _Context) -> Predicate | None:
-    block = Block(inner, f"'each' in {what}", context.problems)
+    block = MappingReader(inner, f"'each' in {what}", context.problems)
     among, holds = block.take("in", needed=True), block.take("holds", needed=True)
     block.done()
     path = _path(among, f"'in' of 'each' in {what}", context) if among else None
     if path is None or holds is None:
         return None
-    context.looked.append(Looked(_within(path, context), block.line("in")))
+    context.looked.append(FieldLook(_within(path, context), block.line("in")))
     part = _predicate(holds, f"'each' in {what}", replace(context, inside=_within(path, context)))
     return Each(path, part) if part else None
 
@@ -175,7 +175,7 @@ def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate 
 
 def _arguments(kind: type[Leaf], marked: Marked, what: str, context: _Context) -> dict[str, Any] | None:
     """Return the arguments of a predicate, each read as the type of its field says; None if one cannot be used."""
-    block = Block(marked, what, context.problems)
+    block = MappingReader(marked, what, context.problems)
     found: dict[str, Any] = {}
     whole = True
     for argument in fields(kind):
@@ -204,9 +204,9 @@ def _remember(kind: type[Leaf], found: Mapping[str, Any], marked: Marked, contex
         paths = value if isinstance(value, tuple) else (value,)
         for path in paths:
             if isinstance(path, FieldPath):
-                context.looked.append(Looked(_within(path, context), line, own, inside if name == "field" else ()))
-            elif isinstance(path, Ground):
-                context.looked.extend(Looked(_within(found, context), line) for found in path.fields())
+                context.looked.append(FieldLook(_within(path, context), line, own, inside if name == "field" else ()))
+            elif isinstance(path, WordSource):
+                context.looked.extend(FieldLook(_within(found, context), line) for found in path.fields())
 
 
 def _named_inside(kind: type[Leaf], found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def _path(marked: Marked, what: str, context: _Context) -> FieldPath | None:
         return None
     path = field_path(text, context.phases)
     if what == "'detail'":
-        context.looked.append(Looked(path, marked.line))
+        context.looked.append(FieldLook(path, marked.line))
     return path
 
 
@@ -240,7 +240,7 @@ def _paths(marked: Marked, what: str, context: _Context) -> tuple[FieldPath, ...
     return found if found and len(found) == len(paths) else None
 
 
-def _grounds(marked: Marked, what: str, context: _Context) -> tuple[Ground, ...] | None:
+def _grounds(marked: Marked, what: str, context: _Context) -> tuple[WordSource, ...] | None:
     items = marked.items if isinstance(marked.value, list) else [marked]
     if not items:
         context.problems.add(marked.line, f"{what} names nothing: an empty list")
@@ -249,12 +249,12 @@ def _grounds(marked: Marked, what: str, context: _Context) -> tuple[Ground, ...]
     return found if found and len(found) == len(grounds) else None
 
 
-def _ground(marked: Marked, what: str, context: _Context) -> Ground | None:
+def _ground(marked: Marked, what: str, context: _Context) -> WordSource | None:
     first, _, rest = str(marked.value).partition(".")
     if isinstance(marked.value, str) and first in GROUNDS and all(part.strip() for part in rest.split(".") if rest):
-        return Ground(first, tuple(rest.split(".")) if rest else ())
+        return WordSource(first, tuple(rest.split(".")) if rest else ())
     path = _path(marked, what, context)
-    return Ground("", path=path) if path else None
+    return WordSource("", path=path) if path else None
 
 
 def _count(marked: Marked, what: str, context: _Context) -> int | None:
@@ -315,7 +315,7 @@ _READ: Mapping[str, Any] = {
     "FieldPath": _path,
     "FieldPath | None": _path,
     "tuple[FieldPath, ...]": _paths,
-    "tuple[Ground, ...]": _grounds,
+    "tuple[WordSource, ...]": _grounds,
     "int": _count,
     "float | None": _number,
     "bool": _flag,

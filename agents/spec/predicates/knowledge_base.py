@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NewType
 
-from agents.engine.agent import MET, Called, Facts, Finding, Look
+from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.learned import ALL, FOLDER, learning_page
 from agents.engine.work.form import citations_in
@@ -32,7 +32,7 @@ class QuotesResolve:
     count: int = 1
     each: bool = False
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return which quotes do not stand there, and what has none."""
         if self.field.nothing_such(facts):
             return MET
@@ -69,7 +69,7 @@ class PagesExist:
     field: FieldPath
     count: int = 1
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what lies at the paths instead."""
         if self.field.nothing_such(facts):
             return MET
@@ -102,7 +102,7 @@ class Below:
     field: FieldPath
     folder: str
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the path alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the path alone tells
         """Return which paths lie elsewhere."""
         items = self.field.items(facts)
         if not items:
@@ -132,7 +132,7 @@ class LearningPage:
     BARE: ClassVar[str] = "field"
     field: FieldPath
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return which paths no agent asks for, and what it would ask for instead."""
         learners = sorted({ALL, *await look.learners()})
         items = self.field.items(facts)
@@ -168,7 +168,7 @@ class SearchInsufficient:
     field: FieldPath
     each: bool = False
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return the texts for which too little is found as the detail."""
         queries = [text for _, text in self.field.items(facts) if isinstance(text, str) and text.strip()]
         if not queries:
@@ -177,7 +177,7 @@ class SearchInsufficient:
         lost = [query for query in queries if await look.scent(query) != "sufficient"]
         if not lost or (self.each and len(lost) < len(queries)):
             return unmet(f"a search finds enough for {self.field}: use it")
-        return Finding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
+        return ConditionFinding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
 
     def said(self) -> str:
         """Return what it holds."""
@@ -194,7 +194,7 @@ class ToolCalled:
     status: tuple[str, ...] = ()
     path: FieldPath | None = None
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return that it is still to be called."""
         calls = [call for call in await look.calls() if call.tool == self.tool]
         if any(self._fits(call, facts) for call in calls):
@@ -203,7 +203,7 @@ class ToolCalled:
         ended = f" that ends with {' or '.join(self.status)}" if self.status else ""
         return unmet(f"call {self.tool}{about} with the journey_id of this journey{ended}, in this phase")
 
-    def _fits(self, call: Called, facts: Facts) -> bool:
+    def _fits(self, call: Called, facts: SubmitFacts) -> bool:
         if self.status and call.facts.get("status") not in self.status:
             return False
         return self.path is None or call.facts.get("path") in _paths(self.path, facts)
@@ -213,7 +213,7 @@ class ToolCalled:
         return f"{self.tool} was called in this phase"
 
 
-def _paths(path: FieldPath, facts: Facts) -> Sequence[str]:
+def _paths(path: FieldPath, facts: SubmitFacts) -> Sequence[str]:
     return [value for _, value in path.items(facts) if isinstance(value, str) and value]
 
 
@@ -226,7 +226,7 @@ class ProposalDone:
     tool: ToolName
     path: FieldPath | None = None
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what became of the proposals instead."""
         became = []
         for call in await look.calls():
@@ -262,14 +262,14 @@ class ProposalRejected:
     BARE: ClassVar[str] = "tool"
     tool: ToolName
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the server knows, not the work
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the server knows, not the work
         """Return the person's note as the detail."""
         made = [call.facts.get("proposal") for call in await look.calls() if call.tool == self.tool]
         proposals = [proposal for proposal in made if isinstance(proposal, str)]
         fate = await look.proposal(proposals[-1]) if proposals else None
         if fate is None or fate.state != "rejected":
             return unmet(f"no proposal of {self.tool} was rejected")
-        return Finding(met=True, detail=fate.note[:DETAIL_CHARS])
+        return ConditionFinding(met=True, detail=fate.note[:DETAIL_CHARS])
 
     def said(self) -> str:
         """Return what it holds."""

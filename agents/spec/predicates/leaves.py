@@ -7,8 +7,8 @@ written: `filled: summary`.
 
 from __future__ import annotations
 
-from agents.spec.grounds import Grounded, TakesUp
-from agents.spec.predicates.answers import Answered
+from agents.spec.grounds import GroundedItems, TakesUp
+from agents.spec.predicates.answers import EveryQuestionAnswered
 from agents.spec.predicates.knowledge_base import (
     Below,
     LearningPage,
@@ -30,9 +30,9 @@ from agents.spec.predicates.recorded_work import (
     Given,
     KnownIn,
     NoCircle,
+    NumbersWithin,
     Signal,
     UnknownIn,
-    Within,
 )
 
 Leaf = (
@@ -47,10 +47,10 @@ Leaf = (
     | Distinct
     | NoCircle
     | Equals
-    | Within
-    | Answered
+    | NumbersWithin
+    | EveryQuestionAnswered
     | QuotesResolve
-    | Grounded
+    | GroundedItems
     | TakesUp
     | PagesExist
     | Below
@@ -73,10 +73,10 @@ LEAVES: tuple[type[Leaf], ...] = (
     Distinct,
     NoCircle,
     Equals,
-    Within,
-    Answered,
+    NumbersWithin,
+    EveryQuestionAnswered,
     QuotesResolve,
-    Grounded,
+    GroundedItems,
     TakesUp,
     PagesExist,
     Below,

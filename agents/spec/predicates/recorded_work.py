@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import ClassVar, Protocol
 
-from agents.engine.agent import MET, Facts, Finding, Look
+from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json, canonical
 from agents.spec.yaml.field_path import FieldPath, Located, located, names_in, same, says_something, spread
 
@@ -23,7 +23,7 @@ DETAIL_CHARS = 600
 class Predicate(Protocol):
     """One question about a submit, answered without the model's word about itself."""
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return whether it holds, and if not what is missing."""
         ...
 
@@ -32,9 +32,9 @@ class Predicate(Protocol):
         ...
 
 
-def unmet(*missing: str) -> Finding:
+def unmet(*missing: str) -> ConditionFinding:
     """Return that a predicate does not hold, and why."""
-    return Finding(met=False, missing=missing)
+    return ConditionFinding(met=False, missing=missing)
 
 
 def listing(names: Sequence[str]) -> str:
@@ -48,7 +48,7 @@ def either(paths: Sequence[FieldPath]) -> str:
     return " or ".join(str(path) for path in paths)
 
 
-def names_at(paths: Sequence[FieldPath], facts: Facts) -> list[str]:
+def names_at(paths: Sequence[FieldPath], facts: SubmitFacts) -> list[str]:
     """Return the names that lie at any of these places, each once."""
     return names_in([located for path in paths for located in path.found(facts)])
 
@@ -61,7 +61,7 @@ class Filled:
     BARE: ClassVar[str] = "fields"
     fields: tuple[FieldPath, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return which fields are empty."""
         empty = [str(path) for path in self.fields if not any(says_something(v) for _, v in path.found(facts))]
         return unmet(*(f"{name} is empty: fill it in" for name in empty)) if empty else MET
@@ -79,7 +79,7 @@ class Empty:
     BARE: ClassVar[str] = "fields"
     fields: tuple[FieldPath, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
         """Return which fields say something."""
         full = [str(path) for path in self.fields if any(says_something(v) for _, v in spread(path.found(facts)))]
         return unmet(*(f"{name} must be empty" for name in full)) if full else MET
@@ -97,7 +97,7 @@ class Given:
     BARE: ClassVar[str] = "fields"
     fields: tuple[FieldPath, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the submit alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the submit alone tells
         """Return which fields the submit lacks."""
         absent = [
             str(path)
@@ -120,7 +120,7 @@ class AtLeast:
     field: FieldPath
     count: int
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return how many there are."""
         there = len({same(value) for _, value in self.field.items(facts) if says_something(value)})
         if there >= self.count:
@@ -141,7 +141,7 @@ class EachHas:
     field: FieldPath
     fields: tuple[str, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return which items lack which fields."""
         if self.field.nothing_such(facts):
             return MET
@@ -171,7 +171,7 @@ class Covers:
     of: tuple[FieldPath, ...]
     if_any: bool = False
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
         """Return the ids that nothing names."""
         wanted, named = names_at(self.of, facts), set(names_at(self.field, facts))
         if not wanted:
@@ -195,7 +195,7 @@ class KnownIn:
     of: tuple[FieldPath, ...]
     if_any: bool = False
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
         """Return the names that are not there."""
         names = names_at(self.field, facts)
         if not names and (self.if_any or all(path.nothing_such(facts) for path in self.field)):
@@ -222,14 +222,14 @@ class UnknownIn:
     field: tuple[FieldPath, ...]
     of: tuple[FieldPath, ...]
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
         """Return the new names as the detail."""
         # What is only written otherwise is not new.
         known = {same(name) for name in names_at(self.of, facts)}
         strange = [name for name in names_at(self.field, facts) if same(name) not in known]
         if not strange:
             return unmet(f"{either(self.field)} names nothing that {either(self.of)} does not have already")
-        return Finding(met=True, detail=f"{either(self.of)} does not have {listing(strange)}")
+        return ConditionFinding(met=True, detail=f"{either(self.of)} does not have {listing(strange)}")
 
     def said(self) -> str:
         """Return what it holds."""
@@ -244,7 +244,7 @@ class Distinct:
     BARE: ClassVar[str] = "field"
     field: FieldPath
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return which values are there twice."""
         first: dict[str, str] = {}
         doubled = []
@@ -269,7 +269,7 @@ class NoCircle:
     field: FieldPath
     through: str
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return the circle, or the names that are not there."""
         known = set(names_in(self.field.found(facts)))
         needs = {name: needed for item in self.field.items(facts) for name, needed in self._needs(item)}
@@ -305,7 +305,7 @@ class Equals:
     field: FieldPath
     value: Json
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return which values are others."""
         if self.field.nothing_such(facts):
             return MET
@@ -325,7 +325,7 @@ class Equals:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class NumbersWithin:
     """Every value here is a number from `least` to `most`, and there is at least one."""
 
     NAME: ClassVar[str] = "within"
@@ -334,7 +334,7 @@ class Within:
     least: float | None = None
     most: float | None = None
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
         """Return which values are not."""
         if self.field.nothing_such(facts):
             return MET
@@ -367,7 +367,7 @@ class Signal:
     BARE: ClassVar[str] = "name"
     name: str
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - a hint is a word
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a hint is a word
         """Return whether the hint was given."""
         return MET if self.name in facts.signals else unmet(f"the signal {self.name} was not given")
 

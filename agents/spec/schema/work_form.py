@@ -51,9 +51,9 @@ class SchemaForm:
         return lean_input(whole)
 
     @cached_property
-    def _checked(self) -> _Checked:
+    def _checked(self) -> _CountingValidator:
         properties = {**self.described.get("properties", {}), DROP: _DROP_SCHEMA}
-        return _Checked(hardened({**self.described, "properties": properties}))
+        return _CountingValidator(hardened({**self.described, "properties": properties}))
 
     def problems(self, work: Json) -> Sequence[str]:
         """Return a short sentence for each wrong field."""
@@ -64,7 +64,7 @@ class _TooMuch(Exception):
     """The check has asked all that it may."""
 
 
-class _Checked:
+class _CountingValidator:
     """A validator that counts its steps."""
 
     def __init__(self, schema: Mapping[str, Json]) -> None:

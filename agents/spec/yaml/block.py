@@ -8,7 +8,7 @@ from agents.spec.problems import Problems, meant, short
 from agents.spec.yaml.values import Marked
 
 
-class Block:
+class MappingReader:
     """Takes values of the kind that is wanted out of a mapping, and notes what does not fit."""
 
     def __init__(self, marked: Marked, what: str, problems: Problems) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.engine.agent import Facts
+from agents.engine.agent import SubmitFacts
 from agents.engine.events import Json, canonical
 from agents.engine.work.form import place
 from agents.engine.work.substance import blank
@@ -52,24 +52,24 @@ class FieldPath:
     def __str__(self) -> str:
         return ".".join((self.phase, *self.parts) if self.phase else self.parts)
 
-    def work(self, facts: Facts) -> Mapping[str, Json]:
+    def work(self, facts: SubmitFacts) -> Mapping[str, Json]:
         """Return the work in which the place lies."""
         return facts.works.get(self.phase, {}) if self.phase else facts.work
 
-    def found(self, facts: Facts) -> list[Located]:
+    def found(self, facts: SubmitFacts) -> list[Located]:
         """Return what lies there."""
         return located(self.work(facts), self.parts)
 
-    def items(self, facts: Facts) -> list[Located]:
+    def items(self, facts: SubmitFacts) -> list[Located]:
         """Return what lies there, item by item where it is a list."""
         return list(spread(self.found(facts)))
 
-    def nothing_such(self, facts: Facts) -> bool:
+    def nothing_such(self, facts: SubmitFacts) -> bool:
         """Return whether the path narrows to objects of which there are none: what is said of all of them holds."""
         last = max((number for number, part in enumerate(self.parts) if narrowing(part)), default=-1)
         return last >= 0 and not located(self.work(facts), self.parts[: last + 1])
 
-    def place(self, facts: Facts, loc: Sequence[int | str]) -> str:
+    def place(self, facts: SubmitFacts, loc: Sequence[int | str]) -> str:
         """Return how a message names something in that work."""
         told = place(self.work(facts), loc)
         return f"{self.phase}.{told}" if self.phase else told

@@ -11,14 +11,14 @@ from agents.spec.files import FOLDER
 from agents.spec.predicates.conditions import ReadCondition
 from agents.spec.problems import Problems, meant, short
 from agents.spec.schema.work_form import SchemaForm
-from agents.spec.yaml.block import Block
+from agents.spec.yaml.block import MappingReader
 from agents.spec.yaml.values import MOST_BYTES, Marked
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TemplateText:
     """A template, and where its lines stand."""
 
     text: str
@@ -27,7 +27,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ReadTransition:
     """A transition as it was read."""
 
     transition: Transition
@@ -47,7 +47,7 @@ class Needing:
 
 
 @dataclass
-class Reading:
+class AgentFileReading:
     """What is known of the agent while its file is read. Files beside it are looked for in `folder`."""
 
     name: str
@@ -58,12 +58,12 @@ class Reading:
     reads: set[str] = field(default_factory=set)
     lines: dict[str, int] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
-    texts: dict[str, Text] = field(default_factory=dict)
+    texts: dict[str, TemplateText] = field(default_factory=dict)
     forms: dict[str, SchemaForm] = field(default_factory=dict)
     broken_forms: set[str] = field(default_factory=set)
     questions: dict[str, str] = field(default_factory=dict)
     needing: list[Needing] = field(default_factory=list)
-    ways: list[Way] = field(default_factory=list)
+    ways: list[ReadTransition] = field(default_factory=list)
     conditions: dict[str, ReadCondition] = field(default_factory=dict)
     condition_lines: dict[str, int] = field(default_factory=dict)
     broken_inputs: bool = False
@@ -76,7 +76,7 @@ class Reading:
         return [phase.name for phase in self.phases]
 
 
-def listed(top: Block, key: str, most: int) -> Sequence[Marked]:
+def listed(top: MappingReader, key: str, most: int) -> Sequence[Marked]:
     """Return the items of a list that must be there, at most so many."""
     found = top.take(key, needed=True)
     if found is None:
@@ -88,7 +88,7 @@ def listed(top: Block, key: str, most: int) -> Sequence[Marked]:
     return found.items[:most]
 
 
-def beside(asked: str, line: int, what: str, reading: Reading) -> tuple[str, bytes | None]:
+def beside(asked: str, line: int, what: str, reading: AgentFileReading) -> tuple[str, bytes | None]:
     """Return the path and the bytes of a file beside the agent's own."""
     try:
         path = f"{reading.folder}/{clean_path(asked)}"

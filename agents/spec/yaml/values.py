@@ -23,7 +23,7 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _BLOCKS = ("|", ">")
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file that is not read at all; `line` is where it fails."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -95,7 +95,7 @@ def marked(value: Json, depth: int = 0) -> Marked:
         Unreadable: it is nested too deep.
     """
     if depth > DEEPEST:
-        raise Unreadable(1, f"it is nested deeper than {DEEPEST}")
+        raise UnreadableFile(1, f"it is nested deeper than {DEEPEST}")
     if isinstance(value, Mapping):
         inside = {str(key): marked(one, depth + 1) for key, one in value.items()}
         return Marked(inside, 1, 1, dict.fromkeys(inside, 1))
@@ -111,11 +111,11 @@ def read_marked(raw: bytes) -> Marked:
         Unreadable: it is none, or of a kind that is not taken.
     """
     if len(raw) > MOST_BYTES:
-        raise Unreadable(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read")
+        raise UnreadableFile(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(raw[: error.start].count(b"\n") + 1, "the file is not UTF-8") from error
+        raise UnreadableFile(raw[: error.start].count(b"\n") + 1, "the file is not UTF-8") from error
     import yaml
 
     try:
@@ -123,24 +123,26 @@ def read_marked(raw: bytes) -> Marked:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise Unreadable(line, f"this is no YAML: {error.problem or error.context}") from error
+        raise UnreadableFile(line, f"this is no YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         at = getattr(error, "position", None) or 0
-        raise Unreadable(text[:at].count("\n") + 1, "this is no YAML: a character that it does not allow") from error
+        raise UnreadableFile(
+            text[:at].count("\n") + 1, "this is no YAML: a character that it does not allow"
+        ) from error
 
 
 def _built(text: str) -> Marked:
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    builder, documents = _Builder(), 0
+    builder, documents = _ValueBuilder(), 0
     for event in yaml.parse(text, Loader=loader):
         line = event.start_mark.line + 1 if event.start_mark else 1
         _refuse(event, line)
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise Unreadable(line, "a second document begins here; one agent is one document")
+                raise UnreadableFile(line, "a second document begins here; one agent is one document")
         elif isinstance(event, yaml.ScalarEvent):
             begins = line + 1 if event.style in _BLOCKS else line
             builder.scalar(event.value, line, begins, plain=not event.style)
@@ -151,7 +153,7 @@ def _built(text: str) -> Marked:
         elif isinstance(event, yaml.CollectionEndEvent):
             builder.close()
     if builder.root is None:
-        raise Unreadable(1, "the file is empty")
+        raise UnreadableFile(1, "the file is empty")
     return builder.root
 
 
@@ -160,9 +162,9 @@ def _refuse(event: Any, line: int) -> None:
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        raise Unreadable(line, "anchors and aliases (&name, *name) are not taken: write it out")
+        raise UnreadableFile(line, "anchors and aliases (&name, *name) are not taken: write it out")
     if getattr(event, "tag", None):
-        raise Unreadable(line, "tags (!name) are not taken")
+        raise UnreadableFile(line, "tags (!name) are not taken")
 
 
 @dataclass(slots=True)
@@ -175,7 +177,7 @@ class _Open:
     key_lines: dict[str, int] = field(default_factory=dict)
 
 
-class _Builder:
+class _ValueBuilder:
     """Puts events together."""
 
     def __init__(self) -> None:
@@ -188,7 +190,9 @@ class _Builder:
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if text in top.key_lines:
-                raise Unreadable(line, f"the key {text[:60]!r} stands here again, first at line {top.key_lines[text]}")
+                raise UnreadableFile(
+                    line, f"the key {text[:60]!r} stands here again, first at line {top.key_lines[text]}"
+                )
             top.key, top.key_lines[text] = text, line
             return
         self._add(Marked(_meaning(text) if plain else text, line, text_line))
@@ -197,9 +201,9 @@ class _Builder:
         self._spend(line)
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
-            raise Unreadable(line, "a key is no plain word; a text with braces or brackets needs quotes")
+            raise UnreadableFile(line, "a key is no plain word; a text with braces or brackets needs quotes")
         if len(self._stack) >= DEEPEST:
-            raise Unreadable(line, f"it is nested deeper than {DEEPEST}")
+            raise UnreadableFile(line, f"it is nested deeper than {DEEPEST}")
         self._stack.append(_Open(value, line))
 
     def close(self) -> None:
@@ -209,7 +213,7 @@ class _Builder:
     def _spend(self, line: int) -> None:
         self._count += 1
         if self._count > MOST_VALUES:
-            raise Unreadable(line, f"it holds more than {MOST_VALUES} values")
+            raise UnreadableFile(line, f"it holds more than {MOST_VALUES} values")
 
     def _add(self, marked: Marked) -> None:
         if not self._stack:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge.history.ports import Entry, Record
+from knowledge.history.ports import AuditRecord, HistoryEntry
 from knowledge.history.timestamps import utc_text
 
 START = b""
@@ -32,13 +32,13 @@ class Broken:
     paths: tuple[str, ...] = ()
 
 
-def body_of(entry: Entry, seq: int) -> str:
+def body_of(entry: HistoryEntry, seq: int) -> str:
     """Return what is recorded of an act: canonical JSON (sorted keys, no blanks, ASCII, times in UTC) without any text of a page."""
     head, tail = body_around(entry)
     return f"{head}{seq}{tail}"
 
 
-def body_around(entry: Entry) -> tuple[str, str]:
+def body_around(entry: HistoryEntry) -> tuple[str, str]:
     """Return the body before and after its `seq`, which an engine may know only inside of its transaction."""
     head, _, tail = canonical(_fields(entry)).partition(_SEQ)
     return head + _SEQ[:-2], "," + tail
@@ -49,7 +49,7 @@ def canonical(fields: object) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _fields(entry: Entry) -> dict[str, object]:
+def _fields(entry: HistoryEntry) -> dict[str, object]:
     return {
         "seq": 0,
         "at": utc_text(entry.at),
@@ -77,7 +77,7 @@ def digest_of(previous: bytes, body: str) -> bytes:
     return hashlib.sha256(previous + body.encode("utf-8", "surrogatepass")).digest()
 
 
-def fields_of(record: Record) -> dict[str, Any]:
+def fields_of(record: AuditRecord) -> dict[str, Any]:
     """Return what the record's body says; nothing where somebody made it unreadable."""
     try:
         fields = json.loads(record.body)
@@ -86,7 +86,7 @@ def fields_of(record: Record) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-class Check:
+class ChainCheck:
     """Goes along a chain record by record, keeping only the last one. After a break it goes on from what stands there."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Check:
         self._digest: bytes | None = START
         self._shift = 0
 
-    def follow(self, record: Record) -> Iterator[Broken]:
+    def follow(self, record: AuditRecord) -> Iterator[Broken]:
         """Yield what is wrong with the next record, and with what should be between it and the last one."""
         if record.seq <= self.seq:
             yield broken(record, f"stands after record {self.seq}: reordered or inserted")
@@ -104,7 +104,7 @@ class Check:
         yield from self._judged(record)
         self.seq, self._digest = record.seq, record.digest
 
-    def _judged(self, record: Record) -> Iterator[Broken]:
+    def _judged(self, record: AuditRecord) -> Iterator[Broken]:
         said = fields_of(record).get("seq")
         if not isinstance(said, int):
             yield broken(record, "cannot be read: edited")
@@ -128,14 +128,14 @@ class Check:
             yield Broken(seq, "has another hash than was kept for the end of the chain: one of the two was edited")
 
 
-def verify(records: Iterable[Record], end: tuple[int, bytes]) -> list[Broken]:
+def verify(records: Iterable[AuditRecord], end: tuple[int, bytes]) -> list[Broken]:
     """Return every place where the chain does not hold, in its order; nothing when it is sound."""
-    check = Check()
+    check = ChainCheck()
     found = [broken for record in records for broken in check.follow(record)]
     return [*found, *check.finish(end)]
 
 
-def broken(record: Record, reason: str) -> Broken:
+def broken(record: AuditRecord, reason: str) -> Broken:
     """Return the break with what the record says of itself, which may be what somebody made it say."""
     said = fields_of(record)
     changes = said.get("changes")
@@ -150,7 +150,7 @@ def broken(record: Record, reason: str) -> Broken:
     )
 
 
-def recorded_at(record: Record) -> datetime | None:
+def recorded_at(record: AuditRecord) -> datetime | None:
     """Return when the act happened, None if the record cannot be read."""
     try:
         return datetime.fromisoformat(str(fields_of(record).get("at")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from knowledge.history.audit.chain import Broken, Check, broken
-from knowledge.history.ports import Ledger, Record
+from knowledge.history.audit.chain import Broken, ChainCheck, broken
+from knowledge.history.ports import AuditRecord, Ledger
 
 STRETCH = 1_000
 MOST_BREAKS = 100
@@ -25,7 +25,7 @@ class Inspection:
     others: int = 0
 
 
-async def records_of(ledger: Ledger, *, after: int = 0) -> AsyncIterator[Record]:
+async def records_of(ledger: Ledger, *, after: int = 0) -> AsyncIterator[AuditRecord]:
     """Yield the records after that one, oldest first, whatever their number."""
     while stretch := await ledger.records(after=after, limit=STRETCH):
         for record in stretch:
@@ -38,7 +38,7 @@ async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> 
 
     Without what was noted elsewhere nobody can tell that a tail was cut off together with the end kept beside the chain.
     """
-    check, count = Check(), 0
+    check, count = ChainCheck(), 0
     found: list[Broken] = []
     others = 0
 

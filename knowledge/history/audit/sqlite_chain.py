@@ -9,12 +9,12 @@ import apsw
 from knowledge.errors import CorruptDatabase, ProposalSettled
 from knowledge.history.acts import carries_out
 from knowledge.history.audit.chain import body_of, digest_of
-from knowledge.history.ports import Entry, Record
+from knowledge.history.ports import AuditRecord, HistoryEntry
 from knowledge.history.timestamps import micros
 from knowledge.state.sqlite.events import publish
 
 
-def append(c: apsw.Connection, place: str, entry: Entry) -> Record:
+def append(c: apsw.Connection, place: str, entry: HistoryEntry) -> AuditRecord:
     """Add the next link. It follows the end as kept, so that a tail cut off before stays missing.
 
     Raises:
@@ -25,7 +25,7 @@ def append(c: apsw.Connection, place: str, entry: Entry) -> Record:
         raise CorruptDatabase(place, "the end of the audit chain is gone")
     seq, previous = rows[0]
     body = body_of(entry, seq + 1)
-    record = Record(seq + 1, body, digest_of(previous, body))
+    record = AuditRecord(seq + 1, body, digest_of(previous, body))
     c.execute("INSERT OR IGNORE INTO audit VALUES (?, ?, ?)", (record.seq, record.body, record.digest))
     if not c.changes():
         raise CorruptDatabase(place, "there are records behind the end of the audit chain")
@@ -33,7 +33,7 @@ def append(c: apsw.Connection, place: str, entry: Entry) -> Record:
     return record
 
 
-def carry_out(c: apsw.Connection, entry: Entry) -> None:
+def carry_out(c: apsw.Connection, entry: HistoryEntry) -> None:
     """End the proposal that the act carries out, if there is one, as executed.
 
     Raises:

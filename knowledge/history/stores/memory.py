@@ -21,7 +21,7 @@ from knowledge.history.acts import (
 )
 from knowledge.history.audit.chain import START, body_of, digest_of
 from knowledge.history.forms import content_digest, contradiction_key, revision_of
-from knowledge.history.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
 from knowledge.history.timestamps import aware
 from knowledge.pages.claim_source import source_kind
 from knowledge.pages.paths import within
@@ -40,7 +40,7 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Name:
+class _MemoryName:
     """A path that a page had: its history lines below `below` are the page's; it was moved away at `until`."""
 
     path: str
@@ -64,7 +64,7 @@ class MemoryLedger:
         self._intents: dict[str, Intent] = {}
         self._tracked: dict[str, Tracked] = {}
         self._flags: list[Flag] = []
-        self._records: list[Record] = []
+        self._records: list[AuditRecord] = []
 
     async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
         """Keep these bytes as a state of the page and return their revision."""
@@ -91,25 +91,25 @@ class MemoryLedger:
                 return state.raw
         return None
 
-    def _names(self, path: str) -> Sequence[_Name]:
+    def _names(self, path: str) -> Sequence[_MemoryName]:
         """Return every path that the page had, the present one first."""
-        names = [_Name(path, FOR_EVER, None)]
+        names = [_MemoryName(path, FOR_EVER, None)]
         for name in names:  # which grows meanwhile
             for line in self._lines:
                 if line.path == name.path and line.id < name.below and line.moved_from is not None:
                     # Before all lines of that act: it may itself say that there is nothing at the old path any more.
                     first = next(other.id for other in self._lines if other.seq == line.seq)
-                    found = _Name(line.moved_from, first, line.at)
+                    found = _MemoryName(line.moved_from, first, line.at)
                     if found not in names:
                         names.append(found)
         return names
 
-    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+    async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states of the page's history, newest first, each once."""
-        found: dict[str, Kept] = {}
+        found: dict[str, KeptState] = {}
         for line in await self.history(path, limit=len(self._lines)):
             if line.revision is not None:
-                found.setdefault(line.revision, Kept(line.revision, line.at, line.how))
+                found.setdefault(line.revision, KeptState(line.revision, line.at, line.how))
         return list(found.values())[:limit]
 
     async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
@@ -127,7 +127,7 @@ class MemoryLedger:
         """Forget an act that did not happen."""
         self._intents.pop(intent_id, None)
 
-    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+    async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Put the act on record and end its intent."""
         require_sound(entry)
         if intent_id is not None and intent_id not in self._intents:
@@ -141,7 +141,7 @@ class MemoryLedger:
         self._tell("doc", paths_to_tell(entry))
         return record
 
-    def _carry_out(self, entry: Entry) -> None:
+    def _carry_out(self, entry: HistoryEntry) -> None:
         proposal = self._proposals.get(carries_out(entry) or "")
         if proposal is None:
             return
@@ -150,14 +150,14 @@ class MemoryLedger:
         self._proposals[proposal.id] = replace(proposal, state="executed", ended_at=entry.at)
         self._tell("proposal", [proposal.id])
 
-    def append(self, entry: Entry) -> Record:
+    def append(self, entry: HistoryEntry) -> AuditRecord:
         """Add the next link to the chain, and nothing else."""
         seq, previous = (self._records[-1].seq, self._records[-1].digest) if self._records else (0, START)
         body = body_of(entry, seq + 1)
-        self._records.append(Record(seq + 1, body, digest_of(previous, body)))
+        self._records.append(AuditRecord(seq + 1, body, digest_of(previous, body)))
         return self._records[-1]
 
-    def _remember(self, entry: Entry, seq: int) -> None:
+    def _remember(self, entry: HistoryEntry, seq: int) -> None:
         for change in pages_changed(entry):
             self._lines.append(history_line(len(self._lines) + 1, entry, change, seq))
             for revision in (change.before, change.after):
@@ -165,7 +165,7 @@ class MemoryLedger:
                 if state is not None:
                     state.in_history = True
 
-    def _track(self, entry: Entry) -> None:
+    def _track(self, entry: HistoryEntry) -> None:
         carried = {new: self._tracked.get(old) for new, old in moves(entry).items()}
         for path in (*carried.keys(), *moves(entry).values()):
             self._tracked.pop(path, None)
@@ -173,7 +173,7 @@ class MemoryLedger:
         for path, revision in origins_at(entry).items():
             self._tracked[path] = Tracked(revision, tuple(entry.origins[path]))
 
-    def _flag(self, entry: Entry) -> None:
+    def _flag(self, entry: HistoryEntry) -> None:
         for contradiction in entry.contradictions:
             known = {contradiction_key(flag.contradiction) for flag in self._flags if flag.settled_at is None}
             if contradiction_key(contradiction) not in known:
@@ -224,7 +224,7 @@ class MemoryLedger:
             if flag.id in flag_ids and flag.settled_at is None:
                 self._flags[position] = replace(flag, settled_at=at)
 
-    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
         return [record for record in self._records if record.seq > after][:limit]
 

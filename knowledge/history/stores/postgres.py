@@ -37,7 +37,7 @@ from knowledge.history.forms import (
     unpacked_intent,
     unpacked_origins,
 )
-from knowledge.history.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
 from knowledge.history.timestamps import aware
 from knowledge.state.postgres.events import publishing
 from knowledge.state.postgres.tables import Part, Tables
@@ -196,9 +196,9 @@ class PostgresLedger:
         except ValueError as error:
             raise CorruptDatabase(self._tables.place, str(error)) from error
 
-    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+    async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states of the page's history, newest first, each once."""
-        return [Kept(*row) for row in await self._tables.read(_RECENT, {**_named(path), "limit": limit})]
+        return [KeptState(*row) for row in await self._tables.read(_RECENT, {**_named(path), "limit": limit})]
 
     async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
         """Record that an act begins, and keep the bytes before and after."""
@@ -226,7 +226,7 @@ class PostgresLedger:
         """Forget an act that did not happen."""
         await self._tables.write(("DELETE FROM forge.intent WHERE id = %s", (intent_id,)), light=True)
 
-    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+    async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Put the act on record and end its intent, durably."""
         require_sound(entry)
         told, proposal = paths_to_tell(entry), carries_out(entry)
@@ -240,7 +240,7 @@ class PostgresLedger:
             *([publishing("doc", told, self._tables.schema)] if told else []),
             (_APPENDED, ()),
         )
-        return Record(*rows[0])
+        return AuditRecord(*rows[0])
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
@@ -269,10 +269,10 @@ class PostgresLedger:
         sql = "UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL"
         await self._tables.write((sql, (aware(at), list(flag_ids))))
 
-    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
         sql = "SELECT seq, body, digest FROM forge.audit WHERE seq > %s ORDER BY seq LIMIT %s"
-        return [Record(*row) for row in await self._tables.read(sql, (after, limit))]
+        return [AuditRecord(*row) for row in await self._tables.read(sql, (after, limit))]
 
     async def chain_end(self) -> tuple[int, bytes]:
         """Return `seq` and digest of the newest record as kept beside the chain."""
@@ -309,7 +309,7 @@ def _state(path: str, digest: bytes, at: datetime, *, in_history: bool) -> Part:
     return _STATE, {"key": path_key(path), "digest": digest, "path": path, "at": at, "in_history": in_history}
 
 
-def _remembering(entry: Entry) -> list[Part]:
+def _remembering(entry: HistoryEntry) -> list[Part]:
     parts: list[Part] = []
     for change in pages_changed(entry):
         parts.append((_LINE, _values(history_line(0, entry, change, 0))))
@@ -341,7 +341,7 @@ def _values(line: Revision) -> dict[str, Any]:
     }
 
 
-def _tracking(entry: Entry) -> list[Part]:
+def _tracking(entry: HistoryEntry) -> list[Part]:
     moved = moves(entry)
     values = {
         "old": [path_key(old) for old in moved.values()],
@@ -357,7 +357,7 @@ def _tracking(entry: Entry) -> list[Part]:
     ]
 
 
-def _flags(entry: Entry) -> list[tuple[Any, ...]]:
+def _flags(entry: HistoryEntry) -> list[tuple[Any, ...]]:
     return [
         (
             entry.at,

@@ -39,7 +39,7 @@ from knowledge.history.forms import (
     unpacked_intent,
     unpacked_origins,
 )
-from knowledge.history.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
 from knowledge.history.timestamps import micros, moment
 from knowledge.state.sqlite.database import Database
 from knowledge.state.sqlite.events import publish
@@ -113,7 +113,7 @@ ASIDE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _SqliteName:
     """A path that a page had: its history lines below `below` are the page's; it was moved away at `until_us`."""
 
     path: str
@@ -164,17 +164,17 @@ class SqliteLedger:
                 raise CorruptDatabase(str(self._database.path), str(error)) from error
         return None
 
-    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+    async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
         """Return the states of the page's history, newest first, each once."""
 
-        def work(c: apsw.Connection) -> list[Kept]:
-            found: dict[str, Kept] = {}
+        def work(c: apsw.Connection) -> list[KeptState]:
+            found: dict[str, KeptState] = {}
             below = FOR_EVER
             while len(found) < limit and (lines := _history(c, path, limit=limit, below=below)):
                 below = lines[-1].id
                 for line in lines:
                     if line.revision is not None:
-                        found.setdefault(line.revision, Kept(line.revision, line.at, line.how))
+                        found.setdefault(line.revision, KeptState(line.revision, line.at, line.how))
             return list(found.values())[:limit]
 
         return self._database.read(work)
@@ -205,12 +205,12 @@ class SqliteLedger:
         sql = "DELETE FROM intent WHERE id = ?"
         await self._database.write(lambda c: c.execute(sql, (intent_id,)).fetchall(), durable=False)
 
-    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+    async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Put the act on record and end its intent, durably."""
         require_sound(entry)
         origins = {path: packed_origins(found) for path, found in entry.origins.items()}
 
-        def work(c: apsw.Connection) -> Record:
+        def work(c: apsw.Connection) -> AuditRecord:
             if intent_id is not None and not _delete(c, "DELETE FROM intent WHERE id = ?", intent_id):
                 raise UnknownIntent(intent_id)
             carry_out(c, entry)
@@ -253,11 +253,11 @@ class SqliteLedger:
         sql = "UPDATE contradiction SET settled_us = ? WHERE id = ? AND settled_us IS NULL"
         await self._database.write(lambda c: c.executemany(sql, rows).fetchall())
 
-    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
         """Return audit records, oldest first."""
         sql = "SELECT seq, body, digest FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
         rows: Any = await self._database.bulk(lambda c: c.execute(sql, (after, limit)).fetchall())
-        return [Record(*row) for row in rows]
+        return [AuditRecord(*row) for row in rows]
 
     async def chain_end(self) -> tuple[int, bytes]:
         """Return `seq` and digest of the newest record as kept beside the chain."""
@@ -287,7 +287,7 @@ def _store(c: apsw.Connection, contents: Mapping[bytes, bytes], packed: Mapping[
             c.execute("INSERT INTO content (digest, size, packed) VALUES (?, ?, ?)", row)
 
 
-def _remember(c: apsw.Connection, entry: Entry, seq: int) -> None:
+def _remember(c: apsw.Connection, entry: HistoryEntry, seq: int) -> None:
     for change in pages_changed(entry):
         c.execute(_LINE, _row(history_line(0, entry, change, seq)))
         for revision in (change.before, change.after):
@@ -302,7 +302,7 @@ def _note_outside(c: apsw.Connection, path: str, revision: str, at: datetime) ->
         c.execute(_LINE, _row(outside_line(0, path, revision, lines[0] if lines else None, at)))
 
 
-def _track(c: apsw.Connection, entry: Entry, origins: Mapping[str, bytes]) -> None:
+def _track(c: apsw.Connection, entry: HistoryEntry, origins: Mapping[str, bytes]) -> None:
     moved = moves(entry)
     sql = "DELETE FROM origin WHERE path = ? RETURNING revision, packed"
     carried = {old: c.execute(sql, (old,)).fetchall() for old in dict.fromkeys((*moved.values(), *moved))}
@@ -311,7 +311,7 @@ def _track(c: apsw.Connection, entry: Entry, origins: Mapping[str, bytes]) -> No
     c.executemany("INSERT OR REPLACE INTO origin VALUES (?, ?, ?)", rows)
 
 
-def _flag(c: apsw.Connection, entry: Entry) -> None:
+def _flag(c: apsw.Connection, entry: HistoryEntry) -> None:
     rows = [
         (
             micros(entry.at),
@@ -326,10 +326,10 @@ def _flag(c: apsw.Connection, entry: Entry) -> None:
     c.executemany(_FLAG, rows)
 
 
-def _names(c: apsw.Connection, path: str) -> list[_Name]:
+def _names(c: apsw.Connection, path: str) -> list[_SqliteName]:
     """Return every path that the page had, the present one first."""
     rows: Any = c.execute(_NAMES, (path, FOR_EVER)).fetchall()
-    return [_Name(*row) for row in rows]
+    return [_SqliteName(*row) for row in rows]
 
 
 def _history(c: apsw.Connection, path: str, *, limit: int, below: int) -> list[Revision]:

@@ -33,7 +33,7 @@ class Prefixes:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
+class EmbedderName:
     """A model of `kind` `endpoint` or `fastembed`; `dimensions` as asked for, 0 for the model's own."""
 
     kind: str
@@ -49,9 +49,9 @@ class ModelName:
         return f"{self.kind}:{self.model}{length}{prefixes}/{RECIPE}"
 
 
-def parse(recorded: str) -> ModelName | None:
+def parse(recorded: str) -> EmbedderName | None:
     """Return what `recorded` says; None if it is no such name, or one that another version of the program gave."""
     found = _RECORDED.fullmatch(recorded)
     if found is None:
         return None
-    return ModelName(found["kind"], found["model"], int(found["dimensions"] or 0), found["prefixes"] or "")
+    return EmbedderName(found["kind"], found["model"], int(found["dimensions"] or 0), found["prefixes"] or "")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.ports import Scored
-from knowledge.state.ports import CodeRow, Filters, IndexStore, Position
+from knowledge.state.ports import CodeRow, Filters, IndexPosition, IndexStore
 
 BITS = 256
 CODE_BYTES = BITS // 8
@@ -63,7 +63,7 @@ def _projection(dimensions: int) -> NDArray[np.float32]:
 class _Table:
     """What is known at one position. Rows up to `size` never change but for `alive`, so a search needs no lock."""
 
-    at: Position
+    at: IndexPosition
     size: int
     dead: int
     seqs: NDArray[np.int64]
@@ -79,7 +79,7 @@ class _Table:
         return self.held == self.size and self.vectors.shape[1] == dimensions
 
 
-def _empty(at: Position, capacity: int = 1024, dimensions: int = 0) -> _Table:
+def _empty(at: IndexPosition, capacity: int = 1024, dimensions: int = 0) -> _Table:
     return _Table(
         at,
         0,
@@ -97,7 +97,7 @@ class CodesVectorIndex:
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
-        self._table = _empty(Position("", 0))
+        self._table = _empty(IndexPosition("", 0))
 
     async def search(
         self,
@@ -138,13 +138,13 @@ class CodesVectorIndex:
         """Return 0: searching takes in what is new."""
         return 0
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         """Return None: a search is always where its store is."""
         return None
 
     async def close(self) -> None:
         """Give the memory back."""
-        self._table = _empty(Position("", 0))
+        self._table = _empty(IndexPosition("", 0))
 
     async def _current(self, store: IndexStore, dimensions: int) -> _Table:
         """Return the table as it is at the store's position; searches that come meanwhile wait for one loading."""
@@ -158,7 +158,7 @@ class CodesVectorIndex:
                 if delta.upto == self._table.at:
                     break
                 self._table = await anyio.to_thread.run_sync(_moved, table, delta.codes, delta.removed, delta.upto)
-                target = Position(delta.upto.generation, target.seq) if _restarted(delta.upto, target) else target
+                target = IndexPosition(delta.upto.generation, target.seq) if _restarted(delta.upto, target) else target
             self._table = await _holding(store, self._table, dimensions)
         return self._table
 
@@ -199,11 +199,11 @@ def _unpacked(halves: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
     return np.frombuffer(whole, "<f2").reshape(len(halves), dimensions)
 
 
-def _restarted(upto: Position, target: Position) -> bool:
+def _restarted(upto: IndexPosition, target: IndexPosition) -> bool:
     return upto.generation != target.generation
 
 
-def _moved(table: _Table, codes: Sequence[CodeRow], removed: Sequence[int], at: Position) -> _Table:
+def _moved(table: _Table, codes: Sequence[CodeRow], removed: Sequence[int], at: IndexPosition) -> _Table:
     """Return `table` with rows added and removed."""
     rows = sorted((row for row in codes if not table.size or row.seq > table.seqs[table.size - 1]), key=lambda r: r.seq)
     grown = _grown(table, table.size + len(rows))

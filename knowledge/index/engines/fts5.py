@@ -14,7 +14,7 @@ import apsw
 
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.private_files import private_folder
-from knowledge.state.ports import Delta, Filters, IndexStore, Position, TextRow
+from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
 
 BATCH = 2_000
 SHAPE = 1
@@ -74,7 +74,7 @@ class Fts5KeywordIndex:
                 return taken
             taken += len(delta.texts) + len(delta.removed)
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows."""
         return await anyio.to_thread.run_sync(self._applied)
 
@@ -99,11 +99,11 @@ class Fts5KeywordIndex:
         with self._using:
             self._forget()
 
-    def _applied(self) -> Position:
+    def _applied(self) -> IndexPosition:
         with self._opened() as connection:
             return _position(connection)
 
-    def _take(self, after: Position, delta: Delta) -> bool:
+    def _take(self, after: IndexPosition, delta: Delta) -> bool:
         """Store `delta` and return True, or False if another process has moved the file from `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
         with self._opened() as connection:
@@ -197,12 +197,14 @@ def _connected(path: Path) -> apsw.Connection:
     return connection
 
 
-def _position(connection: apsw.Connection) -> Position:
+def _position(connection: apsw.Connection) -> IndexPosition:
     row = connection.execute("select generation, seq from applied").fetchone()
-    return Position(*row) if row else Position("", 0)
+    return IndexPosition(*row) if row else IndexPosition("", 0)
 
 
-def _taken(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> bool:
+def _taken(
+    connection: apsw.Connection, after: IndexPosition, delta: Delta, rows: Sequence[tuple[int, int, str]]
+) -> bool:
     connection.execute("begin immediate")
     try:
         if fits := _position(connection) == after:
@@ -215,7 +217,9 @@ def _taken(connection: apsw.Connection, after: Position, delta: Delta, rows: Seq
     return fits
 
 
-def _store(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> None:
+def _store(
+    connection: apsw.Connection, after: IndexPosition, delta: Delta, rows: Sequence[tuple[int, int, str]]
+) -> None:
     if delta.upto.generation != after.generation:
         connection.execute("insert into chunks (chunks) values ('delete-all')")
         connection.execute("delete from rows")

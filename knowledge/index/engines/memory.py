@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.state.ports import Filters, IndexStore, Position, TextRow
+from knowledge.state.ports import Filters, IndexPosition, IndexStore, TextRow
 
 K1 = 1.2
 B = 0.75
-NOWHERE = Position("", 0)
+NOWHERE = IndexPosition("", 0)
 BATCH = 10_000
 
 
@@ -47,7 +47,7 @@ class MemoryKeywordIndex:
                 break
         return taken
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows."""
         return self._applied
 
@@ -110,7 +110,7 @@ class MemoryVectorIndex:
         """Return 0: searching takes in what is new."""
         return 0
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         """Return None: a search is always where its store is."""
         return None
 

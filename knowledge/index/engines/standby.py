@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
-from knowledge.state.ports import Filters, IndexStore, Position
+from knowledge.state.ports import Filters, IndexPosition, IndexStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ class StandbyKeyword:
             found = await self.spare.search(terms, limit=limit, docs=docs, filters=filters)
             return Noted(found, f"words were searched by the embedded index: {error}")
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return where the one is that a search would ask."""
         try:
             return await self._filled()
@@ -62,7 +62,7 @@ class StandbyKeyword:
         await self.primary.close()
         await self.spare.close()
 
-    async def _filled(self) -> Position:
+    async def _filled(self) -> IndexPosition:
         """Return the server's position.
 
         Raises:
@@ -101,7 +101,7 @@ class StandbyVectors:
             found = await self.spare.search(store, vector, limit=limit, docs=docs, filters=filters)
             return Noted(found, f"vectors were searched by the embedded index: {error}")
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         """Return the server's position while it answers, else the spare's."""
         try:
             return await self.primary.position()

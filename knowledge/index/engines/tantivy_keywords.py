@@ -19,7 +19,7 @@ from tantivy import Occur, Query
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.index.preparation.file_lock import try_lock
 from knowledge.private_files import private_folder
-from knowledge.state.ports import Delta, Filters, IndexStore, Position, TextRow
+from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
 
 SHAPE = 1
 """Grows when the schema changes; a folder of another shape is started over."""
@@ -39,7 +39,7 @@ class _Applied:
     """What `applied.json` says: which data folder counts, and up to where it has the store's rows."""
 
     data: str
-    at: Position
+    at: IndexPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class TantivyKeywordIndex:
             return await self._take_all(store, None)
 
     async def _take_all(self, store: IndexStore, applied: _Applied | None) -> int:
-        work = _Work(self._folder, self._schema, applied)
+        work = _TantivyCatchUp(self._folder, self._schema, applied)
         try:
             while True:
                 delta = await store.delta(work.at, limit=BATCH, texts=True)
@@ -104,12 +104,12 @@ class TantivyKeywordIndex:
             work.abandon()
         return work.taken
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows."""
         reading = self._reading
         if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
             reading = await anyio.to_thread.run_sync(self._current)
-        return reading.applied.at if reading else Position("", 0)
+        return reading.applied.at if reading else IndexPosition("", 0)
 
     async def search(
         self,
@@ -195,10 +195,10 @@ class TantivyKeywordIndex:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         known = shape == SHAPE and isinstance(data, str) and isinstance(seq, int) and (self._folder / data).is_dir()
-        return _Applied(data, Position(str(generation), seq)) if known else None
+        return _Applied(data, IndexPosition(str(generation), seq)) if known else None
 
 
-class _Work:
+class _TantivyCatchUp:
     """One catch-up, by the holder of the lock."""
 
     def __init__(self, folder: Path, schema: tantivy.Schema, applied: _Applied | None) -> None:
@@ -206,7 +206,7 @@ class _Work:
         self._data = applied.data if applied else ""
         self._writer: tantivy.IndexWriter | None = None
         self._uncommitted = 0
-        self.at = applied.at if applied else Position("", 0)
+        self.at = applied.at if applied else IndexPosition("", 0)
         self.taken = 0
 
     def take(self, delta: Delta, terms: Callable[[TextRow], Sequence[str]]) -> None:
@@ -252,7 +252,7 @@ class _Work:
         self._writer = None
         self._data = f"data-{secrets.token_hex(4)}"
         private_folder(self._folder / self._data)
-        self.at = Position(generation, 0)
+        self.at = IndexPosition(generation, 0)
 
     def _begin(self, rows: int) -> tantivy.IndexWriter:
         heap = BULK_HEAP_BYTES if rows == BATCH else SMALL_HEAP_BYTES

@@ -27,7 +27,7 @@ Known = tuple[Stamp, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class UnembeddedChunk:
     """A chunk that has no vector yet. `digest` names `embedded`, the text that the vector is of."""
 
     chunk: Chunk
@@ -41,7 +41,7 @@ class Prepared:
     """A document ready to be embedded. `problems` says in short sentences what was odd about it."""
 
     record: DocumentRecord
-    pieces: tuple[Piece, ...]
+    pieces: tuple[UnembeddedChunk, ...]
     problems: tuple[str, ...]
 
     def with_vectors(self, vectors: Mapping[bytes, tuple[bytes, bytes]]) -> Replace:
@@ -50,14 +50,14 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusablePage:
     """A document that is there and cannot be indexed. What the index had of it goes: it cannot be read there either."""
 
     path: str
     reason: str
 
 
-Outcome = Prepared | Touch | Remove | Unusable
+Outcome = Prepared | Touch | Remove | UnusablePage
 
 
 class DirectoryTrust:
@@ -110,9 +110,9 @@ def prepare(vault: Vault, path: str, known: Known | None, trust: DirectoryTrust,
     except VaultUnavailable:
         raise
     except KnowledgeError as error:
-        return Unusable(path, str(error))
+        return UnusablePage(path, str(error))
     except Exception as error:  # noqa: BLE001  one odd file must not stop the others
-        return Unusable(path, f"cannot be indexed ({type(error).__name__}: {error})")
+        return UnusablePage(path, f"cannot be indexed ({type(error).__name__}: {error})")
 
 
 def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> Prepared:
@@ -152,15 +152,15 @@ def _sections(document: Document) -> tuple[str, ...]:
     return tuple(found)[:MOST_SECTIONS]
 
 
-def _piece(chunk: Chunk) -> Piece:
+def _piece(chunk: Chunk) -> UnembeddedChunk:
     text = chunk.indexed_text
     # YAML escapes can spell lone surrogates; they must not stop the hash.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
     # As a set they would take ten times as much memory, and thousands of pieces wait for the database.
-    return Piece(chunk, text, digest, tuple(frozenset(remember_words(text))))
+    return UnembeddedChunk(chunk, text, digest, tuple(frozenset(remember_words(text))))
 
 
-def _indexed(piece: Piece, vector: tuple[bytes, bytes]) -> IndexedChunk:
+def _indexed(piece: UnembeddedChunk, vector: tuple[bytes, bytes]) -> IndexedChunk:
     chunk = piece.chunk
     return IndexedChunk(
         ordinal=chunk.ordinal,

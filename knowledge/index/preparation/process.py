@@ -42,7 +42,7 @@ class PreparingLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _PreparedPieces:
     """The outcomes of a request and the words of every piece, in order; or why the folder cannot be used."""
 
     outcomes: Sequence[Outcome] = ()
@@ -120,13 +120,13 @@ class PreparingProcess:
         except (OSError, ValueError) as error:
             raise PreparingLost from error
 
-    def _receive(self) -> _Answer:
+    def _receive(self) -> _PreparedPieces:
         pipe = self._child.stdout
         try:
             answer = pickle.load(pipe) if pipe is not None else None  # noqa: S301 - from our own child
         except Exception as error:
             raise PreparingLost from error
-        if not isinstance(answer, _Answer):
+        if not isinstance(answer, _PreparedPieces):
             raise PreparingLost
         return answer
 
@@ -151,7 +151,7 @@ def serve() -> None:
             return
 
 
-def _answer(vault: Vault, trust: DirectoryTrust, jobs: Sequence[Job], at_ns: int) -> _Answer:
+def _answer(vault: Vault, trust: DirectoryTrust, jobs: Sequence[Job], at_ns: int) -> _PreparedPieces:
     # The parent's clock, carried on: what is written to a file later must look newer.
     began = time.monotonic_ns()
     outcomes: list[Outcome] = []
@@ -159,9 +159,9 @@ def _answer(vault: Vault, trust: DirectoryTrust, jobs: Sequence[Job], at_ns: int
         for path, known in jobs:
             outcomes.append(prepare(vault, path, known, trust, at_ns=at_ns + time.monotonic_ns() - began))
     except VaultUnavailable as error:
-        return _Answer(unavailable=(error.root, error.reason))
+        return _PreparedPieces(unavailable=(error.root, error.reason))
     pieces = [piece for outcome in outcomes if isinstance(outcome, Prepared) for piece in outcome.pieces]
-    return _Answer(outcomes, [remember_words(piece.embedded) for piece in pieces])
+    return _PreparedPieces(outcomes, [remember_words(piece.embedded) for piece in pieces])
 
 
 def _packed(answer: Any) -> bytes:

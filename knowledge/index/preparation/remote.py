@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageBatch:
     """Pages to index, each with what the index has of it, and pages to remove in the same transaction."""
 
     jobs: tuple[tuple[str, Known | None], ...]
@@ -26,7 +26,7 @@ class Pages:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedPages:
     """What was done. `changed` are pages that say something else now or are gone, `problems` by path."""
 
     changed: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Indexed:
 class Apart(Protocol):
     """Indexes pages in another process, which ends when the caller is cancelled."""
 
-    async def index(self, pages: Pages, *, size: int) -> Indexed:
+    async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
         """Store the pages, with the keyword index caught up. `size` is how many bytes they have.
 
         Raises:

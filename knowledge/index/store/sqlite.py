@@ -26,9 +26,9 @@ from knowledge.state.ports import (
     Filters,
     IndexChange,
     IndexIdentity,
+    IndexPosition,
     LackingRow,
     NameMatch,
-    Position,
     Progress,
     Space,
     Stamp,
@@ -93,11 +93,11 @@ class SqliteIndexStore:
         if self._database.replaced:
             self.rebuilt = _reopen_or_begin_anew(self._database) or self.rebuilt
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return how far it is; a file that another process has put in its place counts at once."""
         self._follow()
         rows: Any = self._database.query("SELECT generation, seq FROM meta")
-        return Position(*rows[0])
+        return IndexPosition(*rows[0])
 
     async def begin(self, identity: IndexIdentity) -> bool:
         """Return whether what is stored stays; if not, it is empty now and has another generation."""
@@ -125,7 +125,7 @@ class SqliteIndexStore:
         """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
         return await self._database.bulk(exchanging.renewal)
 
-    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
         """Make all `changes`, or none, and return the new position.
 
         Raises:
@@ -161,7 +161,7 @@ class SqliteIndexStore:
         rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
         return {digest: (half, code) for digest, half, code in rows}
 
-    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+    async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
         """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
         return await self._database.bulk(partial(_delta, after, limit, texts, codes))
 
@@ -312,7 +312,7 @@ def _reopen_or_begin_anew(database: Database) -> str | None:
     return reason
 
 
-def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
+def _delta(after: IndexPosition, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
     meta: Any = c.execute(f"SELECT {'space' if codes else 'generation'}, seq FROM meta").fetchall()  # noqa: S608 - constants
     generation, newest = meta[0]
     start, upto = (after.seq if after.generation == generation else 0), newest
@@ -335,7 +335,7 @@ def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connec
     code_rows: Any = c.execute(code_sql, span) if codes else ()
     found_codes = [CodeRow(*row) for row in code_rows]
     removed: Any = c.execute(gone_sql, span).fetchall()
-    return Delta(found_texts, found_codes, [gone for (gone,) in removed], Position(generation, upto))
+    return Delta(found_texts, found_codes, [gone for (gone,) in removed], IndexPosition(generation, upto))
 
 
 def numbers(values: Sequence[int]) -> object:

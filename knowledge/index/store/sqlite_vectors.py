@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge.errors import LeaseLost
-from knowledge.state.ports import IndexIdentity, LackingRow, Position, Progress, Space
+from knowledge.state.ports import IndexIdentity, IndexPosition, LackingRow, Progress, Space
 
 META = "SELECT space, seq, embedder, dimensions, recipe, coming_embedder, coming_dimensions FROM meta"
 _NOT_SUPPLIED = "NOT EXISTS (SELECT 1 FROM coming WHERE coming.digest = code.digest)"
@@ -27,7 +27,7 @@ def space_of(rows: Any) -> Space:
     ((generation, seq, embedder, dimensions, recipe, coming, coming_dimensions),) = rows
     identity = IndexIdentity(embedder or "", dimensions or 0, recipe or 0)
     arriving = None if coming is None else IndexIdentity(coming, coming_dimensions, identity.recipe)
-    return Space(identity, Position(generation, seq), arriving)
+    return Space(identity, IndexPosition(generation, seq), arriving)
 
 
 def require_fence(fence: int, c: apsw.Connection) -> None:

@@ -21,7 +21,7 @@ from knowledge.state.ports import (
     IndexChange,
     IndexedChunk,
     IndexIdentity,
-    Position,
+    IndexPosition,
     Remove,
     Replace,
     Stamp,
@@ -80,7 +80,7 @@ def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
     return False
 
 
-def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Position:
+def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> IndexPosition:
     """Make all `changes` in the caller's transaction and return the new position."""
     vectors.require_fence(fence, c)
     row: Any = c.execute("SELECT generation, seq, doc, dimensions FROM meta").fetchall()[0]
@@ -97,7 +97,7 @@ def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Pos
     c.execute(
         "UPDATE meta SET seq = ?, doc = ?, dimensions = ?", (batch.seq, batch.doc, dimensions or batch.dimensions)
     )
-    return Position(generation, batch.seq)
+    return IndexPosition(generation, batch.seq)
 
 
 class _Batch:

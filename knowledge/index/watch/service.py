@@ -12,7 +12,7 @@ import anyio.to_thread
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, LeaseLost, StorageError, VaultUnavailable
 from knowledge.index.vector_renewal import begin
 from knowledge.index.watch.file_events import follow
-from knowledge.pages.vault import Problem
+from knowledge.pages.vault import VaultProblem
 from knowledge.state.locations import INDEXING_LEASE
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class IndexingService:
         """Whether this process is the one that indexes."""
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[VaultProblem, ...]:
         """Return what stands in the way of a complete and fresh index, as far as this process knows."""
-        return (*(Problem("", trouble) for trouble in self._troubles.values()), *self._indexer.problems)
+        return (*(VaultProblem("", trouble) for trouble in self._troubles.values()), *self._indexer.problems)
 
     async def run(self) -> None:
         """Index whenever no other process does, until cancelled. Nothing that goes wrong with files or index ends it."""

@@ -55,7 +55,7 @@ _ABBREVIATED = re.compile(
 )
 
 
-class Said(NamedTuple):
+class UnreadStatement(NamedTuple):
     """A statement that was not read yet, and the beginnings of its words: enough to see whether reading it is worth it."""
 
     text: str
@@ -63,9 +63,11 @@ class Said(NamedTuple):
 
 
 @lru_cache(REMEMBERED)
-def said_in(text: str) -> tuple[Said, ...]:
+def said_in(text: str) -> tuple[UnreadStatement, ...]:
     """Return the statements of `text`, in order; known texts cost a look-up."""
-    return tuple(Said(each, _rough(each)) for each in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS))
+    return tuple(
+        UnreadStatement(each, _rough(each)) for each in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS)
+    )
 
 
 def _rough(statement: str) -> frozenset[str]:

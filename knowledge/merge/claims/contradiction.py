@@ -15,7 +15,16 @@ from difflib import SequenceMatcher
 from itertools import chain, islice, product
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims.claim import Said, cells_of, claim, claims_of, language_of, plain, said_in, weight
+from knowledge.merge.claims.claim import (
+    UnreadStatement,
+    cells_of,
+    claim,
+    claims_of,
+    language_of,
+    plain,
+    said_in,
+    weight,
+)
 from knowledge.merge.claims.polarity import contrasts, opposite_by_prefix, same_sort, sets_apart, stands_anywhere
 from knowledge.merge.claims.quantities import Value, relation
 from knowledge.merge.claims.statement_reader import Claim, Polar
@@ -79,7 +88,7 @@ _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class StatementRelation:
     """How two statements stand to each other.
 
     `kind` says what differs (`number`, `unit`, `date`, `version`, `negation`, `antonym`, `cell`, `value`) and is "" unless they
@@ -93,19 +102,19 @@ class Comparison:
     strength: float = 0.0
 
 
-class Found(NamedTuple):
+class FoundContradiction(NamedTuple):
     """A contradiction between units, by their indexes in what was compared; `said` are the two statements."""
 
     existing: int
     new: int
-    comparison: Comparison
+    comparison: StatementRelation
     said: tuple[str, str]
 
 
-class _Placed(NamedTuple):
+class _PlacedStatement(NamedTuple):
     """A statement, the unit that it stands in, and for rows the header of their table."""
 
-    said: Said
+    said: UnreadStatement
     unit: int
     section: tuple[str, ...]
     header: tuple[str, ...] = ()
@@ -123,19 +132,19 @@ class _Match(NamedTuple):
     theirs: tuple[str, ...]
 
 
-UNRELATED = Comparison("unrelated")
+UNRELATED = StatementRelation("unrelated")
 
 
 def compare(
     existing: str, new: str, *, existing_section: Sequence[str] = (), new_section: Sequence[str] = ()
-) -> Comparison:
+) -> StatementRelation:
     """Return how two statements (sentence, item, row with its header, `key: value` line, paragraph) stand to each other.
 
     Of paragraphs a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
     leave out.
     """
     if plain(existing).casefold() == plain(new).casefold():
-        return Comparison("agree", strength=1.0)
+        return StatementRelation("agree", strength=1.0)
     if existing.lstrip().startswith("|") and new.lstrip().startswith("|"):
         return _compare_tables(existing, new)
     language = language_of(f"{existing} {new}")
@@ -148,7 +157,7 @@ def compare(
     return UNRELATED if apart and best.relation == "contradict" else best
 
 
-def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Sequence[str]) -> Comparison:
+def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Sequence[str]) -> StatementRelation:
     """Return how two rows of tables with that header stand to each other: with the same first cell, cell by cell."""
     if not existing_row or not new_row:
         return UNRELATED
@@ -165,10 +174,10 @@ def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Se
     if contradicting:
         return max(contradicting, key=_rank)
     agreeing = [each for each in found if each.relation == "agree"]
-    return Comparison("agree", subject=existing_row[0], strength=0.8) if agreeing else UNRELATED
+    return StatementRelation("agree", subject=existing_row[0], strength=0.8) if agreeing else UNRELATED
 
 
-def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) -> list[Found]:
+def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) -> list[FoundContradiction]:
     """Return the pairs of units that contradict each other, surest first, at most one for each pair of units.
 
     Units without statements (headings, code, HTML, front matter) are left out. What a new statement finds said already, in
@@ -183,19 +192,19 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     asked = frozenset(having)
     rows = [at for at, placed in enumerate(new) if placed.is_row]
     of_rows = _Rows(new, rows)
-    held: list[list[Found]] = [[] for _ in new]
+    held: list[list[FoundContradiction]] = [[] for _ in new]
     alike = [0.0] * len(new)
     for ours in _placed(existing_units, rows_too=bool(rows)):
         for at in of_rows.like(ours) if ours.is_row else _near(ours.said.rough, new, having, asked):
             found = _compare_placed(ours, new[at], language)
             if found.relation == "contradict":
-                held[at].append(Found(ours.unit, new[at].unit, found, (ours.said.text, new[at].said.text)))
+                held[at].append(FoundContradiction(ours.unit, new[at].unit, found, (ours.said.text, new[at].said.text)))
             elif found.relation == "agree":
                 alike[at] = max(alike[at], found.strength)
     return _surest(pair for at, pairs in enumerate(held) for pair in pairs if pair.comparison.strength > alike[at])
 
 
-def compare_claims(ours: Claim, theirs: Claim) -> Comparison:
+def compare_claims(ours: Claim, theirs: Claim) -> StatementRelation:
     """Return how two claims stand to each other; both must have been read in the same language."""
     if ours.row or theirs.row:
         return compare_rows((), ours.row, theirs.row) if ours.row and theirs.row else UNRELATED
@@ -204,14 +213,14 @@ def compare_claims(ours: Claim, theirs: Claim) -> Comparison:
     return _compare_sentences(ours, theirs)
 
 
-def _rank(found: Comparison) -> tuple[int, float]:
+def _rank(found: StatementRelation) -> tuple[int, float]:
     return {"contradict": 2, "agree": 1, "unrelated": 0}[found.relation], found.strength
 
 
 # Units
 
 
-def _placed(units: Sequence[Unit], *, rows_too: bool = True) -> Iterator[_Placed]:
+def _placed(units: Sequence[Unit], *, rows_too: bool = True) -> Iterator[_PlacedStatement]:
     """Yield the statements of `units`, each with where it stands."""
     headers: dict[int, tuple[str, ...]] = {}
     for at, unit in enumerate(units):
@@ -219,15 +228,15 @@ def _placed(units: Sequence[Unit], *, rows_too: bool = True) -> Iterator[_Placed
             continue
         for each in said_in(unit.text):
             if not each.text.startswith("|"):
-                yield _Placed(each, at, unit.section)
+                yield _PlacedStatement(each, at, unit.section)
             elif rows_too:
                 first = unit.piece not in headers
                 header = headers.setdefault(unit.piece, cells_of(each.text))
-                yield _Placed(each, at, unit.section, header, is_row=True, is_header=first)
+                yield _PlacedStatement(each, at, unit.section, header, is_row=True, is_header=first)
 
 
 def _near(
-    rough: frozenset[str], new: Sequence[_Placed], having: Mapping[str, Sequence[int]], asked: frozenset[str]
+    rough: frozenset[str], new: Sequence[_PlacedStatement], having: Mapping[str, Sequence[int]], asked: frozenset[str]
 ) -> list[int]:
     """Return the places of the new statements with so many of the same words that they are worth reading."""
     holders = sorted((having[word] for word in rough & asked), key=len)
@@ -244,24 +253,24 @@ def _near(
 class _Rows:
     """The new rows, by what their first cell may be compared with."""
 
-    def __init__(self, new: Sequence[_Placed], rows: Sequence[int]) -> None:
+    def __init__(self, new: Sequence[_PlacedStatement], rows: Sequence[int]) -> None:
         self._rows = rows
         self._by_key: dict[tuple[tuple[str, ...], str], list[int]] = {}
         if len(rows) > MOST_NEAR:
             for at in rows:
                 self._by_key.setdefault(_row_key(new[at]), []).append(at)
 
-    def like(self, ours: _Placed) -> Sequence[int]:
+    def like(self, ours: _PlacedStatement) -> Sequence[int]:
         """Return the new rows that one of the page is held against; of many, those with its header and first cell."""
         return self._by_key.get(_row_key(ours), ())[:MOST_NEAR] if self._by_key else self._rows
 
 
-def _row_key(placed: _Placed) -> tuple[tuple[str, ...], str]:
+def _row_key(placed: _PlacedStatement) -> tuple[tuple[str, ...], str]:
     first = next(iter(cells_of(placed.said.text)), "").casefold()
     return tuple(cell.casefold() for cell in placed.header), first
 
 
-def _compare_placed(ours: _Placed, theirs: _Placed, language: str) -> Comparison:
+def _compare_placed(ours: _PlacedStatement, theirs: _PlacedStatement, language: str) -> StatementRelation:
     if ours.is_row:
         return _compare_placed_rows(ours, theirs)
     left, right = claim(ours.said.text, language), claim(theirs.said.text, language)
@@ -272,9 +281,9 @@ def _compare_placed(ours: _Placed, theirs: _Placed, language: str) -> Comparison
     return UNRELATED if apart else held
 
 
-def _surest(pairs: Iterable[Found]) -> list[Found]:
+def _surest(pairs: Iterable[FoundContradiction]) -> list[FoundContradiction]:
     """Return of each pair of units the surest contradiction, surest first."""
-    best: dict[tuple[int, int], Found] = {}
+    best: dict[tuple[int, int], FoundContradiction] = {}
     for pair in pairs:
         known = best.get((pair.existing, pair.new))
         if known is None or known.comparison.strength < pair.comparison.strength:
@@ -287,7 +296,7 @@ def _may_be_same(ours: Claim, theirs: Claim) -> bool:
     return len(ours.bag & theirs.bag) * 2 >= min(len(ours.bag), len(theirs.bag))
 
 
-def _compare_placed_rows(ours: _Placed, theirs: _Placed) -> Comparison:
+def _compare_placed_rows(ours: _PlacedStatement, theirs: _PlacedStatement) -> StatementRelation:
     if ours.is_header or theirs.is_header:
         return UNRELATED
     if [cell.casefold() for cell in ours.header] != [cell.casefold() for cell in theirs.header]:
@@ -307,7 +316,7 @@ def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) 
 # Tables
 
 
-def _compare_tables(existing: str, new: str) -> Comparison:
+def _compare_tables(existing: str, new: str) -> StatementRelation:
     """Compare rows that may have their header and the line below it before them."""
     ours, our_header = _rows(existing)
     theirs, their_header = _rows(new)
@@ -340,9 +349,9 @@ def _mostly_differ(ours: Sequence[str], theirs: Sequence[str]) -> bool:
     return len(ours) > 2 and same * 2 < len(ours)
 
 
-def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str) -> Comparison:
+def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str) -> StatementRelation:
     if not ours or not theirs or ours.casefold() == theirs.casefold():
-        return Comparison("agree", strength=0.5) if ours and ours.casefold() == theirs.casefold() else UNRELATED
+        return StatementRelation("agree", strength=0.5) if ours and ours.casefold() == theirs.casefold() else UNRELATED
     subject = f"{row}, {column}" if column else row
     held = _compare_answers(subject, ours, theirs, language)
     return replace(held, kind="cell") if held.relation == "contradict" else held
@@ -351,7 +360,7 @@ def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str)
 # Keys
 
 
-def _compare_keyed(ours: Claim, theirs: Claim) -> Comparison:
+def _compare_keyed(ours: Claim, theirs: Claim) -> StatementRelation:
     left, right = frozenset(ours.key), frozenset(theirs.key)
     extra = left ^ right
     meaning = [term for term in extra if weight(term, ours.names | theirs.names, ours.language) >= 1]
@@ -362,7 +371,7 @@ def _compare_keyed(ours: Claim, theirs: Claim) -> Comparison:
     return _compare_answers(ours.key_text, ours.answer, theirs.answer, ours.language)
 
 
-def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Comparison:
+def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> StatementRelation:
     """Compare what two sides say of one key or cell."""
     ours, theirs = (_ANSWERS.get(side, side) for side in (ours.strip("|[] "), theirs.strip("|[] ")))
     if ours.casefold() in _PLACEHOLDERS or theirs.casefold() in _PLACEHOLDERS:
@@ -374,7 +383,7 @@ def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Com
         if differing and _figures_decide(left, right):
             return _differing(subject, *differing[0], 0.9)
         if pairs and not differing:
-            return Comparison("agree", subject=subject, strength=0.85)
+            return StatementRelation("agree", subject=subject, strength=0.85)
         return UNRELATED
     held = _polarity(left, right, subject, 1.0)
     if held is not None:
@@ -385,8 +394,12 @@ def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Com
         if not left.bag or not right.bag:
             return UNRELATED
     if left.bag and left.bag == right.bag:
-        return Comparison("agree", subject=subject, strength=0.8)
-    return Comparison("agree", subject=subject, strength=0.5) if _match(left, right).score >= NEARLY_SAME else UNRELATED
+        return StatementRelation("agree", subject=subject, strength=0.8)
+    return (
+        StatementRelation("agree", subject=subject, strength=0.5)
+        if _match(left, right).score >= NEARLY_SAME
+        else UNRELATED
+    )
 
 
 def _other_words(ours: AbstractSet[str], theirs: AbstractSet[str]) -> bool:
@@ -407,7 +420,7 @@ def _brief(said: Claim) -> bool:
 # Sentences
 
 
-def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
+def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
     match = _match(ours, theirs)
     if match.score < ALIKE or match.shared < LEAST_SHARED:
         return UNRELATED
@@ -425,13 +438,13 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
     if held is not None:
         return held
     if match.score >= _limit(match) or (relations and match.swapped < 1):
-        return Comparison("agree", subject=subject, strength=min(1.0, match.score))
+        return StatementRelation("agree", subject=subject, strength=min(1.0, match.score))
     return UNRELATED
 
 
 def _of_figures(
     ours: Claim, theirs: Claim, match: _Match, subject: str, differing: Sequence[tuple[Value, Value]]
-) -> Comparison:
+) -> StatementRelation:
     if match.score < _limit(match) or _turned(ours, theirs, None) or len(ours.denied) != len(theirs.denied):
         return UNRELATED
     if any(v.scope or w.scope for v, w in differing):
@@ -588,17 +601,17 @@ def _beside(ours: Value, theirs: Value, left: Claim, right: Claim) -> float:
     return score
 
 
-def _differing(subject: str, ours: Value, theirs: Value, strength: float) -> Comparison:
+def _differing(subject: str, ours: Value, theirs: Value, strength: float) -> StatementRelation:
     kind = _KIND.get(ours.dimension) or _KIND.get(theirs.dimension) or "number"
     if kind == "number" and ours.figure and ours.figure == theirs.figure and ours.unit != theirs.unit:
         kind = "unit"
     return _contradict(kind, subject, ours.text, theirs.text, strength)
 
 
-def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float) -> Comparison:
+def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float) -> StatementRelation:
     about = f"About {_short(subject)} the" if subject else "The"
     reason = f"{about} existing text says {_short(ours)}, the new one {_short(theirs)}."
-    return Comparison("contradict", kind, subject, reason, round(max(0.0, min(1.0, strength)), 3))
+    return StatementRelation("contradict", kind, subject, reason, round(max(0.0, min(1.0, strength)), 3))
 
 
 def _short(text: str) -> str:
@@ -616,7 +629,9 @@ def _subject(ours: Claim, theirs: Claim) -> str:
 # Negation and antonyms
 
 
-def _polarity(ours: Claim, theirs: Claim, subject: str, score: float, match: _Match | None = None) -> Comparison | None:
+def _polarity(
+    ours: Claim, theirs: Claim, subject: str, score: float, match: _Match | None = None
+) -> StatementRelation | None:
     """Return the contradiction that lies in a negation or in a pair of opposites, or None."""
     if match is not None and (score < NEARLY_SAME or _swaps(match, ours, theirs)):
         return None
@@ -639,7 +654,7 @@ def _polarity(ours: Claim, theirs: Claim, subject: str, score: float, match: _Ma
     return _contradict("negation", subject, *said, score)
 
 
-def _opposed(subject: str, ours: Polar, theirs: Polar, score: float) -> Comparison:
+def _opposed(subject: str, ours: Polar, theirs: Polar, score: float) -> StatementRelation:
     kind = "negation" if ours.negated != theirs.negated else "antonym"
     said = [f"not {pole.word}" if pole.negated else pole.word for pole in (ours, theirs)]
     return _contradict(kind, subject, said[0], said[1], score)

@@ -122,7 +122,7 @@ class Claim:
 
 def read(statement: str, language: str) -> Claim:
     """Return what a statement without markup says, without regard to keys and cells."""
-    return _Reader(statement, language).read()
+    return _StatementReader(statement, language).read()
 
 
 @lru_cache(REMEMBERED)
@@ -136,7 +136,7 @@ def _tokens_of(text: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
-class _Reader:
+class _StatementReader:
     """Reads one statement from left to right."""
 
     def __init__(self, text: str, language: str) -> None:

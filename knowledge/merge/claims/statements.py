@@ -131,7 +131,7 @@ def _stripped(text: str, span: Span) -> Span:
 
 
 @dataclass(frozen=True)
-class Reading:
+class StatementReading:
     """What a statement says, wherever it stands."""
 
     text: str
@@ -201,15 +201,15 @@ class Reading:
 
 
 @lru_cache(REMEMBERED)
-def _read(text: str, kind: str, language: str) -> Reading:
+def _read(text: str, kind: str, language: str) -> StatementReading:
     """Return what a text says; most of a page is what it was when it was last looked at."""
-    return Reading(text, kind, language)
+    return StatementReading(text, kind, language)
 
 
 class Statement(NamedTuple):
     """One thing that a text says. `unit` is the index of its unit, `span` where it stands in that."""
 
-    said: Reading
+    said: StatementReading
     unit: int
     span: Span
     section: tuple[str, ...]
@@ -236,19 +236,19 @@ def statements(units: Sequence[Unit], language: str) -> list[Statement]:
     ]
 
 
-def reading(text: str, language: str) -> Reading:
+def reading(text: str, language: str) -> StatementReading:
     """Return what a sentence says that stands in no unit."""
     return _read(text, "paragraph", language)
 
 
-def alike(one: Reading, other: Reading) -> float:
+def alike(one: StatementReading, other: StatementReading) -> float:
     """Return how far both are about the same, 0..1: the terms that both have among all (Dice), numbers aside."""
     both = len(one.about & other.about)
     total = len(one.about) + len(other.about)
     return 2 * both / total if total else 0.0
 
 
-def says(existing: Reading, new: Reading) -> bool:
+def says(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether who has read `existing` learns nothing from `new`: the same, in other words, or less of the same."""
     if existing.folded == new.folded:
         return True
@@ -266,7 +266,7 @@ def says(existing: Reading, new: Reading) -> bool:
     return relation == "agree" or (relation == "unrelated" and figures <= known and alike(existing, new) >= SAME_WORDS)
 
 
-def same_subject(existing: Reading, new: Reading) -> bool:
+def same_subject(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether `new` is another wording of `existing`, or says more or less of the same."""
     shared = len(existing.about & new.about) + len(existing.values & new.values)
     if shared < 2 or _relation(existing.reads, new.reads) != "agree":
@@ -274,7 +274,7 @@ def same_subject(existing: Reading, new: Reading) -> bool:
     return (alike(existing, new) >= ALIKE and shared_order(existing, new) >= LEAST_ORDER) or covers(new, existing)
 
 
-def covers(new: Reading, old: Reading) -> bool:
+def covers(new: StatementReading, old: StatementReading) -> bool:
     """Return whether `new` says all that `old` does and may stand in its place: its values, its order, nearly all its words."""
     if not old.values <= new.values or old.turns - new.turns or len(old.about) + len(old.values) < 2:
         return False
@@ -283,7 +283,7 @@ def covers(new: Reading, old: Reading) -> bool:
     return shared_order(new, old) >= ALL_IN_ORDER and _relation(old.reads, new.reads) == "agree"
 
 
-def lost(new: Reading, old: Reading) -> tuple[str, ...]:
+def lost(new: StatementReading, old: StatementReading) -> tuple[str, ...]:
     """Return the words of `old`, as written, that `new` has not."""
     gone = old.about - new.about
     found = dict.fromkeys(word for word in words(old.reads) if stem(word, old.language) in gone)
@@ -295,18 +295,18 @@ def _relation(existing: str, new: str) -> str:
     return compare(existing, new).relation
 
 
-def shared_order(existing: Reading, new: Reading) -> float:
+def shared_order(existing: StatementReading, new: StatementReading) -> float:
     """Return how much of what `new` is about stands in `existing` in the same order, 0..1."""
     return _shared_order(existing.ordered[:MOST_ORDERED], new.ordered[:MOST_ORDERED])
 
 
-def _swaps_names(existing: Reading, new: Reading) -> bool:
+def _swaps_names(existing: StatementReading, new: StatementReading) -> bool:
     """Return whether both name the same things in another order."""
     both = set(existing.names) & set(new.names)
     return [name for name in existing.names if name in both] != [name for name in new.names if name in both]
 
 
-def _numbers(statement: Reading) -> frozenset[str]:
+def _numbers(statement: StatementReading) -> frozenset[str]:
     return frozenset(value for value in statement.values if value in NUMBER_WORDS or value.lstrip(_SIGNS)[:1].isdigit())
 
 

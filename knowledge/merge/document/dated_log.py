@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.document.units import cut, split_lines, units
-from knowledge.merge.model import Cut, Piece
+from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
 
 ENTRIES = 2
@@ -57,7 +57,7 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 class Unwrapped(NamedTuple):
     """What is said without the dates it came under. `hint` are words of dropped headings, `dates` what was dropped."""
 
-    content: Cut
+    content: CutDocument
     hint: str = ""
     dates: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ def dated_item(text: str) -> str | None:
     return found["date"] if found else None
 
 
-def is_log(page: Cut) -> bool:
+def is_log(page: CutDocument) -> bool:
     """Return whether a page is a log as it stands: most of its sections, or its items, are dated."""
     headings = [piece for piece in page.pieces if piece.kind == "heading"]
     dated = sum(dated_heading(piece.text) is not None for piece in headings)
@@ -85,7 +85,7 @@ def is_log(page: Cut) -> bool:
     return items >= ENTRIES and items * 2 >= len(said)
 
 
-def newest_first(page: Cut) -> bool:
+def newest_first(page: CutDocument) -> bool:
     """Return whether the entries of a log go from the newest down."""
     dates = [date for piece in page.pieces if piece.kind == "heading" and (date := dated_heading(piece.text))]
     dates = dates or [date for unit in units(page) if (date := dated_item(unit.text))]
@@ -95,7 +95,7 @@ def newest_first(page: Cut) -> bool:
     return down > up
 
 
-def unwrapped(content: Cut, *, known: Sequence[str] = (), keep_items: bool = False) -> Unwrapped:
+def unwrapped(content: CutDocument, *, known: Sequence[str] = (), keep_items: bool = False) -> Unwrapped:
     """Return what `content` says without dated headings and `Update 2026-11-21:` before it.
 
     `known` are the headings of the page, folded: one of those is no wrapper. A heading that is more than a date keeps the
@@ -117,7 +117,7 @@ def unwrapped(content: Cut, *, known: Sequence[str] = (), keep_items: bool = Fal
     return Unwrapped(cut("".join(parts).lstrip("\r\n")), " ".join(hints), tuple(dict.fromkeys(dates)))
 
 
-def _heading(piece: Piece, known: AbstractSet[str], hints: list[str], dates: list[str]) -> str:
+def _heading(piece: DocumentPiece, known: AbstractSet[str], hints: list[str], dates: list[str]) -> str:
     words = _words(piece.text)
     if words.casefold() in known:
         return piece.text
@@ -138,7 +138,7 @@ def _heading(piece: Piece, known: AbstractSet[str], hints: list[str], dates: lis
     return ""
 
 
-def _lines(piece: Piece, dates: list[str]) -> str:
+def _lines(piece: DocumentPiece, dates: list[str]) -> str:
     found: list[str] = []
     for line in split_lines(piece.text):
         said = _SAID_AT.match(line)

@@ -53,7 +53,7 @@ _MOST_PARENTHESES = 32
 """Parentheses inside one another in a target; more are no target."""
 
 
-class Link(NamedTuple):
+class LinkSpan(NamedTuple):
     """A reference to another file. It stands at `start` up to `end`; its path is written at `at` up to `to`.
 
     `path` is that path as it is meant, without escapes; `anchor` is what follows it, `#` or `?` included, as written.
@@ -75,7 +75,7 @@ class Link(NamedTuple):
         return self.form in ("wiki", "embed")
 
 
-class _Found(NamedTuple):
+class _FoundLink(NamedTuple):
     """A link in a leaf, by places in the leaf's own text: the whole, and its target without the brackets around it."""
 
     form: LinkForm
@@ -105,7 +105,7 @@ class _Leaf(NamedTuple):
     kind: Literal["paragraph", "heading", "cell", "html"]
 
 
-def links_in(text: str) -> list[Link]:
+def links_in(text: str) -> list[LinkSpan]:
     """Return every reference to another file, in order: none to the web, none within the page, none in code or comments."""
     if not any(mark in text for mark in ("](", "[[", "]:", "<")):
         return []
@@ -113,12 +113,12 @@ def links_in(text: str) -> list[Link]:
 
 
 @lru_cache(maxsize=8)
-def _remembered(text: str) -> tuple[Link, ...]:
+def _remembered(text: str) -> tuple[LinkSpan, ...]:
     # The page that was written is looked at to verify it, and again before the next write.
     return _found_in(text)
 
 
-def _found_in(text: str) -> tuple[Link, ...]:
+def _found_in(text: str) -> tuple[LinkSpan, ...]:
     lines = _lines(text)
     front = read_front_matter(lines.texts)
     found = list(_front_links(text, lines, front.body))
@@ -151,12 +151,12 @@ def _lines(text: str) -> _Lines:
     return _Lines(texts, starts)
 
 
-def _front_links(text: str, lines: _Lines, body: int) -> Iterator[Link]:
+def _front_links(text: str, lines: _Lines, body: int) -> Iterator[LinkSpan]:
     """Yield the wiki links that stand in quotes in the front matter, where YAML takes them for text."""
     for line, start in zip(lines.texts[:body], lines.starts, strict=False):
         for match in _IN_FRONT_MATTER.finditer(line) if "[[" in line else ():
             form: LinkForm = "embed" if match[0].startswith("!") else "wiki"
-            found = _Found(form, match.start(), match.end(), *match.span(1))
+            found = _FoundLink(form, match.start(), match.end(), *match.span(1))
             if link := _placed(found, line, _Lines([line], [start]), text):
                 yield link
 
@@ -241,11 +241,11 @@ def _shifted(lines: _Lines, widths: Sequence[int]) -> _Lines:
     return _Lines(texts, [start + width for start, width in zip(lines.starts, widths, strict=True)])
 
 
-def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_Found]]:
+def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_FoundLink]]:
     """Return a leaf's text, and the link definitions that it begins with: their labels, and their targets."""
     body = "\n".join(leaf.lines.texts)
     labels: list[str] = []
-    found: list[_Found] = []
+    found: list[_FoundLink] = []
     at = 0
     while leaf.kind == "paragraph" and (head := _DEFINED.match(body, at)) and head[1].strip():
         target = _target(body, head.end())
@@ -255,7 +255,7 @@ def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_Found]]:
         if stop is None:
             break
         labels.append(_label(head[1]))
-        found.append(_Found("definition", at, stop, *target))
+        found.append(_FoundLink("definition", at, stop, *target))
         at = stop + 1
     return body, labels, found
 
@@ -339,7 +339,7 @@ class _Ticks:
         return starts[index] + length if index < len(starts) else end
 
 
-def _inline_links(body: str, at: int, labels: set[str]) -> Iterator[_Found]:
+def _inline_links(body: str, at: int, labels: set[str]) -> Iterator[_FoundLink]:
     """Yield the links of a leaf from `at` on; `labels` are those that definitions give."""
     if any(mark in body for mark in ("](", "[[", "<")):
         yield from _Inline(body, labels).links(at)
@@ -355,7 +355,7 @@ class _Inline:
         self._closed = 0  # openers below it lie in front of a link, and a link holds no other
         self._no_comment_end = False
 
-    def links(self, at: int) -> Iterator[_Found]:
+    def links(self, at: int) -> Iterator[_FoundLink]:
         while token := _TOKEN.search(self._body, at):
             start, at, mark = token.start(), token.end(), token[0]
             if mark[0] == "`":
@@ -372,7 +372,7 @@ class _Inline:
                 if link:
                     yield link
 
-    def _angle(self, at: int) -> tuple[list[_Found], int]:
+    def _angle(self, at: int) -> tuple[list[_FoundLink], int]:
         """Return the links in what begins with `<` at `at`, and where it ends."""
         if self._body.startswith("<!--", at) and not self._no_comment_end:
             end = self._body.find("-->", at + 2)
@@ -381,21 +381,21 @@ class _Inline:
         if auto := _AUTOLINK.match(self._body, at):
             return [], auto.end()
         if (page := _AUTO_PAGE.match(self._body, at)) and is_markdown(page[2]):
-            return [_Found("auto", *page.span(), *page.span(1))], page.end()
+            return [_FoundLink("auto", *page.span(), *page.span(1))], page.end()
         if tag := _TAG.match(self._body, at):
             return list(_addresses(self._body, tag)), tag.end()
         return [], at + 1
 
-    def _open(self, start: int, after: int) -> tuple[_Found | None, int]:
+    def _open(self, start: int, after: int) -> tuple[_FoundLink | None, int]:
         image = after - start == 2
         wiki = _WIKI.match(self._body, after - 1) if self._body.startswith("[", after) else None
         # `[[1]](page.md)` is a link whose words are `[1]`.
         if wiki and _inline_target(self._body, wiki.end()) is None:
-            return _Found("embed" if image else "wiki", start, wiki.end(), *wiki.span(1)), wiki.end()
+            return _FoundLink("embed" if image else "wiki", start, wiki.end(), *wiki.span(1)), wiki.end()
         self._openers.append((start, image))
         return None, after
 
-    def _close(self, at: int) -> tuple[_Found | None, int]:
+    def _close(self, at: int) -> tuple[_FoundLink | None, int]:
         if not self._openers:
             return None, at + 1
         index = len(self._openers) - 1
@@ -410,7 +410,7 @@ class _Inline:
             return None, at + 1
         if not image:
             self._closed = index
-        found = _Found("image" if image else "inline", start, after, *target[:2]) if target else None
+        found = _FoundLink("image" if image else "inline", start, after, *target[:2]) if target else None
         return found, after
 
 
@@ -426,12 +426,12 @@ def _reference_end(body: str, begin: int, end: int, labels: set[str]) -> int:
     return label.end() if label else end + 1
 
 
-def _addresses(body: str, tag: re.Match[str]) -> Iterator[_Found]:
+def _addresses(body: str, tag: re.Match[str]) -> Iterator[_FoundLink]:
     for found in _ADDRESS.finditer(body, tag.start(), tag.end()):
-        yield _Found("html", *tag.span(), *found.span(1 if found[1] is not None else 2))
+        yield _FoundLink("html", *tag.span(), *found.span(1 if found[1] is not None else 2))
 
 
-def _html_links(body: str) -> Iterator[_Found]:
+def _html_links(body: str) -> Iterator[_FoundLink]:
     at = 0
     while token := _HTML_TOKEN.search(body, at):
         at = token.end()
@@ -445,7 +445,7 @@ def _html_links(body: str) -> Iterator[_Found]:
             at = tag.end()
 
 
-def _placed(found: _Found, body: str, lines: _Lines, text: str) -> Link | None:
+def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan | None:
     """Return the link by its places in the page, if it leads to another file of it."""
     written = body[found.at : found.to]
     wiki = found.form in ("wiki", "embed")
@@ -469,7 +469,7 @@ def _placed(found: _Found, body: str, lines: _Lines, text: str) -> Link | None:
         return None
     anchor = written[length:].removesuffix("\\") if wiki else written[length:]
     bracketed = found.form in ("inline", "image", "definition") and body.startswith("<", found.at - 1)
-    return Link(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
+    return LinkSpan(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
 
 
 def _offsets(lines: _Lines) -> list[int]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.merge.document.link_spans import Link, links_in, meant
+from knowledge.merge.document.link_spans import LinkSpan, links_in, meant
 from knowledge.pages.map_view import readable
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent
 
@@ -26,7 +26,7 @@ _LABEL_SIGNS = re.compile(r"([\[\]\\`*_<])")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class LinkTargets:
     """What there is to lead to.
 
     `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the pages that a
@@ -37,7 +37,7 @@ class Names:
     called: Callable[[str], Sequence[str]] = lambda _: ()
 
 
-def names_of(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> Names:
+def names_of(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> LinkTargets:
     """Return the names of these pages, which are given with their titles and aliases, and of `files` that are no pages."""
     there = {"", *pages, *files}
     for path in (*pages, *files):
@@ -47,10 +47,10 @@ def names_of(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> N
     for path, titles in pages.items():
         for name in dict.fromkeys(_name(one) for one in (_stem(path), *titles)):
             called.setdefault(name, []).append(path)
-    return Names(there.__contains__, lambda name: called.get(_name(name), ()))
+    return LinkTargets(there.__contains__, lambda name: called.get(_name(name), ()))
 
 
-def resolve(page: str, link: Link, names: Names) -> str | None:
+def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
     """Return the path that a link of `page` leads to, None if there is nothing; of several pages of a name, the nearest."""
     if not link.wiki:
         return next((path for path in _meanings(page, link.path) if names.exists(path)), None)
@@ -63,7 +63,7 @@ def resolve(page: str, link: Link, names: Names) -> str | None:
     return next((path for path in _pages_first(_normal(parent(page), link.path)) if names.exists(path)), None)
 
 
-def broken(text: str, page: str, names: Names) -> set[str]:
+def broken(text: str, page: str, names: LinkTargets) -> set[str]:
     """Return the paths, as meant, of the links of `page` that lead nowhere.
 
     A wiki link that is a mere name never counts: naming a page that is still to be written is what such links are for.
@@ -75,7 +75,7 @@ def broken(text: str, page: str, names: Names) -> set[str]:
     }
 
 
-def retargeted(text: str, *, page: str, old: str, new: str, names: Names) -> str:
+def retargeted(text: str, *, page: str, old: str, new: str, names: LinkTargets) -> str:
     """Return the text of `page` with every link to `old` leading to `new`; every other character is as it was.
 
     `names` are those before the move. A link stays of its kind: relative, from the root, by name while that names one page
@@ -84,12 +84,12 @@ def retargeted(text: str, *, page: str, old: str, new: str, names: Names) -> str
     return after_moves(text, page=page, moves={old: new}, names=names)
 
 
-def relocated(text: str, *, old: str, new: str, names: Names) -> str:
+def relocated(text: str, *, old: str, new: str, names: LinkTargets) -> str:
     """Return the text of the page that moves from `old` to `new`, its own links leading where they led, to itself included."""
     return after_moves(text, page=old, moves={old: new}, names=names)
 
 
-def after_moves(text: str, *, page: str, moves: Mapping[str, str], names: Names) -> str:
+def after_moves(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
     """Return the text of `page`, which may be among those that move, with its links leading where they led before."""
     move = _Move(page, moves.get(page, page), moves, names, _moved(names, moves))
     parts: list[str] = []
@@ -109,10 +109,10 @@ class _Move:
     page: str
     now: str
     moves: Mapping[str, str]
-    names: Names
-    after: Names
+    names: LinkTargets
+    after: LinkTargets
 
-    def anew(self, text: str, link: Link) -> tuple[int, int, str]:
+    def anew(self, text: str, link: LinkSpan) -> tuple[int, int, str]:
         """Return which part of the text is to be replaced by what, so that the link leads where it led."""
         written = text[link.at : link.to]
         led = resolve(self.page, link, self.names)
@@ -128,7 +128,7 @@ class _Move:
         path = next(fits, wanted[-1])
         return link.at, link.to, path if link.wiki else _written(link, written, path)
 
-    def _stays(self, link: Link, led: str, leads: str) -> bool:
+    def _stays(self, link: LinkSpan, led: str, leads: str) -> bool:
         """Return whether the link may stay as it is, because it leads there in the same way as before."""
         if led == leads and parent(self.page) == parent(self.now):
             return self.page == self.now or resolve(self.now, link, self.after) == leads
@@ -137,19 +137,19 @@ class _Move:
             return False
         return _only(self.now, link, leads, self.after)
 
-    def _is_beside(self, link: Link, led: str) -> bool:
+    def _is_beside(self, link: LinkSpan, led: str) -> bool:
         """Return whether an ordinary link goes by the way from its page, not by that from the root."""
         beside = None if link.wiki or link.path.startswith("/") else _normal(parent(self.page), link.path)
         return beside is not None and led in _in_order(beside)
 
-    def _lost(self, link: Link, written: str) -> str:
+    def _lost(self, link: LinkSpan, written: str) -> str:
         """Return a link that led nowhere, leading to that same place; it may be there for others, or tomorrow."""
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
         there = _normal(parent(self.page), link.path)
         return written if there is None else _written(link, written, _relative(parent(self.now), there, link.path))
 
-    def _paths(self, link: Link, led: str, leads: str) -> Iterator[str]:
+    def _paths(self, link: LinkSpan, led: str, leads: str) -> Iterator[str]:
         """Yield paths for an ordinary link to `leads`, the one closest to how it was written first."""
         rooted = link.path.startswith("/")
         from_root = not rooted and not self._is_beside(link, led)
@@ -164,7 +164,7 @@ class _Move:
         yield "/" + leads
 
 
-def _only(page: str, link: Link, path: str, names: Names) -> bool:
+def _only(page: str, link: LinkSpan, path: str, names: LinkTargets) -> bool:
     """Return whether a link leads to `path`, and no other page could be meant."""
     if resolve(page, link, names) != path:
         return False
@@ -183,7 +183,7 @@ def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
     yield leads
 
 
-def _wiki_paths(link: Link, now: str, leads: str) -> Iterator[str]:
+def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
     """Yield what may stand in a wiki link to `leads`: a name if it was one, else a path of the same kind; then any that fits."""
     short = leads if is_markdown(link.path) or not is_markdown(leads) else _plain(leads)
     if "/" not in link.path:
@@ -197,7 +197,7 @@ def _wiki_paths(link: Link, now: str, leads: str) -> Iterator[str]:
     yield "/" + leads
 
 
-def _as_inline(text: str, link: Link, now: str, leads: str) -> str:
+def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
     """Return a wiki link as an ordinary one, because its new path has a sign that no wiki link can hold."""
     shown = text[link.start : link.end].strip("![]").partition("|")[2].strip() or _stem(link.path)
     inline = link._replace(form="image" if link.form == "embed" else "inline")
@@ -257,7 +257,7 @@ def _relative(directory: str, path: str, like: str) -> str:
     return "./" + "/".join(way) if like.startswith("./") and way[0] != ".." else "/".join(way)
 
 
-def _written(link: Link, before: str, path: str) -> str:
+def _written(link: LinkSpan, before: str, path: str) -> str:
     """Return `path` as it is to stand in the link, each part as it stood `before` where it did."""
     kept = {meant(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
@@ -290,7 +290,7 @@ def _is_balanced(path: str) -> bool:
     return not depth
 
 
-def _moved(names: Names, moves: Mapping[str, str]) -> Names:
+def _moved(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
     """Return the names as they are after these moves."""
     there = set(moves.values())
 
@@ -306,7 +306,7 @@ def _moved(names: Names, moves: Mapping[str, str]) -> Names:
         comes = [new for new in moves.values() if is_markdown(new) and _name(_stem(new)) == _name(name)]
         return list(dict.fromkeys([*stays, *comes]))
 
-    return Names(exists, called)
+    return LinkTargets(exists, called)
 
 
 def _is_file_name(name: str, path: str) -> bool:
@@ -331,4 +331,14 @@ def _name(written: str) -> str:
     return " ".join(written.split()).casefold()
 
 
-__all__ = ["Link", "Names", "after_moves", "broken", "links_in", "names_of", "relocated", "resolve", "retargeted"]
+__all__ = [
+    "LinkSpan",
+    "LinkTargets",
+    "after_moves",
+    "broken",
+    "links_in",
+    "names_of",
+    "relocated",
+    "resolve",
+    "retargeted",
+]

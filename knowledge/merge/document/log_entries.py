@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from knowledge.merge.document.dated_log import dated_heading, dated_item, newest_first
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.context import Op, Weighing, shown
-from knowledge.merge.evidence.placement import Placement, Section
+from knowledge.merge.evidence.placement import PageSection, Placement
 from knowledge.merge.evidence.rephrase import ListForm, folded_text
 from knowledge.merge.evidence.weigh.keys import weigh_key
 from knowledge.merge.model import (
-    Cut,
+    CutDocument,
     MergePlan,
     Unit,
 )
 from knowledge.merge.splice import Put
 
 
-def appended(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
+def appended(w: Weighing, content: CutDocument, within: PageSection | None) -> MergePlan:
     """Return the plan for an entry of a log: written as it is at its end, or its head, unless it is there already."""
     w.within, w.content, w.incoming = within, content, units(content)
     said = [unit for unit in w.incoming if unit.kind not in ("heading", "front")]
@@ -35,7 +35,7 @@ def appended(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
     return w.plan("append")
 
 
-def _append(w: Weighing, content: Cut, fresh: Sequence[Unit]) -> None:
+def _append(w: Weighing, content: CutDocument, fresh: Sequence[Unit]) -> None:
     head = next((piece for piece in content.pieces if piece.kind == "heading"), None)
     named = w.placer.named(head.section) if head is not None else w.within
     placement, block = _entry_place(w, named, content)
@@ -64,7 +64,7 @@ def _list_at(w: Weighing, placement: Placement) -> ListForm | None:
     return ListForm(w.ground, lists[-1]) if lists else None
 
 
-def _entry_place(w: Weighing, named: Section | None, content: Cut) -> tuple[Placement, bool]:
+def _entry_place(w: Weighing, named: PageSection | None, content: CutDocument) -> tuple[Placement, bool]:
     """Return where the entry goes, and whether as a block: under its heading, before the newest, or at the end."""
     if named is not None and named.heading is not None:
         last = w.placer.last_written(named.end, named)

@@ -31,7 +31,7 @@ _BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
 Allowed = Callable[[int], bool]
 
 
-class Near(NamedTuple):
+class NearStatement(NamedTuple):
     """A statement of the page and how it stands to a new one."""
 
     statement: Statement
@@ -47,7 +47,7 @@ class PageIndex:
         self._of_unit: dict[int, list[Statement]] = {}
         self._by_term: dict[str, list[Statement]] | None = None
         self._by_fold: dict[str, list[Statement]] = defaultdict(list)
-        self._near: dict[str, list[Near]] = {}
+        self._near: dict[str, list[NearStatement]] = {}
         self._by_line: dict[tuple[str, str], list[int]] | None = None
         for number, unit in enumerate(page):
             self._by_digest[sort_of(unit), unit_digest(said_in(unit))].append(number)
@@ -77,13 +77,13 @@ class PageIndex:
             shared.update(holders[:MOST_BLOCKS])
         return sorted(number for number, _ in shared.most_common(MOST_BLOCKS))
 
-    def near(self, new: Statement) -> list[Near]:
+    def near(self, new: Statement) -> list[NearStatement]:
         """Return the statements that have most in common with `new`, equal ones first."""
         if new.said.text not in self._near:
             self._near[new.said.text] = self._nearest(new)
         return self._near[new.said.text]
 
-    def _nearest(self, new: Statement) -> list[Near]:
+    def _nearest(self, new: Statement) -> list[NearStatement]:
         by_term = self._terms()
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
@@ -97,9 +97,11 @@ class PageIndex:
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
         equal = self._by_fold.get(new.said.folded, [])[:MOST_EQUAL]
-        found = [Near(one, 1.0) for one in equal]
+        found = [NearStatement(one, 1.0) for one in equal]
         rest = [
-            Near(met[key], alike(met[key].said, new.said)) for key in best if met[key].said.folded != new.said.folded
+            NearStatement(met[key], alike(met[key].said, new.said))
+            for key in best
+            if met[key].said.folded != new.said.folded
         ]
         return found + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
 

@@ -176,8 +176,8 @@ def _texts_before(known: Sequence[Origin], before: Sequence[Unit]) -> dict[int, 
 
 def _pair_near(tracing: _Tracing, texts: dict[int, Unit]) -> None:
     """Pair what is left where one text is the nearest of the other, and clearly so, on both sides."""
-    old = {at: _Words(texts[at]) for at in tracing.indexes if at in texts and at not in tracing.taken}
-    new = {at: _Words(tracing.units[at]) for at in tracing.numbers if at not in tracing.of_unit}
+    old = {at: _ComparedWords(texts[at]) for at in tracing.indexes if at in texts and at not in tracing.taken}
+    new = {at: _ComparedWords(tracing.units[at]) for at in tracing.numbers if at not in tracing.of_unit}
     scores: dict[tuple[int, int], float] = {}
     for number, index in _candidates(tracing, old, new):
         score = _alike(old[index], new[number])
@@ -201,7 +201,7 @@ def _rivals(scores: dict[tuple[int, int], float], side: int) -> dict[tuple[int, 
     return {pair: best[pair[side]][1 if score == best[pair[side]][0] else 0] for pair, score in scores.items()}
 
 
-class _Words:
+class _ComparedWords:
     """What a text is compared by: its words, or the runs of three letters in them where it has few."""
 
     def __init__(self, unit: Unit) -> None:
@@ -220,7 +220,7 @@ class _Words:
         )
 
 
-def _alike(old: _Words, new: _Words) -> float:
+def _alike(old: _ComparedWords, new: _ComparedWords) -> float:
     """Return how much of both texts is in both, 0..1 (the coefficient of Dice)."""
     if old.kind != new.kind:
         return 0.0
@@ -234,7 +234,9 @@ def _dice(one: Counter[str], other: Counter[str]) -> float:
     return 2 * (one & other).total() / total if total else 0.0
 
 
-def _candidates(tracing: _Tracing, old: dict[int, _Words], new: dict[int, _Words]) -> Iterable[tuple[int, int]]:
+def _candidates(
+    tracing: _Tracing, old: dict[int, _ComparedWords], new: dict[int, _ComparedWords]
+) -> Iterable[tuple[int, int]]:
     """Yield the pairs worth comparing: what shares a rare word, and what stands between the same neighbours."""
     holders: defaultdict[str, list[int]] = defaultdict(list)
     for index, text in old.items():
@@ -251,7 +253,7 @@ def _candidates(tracing: _Tracing, old: dict[int, _Words], new: dict[int, _Words
         yield from ((number, index) for index in near)
 
 
-def _between(tracing: _Tracing, old: dict[int, _Words]) -> dict[int, list[int]]:
+def _between(tracing: _Tracing, old: dict[int, _ComparedWords]) -> dict[int, list[int]]:
     """Return, for units without origin, the origins without unit that followed the same neighbour."""
     found: dict[int, list[int]] = {}
     after = tracing.indexes.start - 1

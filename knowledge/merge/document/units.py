@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge.merge.model import Cut, Piece, PieceKind, Unit, UnitKind
+from knowledge.merge.model import CutDocument, DocumentPiece, PieceKind, Unit, UnitKind
 from knowledge.pages.front_matter import FrontMatter, read_front_matter
 from knowledge.pages.markdown.blocks import scan
 from knowledge.pages.markdown.inline import plain
@@ -50,7 +50,7 @@ def bare(line: str) -> str:
     return line.rstrip("\r\n")
 
 
-def cut(text: str) -> Cut:
+def cut(text: str) -> CutDocument:
     """Return `text` in pieces, in order. Never raises; the joined texts of the pieces are `text`, character for character.
 
     The last few texts are remembered: a page that is merged into is cut once a revision.
@@ -78,12 +78,12 @@ def _seen(text: str) -> list[str]:
     return [bare(line) for line in split_lines(text.removeprefix(BOM))]
 
 
-def _is_marked(piece: Piece) -> bool:
+def _is_marked(piece: DocumentPiece) -> bool:
     """Return whether a piece is a heading with `#`, which is one line; others have their marks on a line of their own."""
     return piece.kind == "heading" and not _INNER_END.search(piece.text)
 
 
-def level_of(heading: Piece) -> int:
+def level_of(heading: DocumentPiece) -> int:
     """Return the level of a piece that is a heading."""
     if _is_marked(heading):
         text = heading.text.removeprefix(BOM).lstrip(" \t")
@@ -92,16 +92,16 @@ def level_of(heading: Piece) -> int:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _cut_once(text: str) -> Cut:
+def _cut_once(text: str) -> CutDocument:
     return _cut(text)
 
 
-def _cut(text: str) -> Cut:
-    return Cut(text, tuple(_pieces(text)))
+def _cut(text: str) -> CutDocument:
+    return CutDocument(text, tuple(_pieces(text)))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def units(document: Cut) -> tuple[Unit, ...]:
+def units(document: CutDocument) -> tuple[Unit, ...]:
     """Return the smallest texts of `document` whose origin is kept, in order.
 
     These are the keys of the front matter with the comments above them, the outermost list items with all in them, the
@@ -122,7 +122,7 @@ def first_heading(text: str) -> str:
     return next((" ".join(piece.section[-1:]) for piece in cut(text).pieces if piece.kind == "heading"), "")
 
 
-def blocks_of(text: str) -> tuple[Piece, ...]:
+def blocks_of(text: str) -> tuple[DocumentPiece, ...]:
     """Return the pieces of a part of a document: what looks like front matter is none there."""
     return tuple(_body(text, 0, 0))
 
@@ -141,10 +141,10 @@ def starts_of(text: str) -> tuple[int, ...]:
     return item_starts([bare(line) for line in split_lines(text)])
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def _pieces(text: str) -> Iterator[DocumentPiece]:
     end, lines = _front(text)
     if end:
-        yield Piece("front", text[:end], 1, ())
+        yield DocumentPiece("front", text[:end], 1, ())
     yield from _body(text, end, lines, is_page=True)
 
 
@@ -156,7 +156,7 @@ def _front(text: str) -> tuple[int, int]:
     return sum(map(len, split_lines(text)[:body])) if body else 0, body
 
 
-class _Part(NamedTuple):
+class _SectionPiece(NamedTuple):
     """A piece that begins so many lines below the first one of its section; `level` and `title` are a heading's."""
 
     kind: PieceKind
@@ -166,15 +166,15 @@ class _Part(NamedTuple):
     title: str
 
 
-class _Section(NamedTuple):
+class _SectionLines(NamedTuple):
     """What is in a stretch of so many lines; `ended` says whether a heading with `#` right below it is one."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[_SectionPiece, ...]
     lines: int
     ended: bool
 
 
-def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterator[Piece]:
+def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterator[DocumentPiece]:
     """Yield the pieces of `text` from `start` on, above which so many lines are."""
     above: list[tuple[int, tuple[str, ...]]] = []
     path: tuple[str, ...] = ()
@@ -185,11 +185,11 @@ def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterato
                     above.pop()
                 path = (*(above[-1][1] if above else ()), title)
                 above.append((level, path))
-            yield Piece(kind, own, line + below + 1, path)
+            yield DocumentPiece(kind, own, line + below + 1, path)
         line += section.lines
 
 
-def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_Section]:
+def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_SectionLines]:
     """Yield what is in each stretch of `text` from one heading with `#` to the next, from `start` on.
 
     What looks like a heading may be code: that is seen when what is above it has been cut.
@@ -209,28 +209,30 @@ def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_Section]:
     yield _section(text[start:], is_first=is_page and not start)
 
 
-def _section(text: str, *, is_first: bool) -> _Section:
+def _section(text: str, *, is_first: bool) -> _SectionLines:
     return (_section_once if len(text) <= LONGEST_SECTION else _section_cut)(text, is_first)
 
 
-def _section_cut(text: str, is_first: bool) -> _Section:  # noqa: FBT001  (lru_cache takes it either way for another call)
+def _section_cut(text: str, is_first: bool) -> _SectionLines:  # noqa: FBT001  (lru_cache takes it either way for another call)
     lines = split_lines(text)
     seen = [bare(line) for line in lines]
     if is_first and seen:
         seen[0] = seen[0].removeprefix(BOM)
     blocks = scan([*seen, "#"]).blocks
     ended = blocks[-1].kind == "heading" and blocks[-1].start == len(seen)
-    parts: list[_Part] = []
+    parts: list[_SectionPiece] = []
     at = 0
     for block in blocks[:-1] if ended else scan(seen).blocks:
         if block.start > at:
-            parts.append(_Part("blank", "".join(lines[at : block.start]), at, 0, ""))
+            parts.append(_SectionPiece("blank", "".join(lines[at : block.start]), at, 0, ""))
         title = plain(block.text) if block.kind == "heading" else ""
-        parts.append(_Part(block.kind, "".join(lines[block.start : block.end]), block.start, block.level, title))
+        parts.append(
+            _SectionPiece(block.kind, "".join(lines[block.start : block.end]), block.start, block.level, title)
+        )
         at = block.end
     if at < len(lines):
-        parts.append(_Part("blank", "".join(lines[at:]), at, 0, ""))
-    return _Section(tuple(parts), len(lines), ended)
+        parts.append(_SectionPiece("blank", "".join(lines[at:]), at, 0, ""))
+    return _SectionLines(tuple(parts), len(lines), ended)
 
 
 _section_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_section_cut)
@@ -250,7 +252,7 @@ _SAME: dict[str, UnitKind] = {
 }
 
 
-def _inside_of(piece: Piece) -> tuple[_Inside, ...]:
+def _inside_of(piece: DocumentPiece) -> tuple[_Inside, ...]:
     return (_inside_once if len(piece.text) <= LONGEST_SECTION else _inside)(piece.kind, piece.text)
 
 

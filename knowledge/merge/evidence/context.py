@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from knowledge.merge.claims.contradiction import Comparison
+from knowledge.merge.claims.contradiction import StatementRelation
 from knowledge.merge.claims.statements import (
     Span,
     Statement,
@@ -20,23 +20,23 @@ from knowledge.merge.document.page_index import PageIndex
 from knowledge.merge.document.unit_origins import PageFacts, presumed
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import Rules, confidence, independent, lineage_of, same_lineage
-from knowledge.merge.evidence.placement import Placement, Placer, Section, Similarity
+from knowledge.merge.evidence.placement import PageSection, Placement, Placer, Similarity
 from knowledge.merge.evidence.rephrase import bare_text, in_form_of
 from knowledge.merge.model import (
+    BlockVerdict,
     Confidence,
     Contradiction,
-    Cut,
-    Evidence,
+    CutDocument,
+    IncomingEvidence,
     MergePlan,
     Origin,
     Side,
     Unit,
-    Verdict,
     VerdictWord,
     section_name,
     unit_digest,
 )
-from knowledge.merge.splice import Ground, Put, Replaced, Spliced
+from knowledge.merge.splice import Put, Replaced, Spliced, SplicedPage
 from knowledge.merge.three_way.kinds.front_matter import name_of
 from knowledge.pages.document import find_section, parse
 
@@ -79,14 +79,14 @@ class New(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class FoundStatements:
     """How the statements of one incoming unit stand to the page."""
 
     said: list[Statement] = field(default_factory=list)
     corrected: list[tuple[Statement, Statement]] = field(default_factory=list)
     outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
-    disputed: list[tuple[Statement, Statement, Comparison]] = field(default_factory=list)
-    doubted: list[tuple[Statement, Statement, Comparison]] = field(default_factory=list)
+    disputed: list[tuple[Statement, Statement, StatementRelation]] = field(default_factory=list)
+    doubted: list[tuple[Statement, Statement, StatementRelation]] = field(default_factory=list)
     reworded: list[tuple[Statement, Statement]] = field(default_factory=list)
     fresh: list[Statement] = field(default_factory=list)
 
@@ -96,9 +96,9 @@ class Weighing:
 
     def __init__(
         self,
-        current: Cut,
+        current: CutDocument,
         origins: Sequence[Origin | None],
-        evidence: Evidence,
+        evidence: IncomingEvidence,
         *,
         page: PageFacts,
         rules: Rules,
@@ -108,7 +108,7 @@ class Weighing:
     ) -> None:
         self.page, self.facts, self.evidence, self.rules, self.now = current, page, evidence, rules, now
         self.revision, self.similarity = revision, similarity
-        self.ground = Ground(current)
+        self.ground = SplicedPage(current)
         self.origins = [
             origin or replace(presumed(unit, page, rules), revision=revision)
             for unit, origin in zip(self.ground.units, origins, strict=True)
@@ -123,26 +123,26 @@ class Weighing:
         )
         self.language = self.placer.language or language_of(current.text)
         self.index = PageIndex(self.ground.units, self.language)
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[BlockVerdict] = []
         self.contradictions: list[Contradiction] = []
         self.ops: list[Op] = []
         self.news: list[New] = []
-        self.stands: dict[int, Found] = {}
+        self.stands: dict[int, FoundStatements] = {}
         self.confirmed_by: dict[int, set[int]] = defaultdict(set)
         self.repeated: set[tuple[int, Span]] = set()
         self.supported: set[int] = set()
         self.replaced_units: set[int] = set()
         self.matched: dict[int, int] = {}
         self.note: str | None = None
-        self.within: Section | None = None
-        self.content = Cut("", ())
+        self.within: PageSection | None = None
+        self.content = CutDocument("", ())
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
         self.seen: set[tuple[str, bytes, tuple[str, ...]]] = set()
         self.keys_of: dict[tuple[str, ...], frozenset[str]] | None = None
         self._coming: tuple[tuple[Unit, ...], Counter[str]] | None = None
 
-    def asked_for(self, section: str) -> Section:
+    def asked_for(self, section: str) -> PageSection:
         """Return the section of that name.
 
         Raises:
@@ -159,7 +159,7 @@ class Weighing:
             < self.page.pieces[one.heading].line + max(1, self.page.pieces[one.heading].text.count("\n") + 1)
         )
 
-    def target(self, path: Sequence[str]) -> Section | None:
+    def target(self, path: Sequence[str]) -> PageSection | None:
         """Return the section of the page that a unit under these headings names, or the one that was asked for."""
         named = self.placer.named(path)
         if self.within is None:
@@ -167,13 +167,13 @@ class Weighing:
         return named if named is not None and self.lies_in(named.heading, self.within) else self.within
 
     @staticmethod
-    def lies_in(piece: int | None, section: Section) -> bool:
+    def lies_in(piece: int | None, section: PageSection) -> bool:
         """Return whether a piece lies in the section, or in one inside it."""
         if section.heading is None:
             return True
         return piece is not None and section.heading <= piece < section.last
 
-    def comparable(self, number: int, target: Section | None, *, alone: bool) -> bool:
+    def comparable(self, number: int, target: PageSection | None, *, alone: bool) -> bool:
         """Return whether unit `number` of the page may be what a new one is about.
 
         Where the section that a new unit names has keys in common with that of the other (`timeout: 30` for each of two
@@ -210,7 +210,7 @@ class Weighing:
                 found.setdefault(name_of(unit.text), number)
         return found
 
-    def lies_within(self, number: int, target: Section | None) -> bool:
+    def lies_within(self, number: int, target: PageSection | None) -> bool:
         """Return whether a unit of the page lies where the content says; anywhere will do if it says nothing."""
         return target is None or self.lies_in(self.ground.units[number].piece, target)
 
@@ -267,12 +267,12 @@ class Weighing:
         )
         self.verdict("retain", old.section or unit.section, reason, there)
 
-    def flag_units(self, unit: Unit, there: int, comparison: Comparison) -> None:
+    def flag_units(self, unit: Unit, there: int, comparison: StatementRelation) -> None:
         """Put on record that a unit says otherwise than one of the page."""
         self.contradiction(unit, unit.text, there, self.ground.units[there].text, comparison)
         self.flag_verdict(unit, there, comparison)
 
-    def flag_verdict(self, unit: Unit, there: int, comparison: Comparison) -> None:
+    def flag_verdict(self, unit: Unit, there: int, comparison: StatementRelation) -> None:
         """Say that a unit contradicts another lineage; nothing of it is written."""
         existing, source = self.confidence(there), self.origins[there].source
         said = comparison.reason.rstrip(".")
@@ -282,7 +282,7 @@ class Weighing:
         )
         self.verdict("flag", self.ground.units[there].section or unit.section, reason, there)
 
-    def contradiction(self, unit: Unit, said: str, there: int, says_now: str, comparison: Comparison) -> None:
+    def contradiction(self, unit: Unit, said: str, there: int, says_now: str, comparison: StatementRelation) -> None:
         """Put both sides of a contradiction on record."""
         origin, old = self.origins[there], self.ground.units[there]
         existing = Side(
@@ -325,7 +325,7 @@ class Weighing:
     def verdict(self, word: VerdictWord, section: Sequence[str], reason: str, there: int | None = None) -> int:
         """Give a verdict and return its number."""
         existing = None if there is None else self.confidence(there, supported=word == "unchanged")
-        self.verdicts.append(Verdict(section_name(section), word, reason, self.weight, existing))
+        self.verdicts.append(BlockVerdict(section_name(section), word, reason, self.weight, existing))
         return len(self.verdicts) - 1
 
     def confidence_of_evidence(self) -> Confidence:
@@ -362,7 +362,7 @@ class Weighing:
             return origin
         return replace(origin, corroborated_by=lineages, observed_at=seen)
 
-    def section_at(self, placement: Placement) -> Section:
+    def section_at(self, placement: Placement) -> PageSection:
         """Return the section that the line of a placement lies in."""
         found = self.placer.sections[0]
         for section in self.placer.sections:
@@ -461,7 +461,7 @@ def quoted(text: str) -> str:
     return f"'{line if len(line) <= 60 else line[:57] + '...'}'"
 
 
-def told(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def told(verdicts: Sequence[BlockVerdict]) -> list[BlockVerdict]:
     """Return the verdicts; of very many that change nothing only how many there are."""
     if len(verdicts) <= MOST_VERDICTS:
         return list(verdicts)
@@ -469,4 +469,4 @@ def told(verdicts: Sequence[Verdict]) -> list[Verdict]:
     same = len(verdicts) - len(telling)
     if not same:
         return telling
-    return [*telling, Verdict("", "unchanged", f"{same} blocks say what the page says already")]
+    return [*telling, BlockVerdict("", "unchanged", f"{same} blocks say what the page says already")]

@@ -6,16 +6,16 @@ Strict: a page that only speaks of the same thing, says part of it, or says othe
 from __future__ import annotations
 
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.claims.statements import Reading, alike, language_of, statements
+from knowledge.merge.claims.statements import StatementReading, alike, language_of, statements
 from knowledge.merge.claims.statements import says as says_it
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.model import Cut
+from knowledge.merge.model import CutDocument
 
 COMPARED = 12
 """Readings of a page that are looked at closely: those that have most in common with what is asked."""
 
 
-def says(page: Cut, statement: str) -> bool:
+def says(page: CutDocument, statement: str) -> bool:
     """Return whether `page` says all that `statement` says, in these or other words, and nowhere says otherwise."""
     asked = cut(statement)
     wanted = [unit for unit in units(asked) if unit.kind not in ("heading", "front")]
@@ -26,7 +26,7 @@ def says(page: Cut, statement: str) -> bool:
     return all(_is_said(one.said, said) for one in statements(wanted, language))
 
 
-def _is_said(new: Reading, said: list[Reading]) -> bool:
+def _is_said(new: StatementReading, said: list[StatementReading]) -> bool:
     """Return whether one of these says `new`, and none that is about the same says otherwise."""
     equal = [one for one in said if one.folded == new.folded]
     near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))[:COMPARED]

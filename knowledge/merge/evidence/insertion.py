@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.context import New, Op, Weighing, shown
-from knowledge.merge.evidence.placement import Section, heading_level
+from knowledge.merge.evidence.placement import PageSection, heading_level
 from knowledge.merge.evidence.rephrase import ListForm, folded_lines, folded_text
 from knowledge.merge.model import (
-    Piece,
+    DocumentPiece,
     Unit,
     section_name,
 )
@@ -169,7 +169,7 @@ def _put_into_section(w: Weighing, news: Sequence[New]) -> None:
         w.ops.append(Op([new.order for new in run], put=put, expected=tuple(units(cut(text)))))
 
 
-def _list_in(w: Weighing, section: Section, run: Sequence[New]) -> ListForm | None:
+def _list_in(w: Weighing, section: PageSection, run: Sequence[New]) -> ListForm | None:
     lists = [at for at in range(section.first, section.end) if w.page.pieces[at].kind == "list"]
     if not lists:
         return None
@@ -189,7 +189,7 @@ def _expected(unit: Unit, put: Put) -> tuple[Unit, ...]:
     return found or (unit,)
 
 
-def _heading(piece: Piece, shift: int) -> str:
+def _heading(piece: DocumentPiece, shift: int) -> str:
     """Return a heading of the content, `shift` levels deeper."""
     if not shift:
         return folded_text(piece.text)

@@ -20,17 +20,17 @@ from knowledge.merge.document.units import units
 from knowledge.merge.evidence.confidence import Rules
 from knowledge.merge.evidence.context import Weighing
 from knowledge.merge.evidence.insertion import place_news
-from knowledge.merge.evidence.placement import Section, Similarity, folded_heading
+from knowledge.merge.evidence.placement import PageSection, Similarity, folded_heading
 from knowledge.merge.evidence.weigh.blocks import weigh_block
 from knowledge.merge.evidence.weigh.keys import weigh_key
 from knowledge.merge.evidence.weigh.prose import find_stands, weigh_prose
 from knowledge.merge.evidence.weigh.rows import weigh_rows, weigh_table
 from knowledge.merge.model import (
-    Cut,
-    Evidence,
+    CutDocument,
+    DocumentPiece,
+    IncomingEvidence,
     MergePlan,
     Origin,
-    Piece,
     Unit,
     unit_digest,
 )
@@ -38,10 +38,10 @@ from knowledge.merge.three_way.kinds.cells import rows_without_head, table_of
 
 
 def weigh(
-    current: Cut,
+    current: CutDocument,
     origins: Sequence[Origin | None],
-    content: Cut,
-    evidence: Evidence,
+    content: CutDocument,
+    evidence: IncomingEvidence,
     *,
     page: PageFacts,
     rules: Rules,
@@ -68,7 +68,7 @@ def weigh(
     return _weighed(weighing, content, within)
 
 
-def _weighed(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
+def _weighed(w: Weighing, content: CutDocument, within: PageSection | None) -> MergePlan:
     """Return the plan for content that is to be taken into the page."""
     dates = compared(w, content, within)
     for piece, numbers in groupby(range(len(w.incoming)), key=lambda number: w.incoming[number].piece):
@@ -79,7 +79,7 @@ def _weighed(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
     return w.plan("section" if within is not None else "snippet")
 
 
-def compared(w: Weighing, content: Cut, within: Section | None) -> tuple[str, ...]:
+def compared(w: Weighing, content: CutDocument, within: PageSection | None) -> tuple[str, ...]:
     """Find out how the content stands to the page, before anything is decided; return the dates that it came under."""
     w.within = within
     dates: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ def _say_what_was_left_off(w: Weighing, dates: Sequence[str]) -> None:
             )
 
 
-def _weigh_piece(w: Weighing, piece: Piece, numbers: Sequence[int]) -> None:
+def _weigh_piece(w: Weighing, piece: DocumentPiece, numbers: Sequence[int]) -> None:
     if piece.kind == "table":
         weigh_table(w, table_of(w.content, w.incoming, w.incoming[numbers[0]].piece))
         return

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import language_of
 from knowledge.merge.document.units import cut, split_lines
-from knowledge.merge.model import Cut, Piece, section_name
+from knowledge.merge.model import CutDocument, DocumentPiece, section_name
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
 
@@ -57,7 +57,7 @@ _SETEXT_ONE = re.compile(r"\n[ \t]{0,3}=+[ \t]*$")
 _LEADS_IN = re.compile(r":[*_\s]*$")
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A heading and what stands below it, as indexes of pieces; the first section of a page has no heading and level 0.
 
     `first` up to, not including, `end` are its own pieces, up to `last` those of the sections inside it too.
@@ -128,20 +128,20 @@ class PageChoice(NamedTuple):
     runner_up: tuple[str, float] | None
 
 
-def sections_of(page: Cut) -> tuple[Section, ...]:
+def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
     """Return the sections of `page` in order, what stands before the first heading included."""
     pieces = page.pieces
     body = 1 if pieces and pieces[0].kind == "front" else 0
     heads = [index for index, piece in enumerate(pieces) if piece.kind == "heading"]
     levels = [heading_level(pieces[index].text) for index in heads]
-    found = [Section((), 0, None, body, heads[0] if heads else len(pieces), len(pieces))]
+    found = [PageSection((), 0, None, body, heads[0] if heads else len(pieces), len(pieces))]
     for number, (index, level) in enumerate(zip(heads, levels, strict=True)):
         own_end = heads[number + 1] if number + 1 < len(heads) else len(pieces)
         last = next(
             (heads[at] for at in range(number + 1, len(heads)) if levels[at] <= level),
             len(pieces),
         )
-        found.append(Section(pieces[index].section, level, index, index + 1, own_end, last))
+        found.append(PageSection(pieces[index].section, level, index, index + 1, own_end, last))
     return tuple(found)
 
 
@@ -153,7 +153,7 @@ def heading_level(text: str) -> int:
     return 1 if _SETEXT_ONE.search(text.rstrip("\r\n").replace("\r\n", "\n").replace("\r", "\n")) else 2
 
 
-def is_reference(section: Section, page: Cut) -> bool:
+def is_reference(section: PageSection, page: CutDocument) -> bool:
     """Return whether the section closes a page: where to read on, sources, or nothing but link definitions."""
     if section.path and section.path[-1].strip(" :").casefold() in _REFERENCE:
         return True
@@ -161,7 +161,7 @@ def is_reference(section: Section, page: Cut) -> bool:
     return section.heading is None and bool(own) and all(map(defines_links, own))
 
 
-def defines_links(piece: Piece) -> bool:
+def defines_links(piece: DocumentPiece) -> bool:
     """Return whether a piece only closes a text: link definitions, footnotes, a line of where to read on."""
     if piece.kind == "paragraph" and _SEE_ALSO.match(piece.text):
         return True
@@ -172,7 +172,7 @@ def defines_links(piece: Piece) -> bool:
     )
 
 
-def swallows(piece: Piece) -> bool:
+def swallows(piece: DocumentPiece) -> bool:
     """Return whether what is written after the piece becomes part of it: a fence or comment that is never closed."""
     if piece.kind not in ("fence", "html", "comment"):
         return False
@@ -182,7 +182,7 @@ def swallows(piece: Piece) -> bool:
 class Nearest(NamedTuple):
     """The section that a text is most like, how much, and what came next."""
 
-    section: Section
+    section: PageSection
     score: float
     runner_up: tuple[str, float] | None
 
@@ -190,23 +190,23 @@ class Nearest(NamedTuple):
 class Placer:
     """Knows one page, and says where things belong in it."""
 
-    def __init__(self, page: Cut, similarity: Similarity | None = None) -> None:
+    def __init__(self, page: CutDocument, similarity: Similarity | None = None) -> None:
         self.page, self.similarity = page, similarity
         self.sections = sections_of(page)
         self.language = language_of(page.text)
         self.title = self._title_section()
-        self._named: dict[tuple[str, ...], Section | None] = {}
-        self._choices: dict[Section | None, tuple[Sequence[Section], _Vectors]] = {}
-        self._blocks: dict[Section, tuple[Sequence[int], _Vectors]] = {}
+        self._named: dict[tuple[str, ...], PageSection | None] = {}
+        self._choices: dict[PageSection | None, tuple[Sequence[PageSection], _Vectors]] = {}
+        self._blocks: dict[PageSection, tuple[Sequence[int], _Vectors]] = {}
 
-    def named(self, path: Sequence[str]) -> Section | None:
+    def named(self, path: Sequence[str]) -> PageSection | None:
         """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
         key = tuple(path)
         if key not in self._named:
             self._named[key] = self._find_named(tuple(map(folded_heading, key)))
         return self._named[key]
 
-    def _find_named(self, wanted: tuple[str, ...]) -> Section | None:
+    def _find_named(self, wanted: tuple[str, ...]) -> PageSection | None:
         if not wanted:
             return None
         # A snippet may name the page's title, or leave it out, as its first heading: then the last one has to do.
@@ -225,8 +225,8 @@ class Placer:
         return same[0] if len(same) == 1 else None
 
     @cached_property
-    def _by_last_heading(self) -> Mapping[str, Sequence[tuple[Section, tuple[str, ...]]]]:
-        found: dict[str, list[tuple[Section, tuple[str, ...]]]] = {}
+    def _by_last_heading(self) -> Mapping[str, Sequence[tuple[PageSection, tuple[str, ...]]]]:
+        found: dict[str, list[tuple[PageSection, tuple[str, ...]]]] = {}
         for section in self.sections:
             if section.path:
                 path = tuple(map(folded_heading, section.path))
@@ -234,8 +234,8 @@ class Placer:
         return found
 
     @cached_property
-    def _by_heading_words(self) -> Mapping[frozenset[str], Sequence[Section]]:
-        found: dict[frozenset[str], list[Section]] = {}
+    def _by_heading_words(self) -> Mapping[frozenset[str], Sequence[PageSection]]:
+        found: dict[frozenset[str], list[PageSection]] = {}
         for heading, sections in self._by_last_heading.items():
             if words := self._heading_words(heading):
                 found.setdefault(words, []).extend(section for section, _ in sections)
@@ -244,7 +244,7 @@ class Placer:
     def _heading_words(self, heading: str) -> frozenset[str]:
         return frozenset(analyzer(self.language).terms(heading))
 
-    def best(self, text: str, *, hint: str = "", within: Section | None = None) -> Nearest:
+    def best(self, text: str, *, hint: str = "", within: PageSection | None = None) -> Nearest:
         """Return the section that `text` is most like, how much, and what came next.
 
         `hint` are words that say what it is about; they count as a heading's do. `within` keeps to a section and those
@@ -278,26 +278,26 @@ class Placer:
         return Nearest(among[order[0]], round(scores.get(order[0], 0.0), 4), runner_up)
 
     @cached_property
-    def _vocabulary(self) -> Mapping[Section, Counter[str]]:
+    def _vocabulary(self) -> Mapping[PageSection, Counter[str]]:
         return {section: self._words_of(section) for section in self.sections}
 
-    def _words_of(self, section: Section) -> Counter[str]:
+    def _words_of(self, section: PageSection) -> Counter[str]:
         own = self._counted(self._body(section))
         above = self._counted(" ".join(section.path[:-1]))
         # The title of a page says what all of it is about.
         times = 1 if section is self.title else OWN_HEADING
         return own + above + _times(self._counted(" ".join(section.path[-1:])), times)
 
-    def _body(self, section: Section) -> str:
+    def _body(self, section: PageSection) -> str:
         return "".join(piece.text for piece in self.page.pieces[section.first : section.end])[:LONGEST_COMPARED]
 
-    def _text(self, section: Section) -> str:
+    def _text(self, section: PageSection) -> str:
         return f"{' '.join(section.path)}\n{self._body(section)}"[:LONGEST_COMPARED]
 
     def _counted(self, text: str) -> Counter[str]:
         return _counted(text[:LONGEST_COMPARED], self.language)
 
-    def spot(self, section: Section, text: str) -> int:
+    def spot(self, section: PageSection, text: str) -> int:
         """Return after which piece of the section's own `text` belongs: the block it is most like, else the last."""
         own, vectors = self._blocks_of(section)
         if not own:
@@ -308,7 +308,7 @@ class Placer:
             return own[-1]
         return self.after_what_it_leads_to(own[best])
 
-    def _blocks_of(self, section: Section) -> tuple[Sequence[int], _Vectors]:
+    def _blocks_of(self, section: PageSection) -> tuple[Sequence[int], _Vectors]:
         """Return the pieces of the section's own after which one may write, and what they say."""
         if section not in self._blocks:
             own = [
@@ -346,7 +346,7 @@ class Placer:
         path: Sequence[str] = (),
         level: int = 0,
         hint: str = "",
-        within: Section | None = None,
+        within: PageSection | None = None,
     ) -> Placement:
         """Return where `text` goes. `path` are the headings it came under, `level` that of the last; `within` was asked for."""
         if within is not None and not path:
@@ -368,7 +368,7 @@ class Placer:
         """What a likeness must be to decide."""
         return FITS if self.similarity is None else FITS * (1 - MEANING) + 0.02
 
-    def _in(self, section: Section, text: str, how: How, decided: Nearest | None = None) -> Placement:
+    def _in(self, section: PageSection, text: str, how: How, decided: Nearest | None = None) -> Placement:
         after = self.line_after(self.spot(section, text))
         if decided is None:
             return Placement(section.path, after, how)
@@ -381,10 +381,10 @@ class Placer:
         found = self.page.pieces[piece]
         return found.line + len(split_lines(found.text)) - 1
 
-    def _last_of_the_body(self) -> Section:
+    def _last_of_the_body(self) -> PageSection:
         return next((one for one in reversed(self.sections) if not is_reference(one, self.page)), self.sections[0])
 
-    def _new_section(self, nearest: Nearest, parent: Section, level: int) -> Placement:
+    def _new_section(self, nearest: Nearest, parent: PageSection, level: int) -> Placement:
         """Return where a section that the page does not have is made: under its parent, after the sibling most like it."""
         usual = self._usual_level(parent)
         level = min(6, max(level, usual))
@@ -402,12 +402,12 @@ class Placer:
         after = self.line_after(self.last_written(end, holder))
         return Placement(holder.path, after, "new section", nearest.score, nearest.runner_up, level)
 
-    def _title_section(self) -> Section:
+    def _title_section(self) -> PageSection:
         """Return the section that holds the whole page: that of its only heading of level 1, else the page itself."""
         tops = [section for section in self.sections if section.level == 1]
         return tops[0] if len(tops) == 1 and tops[0] is self.sections[1] else self.sections[0]
 
-    def _usual_level(self, parent: Section) -> int:
+    def _usual_level(self, parent: PageSection) -> int:
         inside = [
             section.level
             for section in self.sections
@@ -415,7 +415,7 @@ class Placer:
         ]
         return min(inside) if inside else min(6, parent.level + 1 if parent.level else 2)
 
-    def _before_closing(self, parent: Section) -> int:
+    def _before_closing(self, parent: PageSection) -> int:
         """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""
         end = parent.last
         inside = [one for one in self.sections if one.heading is not None and one != parent and _inside(one, parent)]
@@ -424,7 +424,7 @@ class Placer:
                 end = section.heading
         return end
 
-    def last_written(self, end: int, parent: Section) -> int:
+    def last_written(self, end: int, parent: PageSection) -> int:
         """Return the last piece before `end` that shows something, link definitions and rules at the end left behind."""
         at = end - 1
         pieces = self.page.pieces
@@ -433,11 +433,11 @@ class Placer:
         return at
 
 
-def _closes(piece: Piece) -> bool:
+def _closes(piece: DocumentPiece) -> bool:
     return piece.kind in ("blank", "break") or defines_links(piece) or swallows(piece)
 
 
-def _inside(section: Section, holder: Section | None) -> bool:
+def _inside(section: PageSection, holder: PageSection | None) -> bool:
     if holder is None or holder.heading is None:
         return True
     return section.heading is not None and holder.heading <= section.heading < holder.last
@@ -451,7 +451,7 @@ def folded_heading(text: str) -> str:
 
 
 def place(
-    current: Cut,
+    current: CutDocument,
     text: str,
     *,
     path: Sequence[str] = (),

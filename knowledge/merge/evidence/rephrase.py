@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.model import Unit
-from knowledge.merge.splice import Ground, Put
+from knowledge.merge.splice import Put, SplicedPage
 from knowledge.pages.markdown.inline import plain
 
 SORTED_FROM = 3
@@ -19,7 +19,7 @@ _ITEM = re.compile(
 )
 
 
-class Item(NamedTuple):
+class RephrasedItem(NamedTuple):
     """An item taken apart: what stands before its text, its check box with the blank after it, and its text, dedented."""
 
     indent: str
@@ -45,16 +45,16 @@ def folded_text(text: str) -> str:
     return folded_ends(text).rstrip(" \t\n")
 
 
-def item_of(text: str) -> Item:
+def item_of(text: str) -> RephrasedItem:
     """Return the parts of an item; a text that is none has no marker."""
     folded = folded_ends(text)
     found = _ITEM.match(folded)
     if not found:
-        return Item("", "", None, "", "", _dedented(folded, len(folded) - len(folded.lstrip(" "))))
+        return RephrasedItem("", "", None, "", "", _dedented(folded, len(folded) - len(folded.lstrip(" "))))
     width = found.start("room") - found.start() + len(found["room"].expandtabs(4)) if found["room"] else found.end() + 1
     marker = found["bullet"] or found["after"]
     number = int(found["number"]) if found["number"] else None
-    return Item(
+    return RephrasedItem(
         found["indent"], marker, number, found["room"], found["box"] or "", _dedented(folded[found.end() :], width)
     )
 
@@ -70,7 +70,7 @@ def _dedented(text: str, columns: int) -> str:
     return "\n".join([first.lstrip(" \t"), *bare])
 
 
-def as_item(text: str, like: Item, *, number: int | None = None, box: str | None = None) -> str:
+def as_item(text: str, like: RephrasedItem, *, number: int | None = None, box: str | None = None) -> str:
     """Return `text` as an item that looks like `like`."""
     mark = f"{like.number if number is None else number}{like.bullet}" if like.number is not None else like.bullet
     room = like.room or " "
@@ -99,7 +99,7 @@ def in_form_of(old: Unit, new: Unit) -> str:
 class ListForm:
     """A list of a page, and where and how a new item joins it."""
 
-    def __init__(self, ground: Ground, piece: int) -> None:
+    def __init__(self, ground: SplicedPage, piece: int) -> None:
         self.ground = ground
         self.numbers = [number for number, unit in enumerate(ground.units) if unit.piece == piece]
         self.items = [item_of(ground.units[number].text) for number in self.numbers]

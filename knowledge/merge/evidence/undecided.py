@@ -14,7 +14,7 @@ from knowledge.merge.evidence.context import Weighing
 from knowledge.merge.evidence.merge import compared
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.evidence.weigh.prose import may_doubt, statements_of
-from knowledge.merge.model import Cut, Evidence, Origin, section_name
+from knowledge.merge.model import CutDocument, IncomingEvidence, Origin, section_name
 
 MOST_PAIRS = 20
 """Pairs that are asked about for one piece of evidence."""
@@ -47,10 +47,10 @@ class _Scored(NamedTuple):
 
 
 def undecided(
-    current: Cut,
+    current: CutDocument,
     origins: Sequence[Origin | None],
-    content: Cut,
-    evidence: Evidence,
+    content: CutDocument,
+    evidence: IncomingEvidence,
     *,
     page: PageFacts,
     rules: Rules,

@@ -28,7 +28,7 @@ BODY = 7
 """The level of what is no heading: below all of them."""
 
 
-class Node(NamedTuple):
+class AlignedNode(NamedTuple):
     """A part of a sequence: a block of a document, an item of a list, a row of a table.
 
     `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is what it is
@@ -44,7 +44,7 @@ class Node(NamedTuple):
     level: int = BODY
 
 
-Likeness = Callable[[Node, Node], float]
+Likeness = Callable[[AlignedNode, AlignedNode], float]
 
 
 def words(text: str) -> frozenset[str]:
@@ -57,7 +57,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text.lower()))
 
 
-def likeness(one: Node, other: Node) -> float:
+def likeness(one: AlignedNode, other: AlignedNode) -> float:
     """Return how alike two parts are, 0..1; parts of different kinds are not."""
     if one.kind != other.kind:
         return 0.0
@@ -68,13 +68,13 @@ def likeness(one: Node, other: Node) -> float:
     return alike if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT else max(alike, _same_lines(one, other))
 
 
-def _same_lines(one: Node, other: Node) -> float:
+def _same_lines(one: AlignedNode, other: AlignedNode) -> float:
     """Return how much of the shorter of two parts the lines are that both have; a line of one word tells nothing."""
     mine, yours = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
     return len(mine & yours) / min(len(mine), len(yours)) if mine and yours else 0.0
 
 
-def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness) -> list[int]:
+def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness = likeness) -> list[int]:
     """Return for each part of `base` the index of what it is in `side`, -1 for what is gone; increasing."""
     found = [-1] * len(base)
     same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
@@ -89,7 +89,9 @@ def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness
     return found
 
 
-def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _in_place(
+    base: Sequence[AlignedNode], side: Sequence[AlignedNode], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Return what stands where something of its kind stood, alike or not."""
     found: list[tuple[int, int]] = []
     for start, end, first, last in hunks_of(pairs, len(base), len(side)):
@@ -99,7 +101,7 @@ def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[
     return found
 
 
-def _most_alike(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness) -> list[tuple[int, int]]:
     """Return the pairs in order whose likenesses add up to the most."""
     n, m = len(base), len(side)
     if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
@@ -125,12 +127,12 @@ def _most_alike(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> 
     return found
 
 
-def _alike_in_place(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+def _alike_in_place(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness) -> list[tuple[int, int]]:
     """Return what is alike at the same distance from the beginning: the rewriting of much, looked at in one pass."""
     return [(at, at) for at in range(min(len(base), len(side))) if alike(base[at], side[at]) >= ALIKE]
 
 
-def _renamed(base: Sequence[Node], side: Sequence[Node], found: list[int]) -> None:
+def _renamed(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
     """Match headings that say something else now, but stand over what they stood over."""
     taken = set(found)
     for at, node in enumerate(base[:-1]):

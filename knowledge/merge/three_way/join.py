@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BOM, bare, blocks_of, cut, level_of, split_lines, starts_of
-from knowledge.merge.model import Conflict, Cut, Piece, section_name
-from knowledge.merge.three_way.alignment import BODY, Node, likeness
+from knowledge.merge.model import Conflict, CutDocument, DocumentPiece, section_name
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, likeness
 from knowledge.merge.three_way.kinds.front_matter import joined_front
 from knowledge.merge.three_way.kinds.lists import joined_list
 from knowledge.merge.three_way.kinds.prose import is_one, joined_strictly, joined_text
@@ -23,7 +23,7 @@ from knowledge.merge.three_way.line_account import is_accounted, settled
 from knowledge.merge.three_way.line_join import clean, merge_lines
 from knowledge.merge.three_way.moves import followed
 from knowledge.merge.three_way.sequence import Clash, Inner, in_sequence
-from knowledge.merge.three_way.unit_changes import Change, changes_between
+from knowledge.merge.three_way.unit_changes import UnitChange, changes_between
 
 _BLANK = " \t\r\n"
 _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
@@ -39,9 +39,9 @@ class Joined:
     """A joined document. Where there are conflicts it says there what the current one says; `cut` is `text` in pieces."""
 
     text: str
-    changes: tuple[Change, ...]
+    changes: tuple[UnitChange, ...]
     conflicts: tuple[Conflict, ...]
-    cut: Cut
+    cut: CutDocument
 
 
 class _Parts(NamedTuple):
@@ -49,12 +49,12 @@ class _Parts(NamedTuple):
 
     bom: str
     lead: str
-    nodes: list[Node]
+    nodes: list[AlignedNode]
     closed: bool
     end: str
 
 
-def join(base: Cut, current: Cut, incoming: Cut) -> Joined:
+def join(base: CutDocument, current: CutDocument, incoming: CutDocument) -> Joined:
     """Return `current` with what `incoming` changed since `base`. What both changed differently is a conflict and stays."""
     if incoming.text in (base.text, current.text):
         return Joined(current.text, (), (), current)
@@ -85,7 +85,7 @@ def _as_written(text: str, document: str) -> str:
     return bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(bare_last(text)) else text
 
 
-def _taken_apart(document: Cut, eol: str) -> _Parts:
+def _taken_apart(document: CutDocument, eol: str) -> _Parts:
     pieces = list(document.pieces)
     bom = ""
     if pieces and pieces[0].text.startswith(BOM):
@@ -100,8 +100,8 @@ def _taken_apart(document: Cut, eol: str) -> _Parts:
     return _Parts(bom, lead, _nodes(pieces), closed, end)
 
 
-def _nodes(pieces: Sequence[Piece]) -> list[Node]:
-    found: list[Node] = []
+def _nodes(pieces: Sequence[DocumentPiece]) -> list[AlignedNode]:
+    found: list[AlignedNode] = []
     last = len(pieces) - 1
     for at, piece in enumerate(pieces):
         if piece.kind == "blank":
@@ -109,7 +109,7 @@ def _nodes(pieces: Sequence[Piece]) -> list[Node]:
         following = pieces[at + 1] if at < last else None
         gap = None if following is None else following.text if following.kind == "blank" else ""
         level = level_of(piece) if piece.kind == "heading" else BODY
-        found.append(Node(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
+        found.append(AlignedNode(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
     return found
 
 
@@ -122,7 +122,7 @@ def line_end(*texts: str) -> str:
     return "\n"
 
 
-def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Clash]] | None:
+def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, list[Clash]] | None:
     """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
     nodes = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
     sequences = in_sequence(nodes, joined_block, gap=eol, rescue=_rescued)
@@ -152,14 +152,14 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Cla
     return None
 
 
-def _with_front(base: list[Node], ours: list[Node], theirs: list[Node]) -> list[Node]:
+def _with_front(base: list[AlignedNode], ours: list[AlignedNode], theirs: list[AlignedNode]) -> list[AlignedNode]:
     """Return the base with an empty front matter if both sides gave it one, so that the two meet key by key."""
     if _has_front(ours) and _has_front(theirs) and not _has_front(base):
-        return [Node("front", "", None, ""), *base]
+        return [AlignedNode("front", "", None, ""), *base]
     return base
 
 
-def _has_front(nodes: Sequence[Node]) -> bool:
+def _has_front(nodes: Sequence[AlignedNode]) -> bool:
     return bool(nodes) and nodes[0].kind == "front"
 
 
@@ -167,7 +167,7 @@ def _newer(base: str, ours: str, theirs: str) -> str:
     return theirs if ours == base else ours
 
 
-def _assembled(frame: _Parts, parts: Sequence[Node]) -> str:
+def _assembled(frame: _Parts, parts: Sequence[AlignedNode]) -> str:
     texts = [frame.bom, frame.lead]
     for node in parts:
         texts += node.text, node.gap or ""
@@ -186,7 +186,7 @@ def bare_last(text: str) -> str:
     return text
 
 
-def _not_as_planned(document: Cut, parts: Sequence[Node]) -> list[int]:
+def _not_as_planned(document: CutDocument, parts: Sequence[AlignedNode]) -> list[int]:
     """Return after which of `parts` a blank line may be missing: where the cut document goes another way than planned."""
     pieces = [piece for piece in document.pieces if piece.kind != "blank"]
     for at, node in enumerate(parts):
@@ -198,7 +198,7 @@ def _not_as_planned(document: Cut, parts: Sequence[Node]) -> list[int]:
     return [] if len(pieces) == len(parts) else [len(parts) - 1]
 
 
-def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
+def joined_block(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
     """Return what both sides made of one block."""
     if not base.kind == ours.kind == theirs.kind:
         return Inner(None)
@@ -236,7 +236,7 @@ def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
     return "".join(parts)
 
 
-def _alike(one: Node, other: Node) -> float:
+def _alike(one: AlignedNode, other: AlignedNode) -> float:
     if one.kind == other.kind == "front":
         return 1.0
     if one.kind == other.kind == "list":
@@ -253,7 +253,7 @@ def _items(text: str) -> frozenset[str]:
     return frozenset("".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
-def _rescued(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
+def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
     """Return blocks joined by plain lines where that is clean and leaves every block whole that must be."""
     lines = clean(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
     if lines is None:
@@ -267,7 +267,7 @@ def _rescued(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
     return _nodes(pieces)
 
 
-def _by_lines(base: Cut, current: Cut, incoming: Cut) -> tuple[Cut, list[Clash]] | None:
+def _by_lines(base: CutDocument, current: CutDocument, incoming: CutDocument) -> tuple[CutDocument, list[Clash]] | None:
     """Return the document joined by plain lines, if no block that must be whole is cut by that."""
     texts = [split_lines(document.text) for document in (base, current, incoming)]
     parts = merge_lines(*texts, strict=True)
@@ -297,4 +297,4 @@ def _place(lines: Sequence[str], wanted: Sequence[str], start: int) -> int:
     return start
 
 
-__all__ = ["Change", "Joined", "changes_between", "join"]
+__all__ = ["Joined", "UnitChange", "changes_between", "join"]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import Node, words
-from knowledge.merge.three_way.sequence import Clash, Kept, Sequences
+from knowledge.merge.three_way.alignment import AlignedNode, words
+from knowledge.merge.three_way.sequence import Clash, KeptPart, Sequences
 
 _ROUNDS = 4
 _NEAR = 0.5
@@ -86,10 +86,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
-    base: list[Node | None] = list(sequences.base)
-    ours: list[Node | None] = list(sequences.ours)
-    theirs: list[Node | None] = list(sequences.theirs)
-    joined: list[Node | None] = []
+    base: list[AlignedNode | None] = list(sequences.base)
+    ours: list[AlignedNode | None] = list(sequences.ours)
+    theirs: list[AlignedNode | None] = list(sequences.theirs)
+    joined: list[AlignedNode | None] = []
     put_together: list[_Tally] = []
     for kept in sequences.kept:
         at = sequences.from_ours.get(kept.ours, -1)
@@ -111,15 +111,15 @@ def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
 
 
 def _tallied(
-    base: Iterable[Node | None],
-    ours: Iterable[Node | None],
-    theirs: Iterable[Node | None],
-    joined: Iterable[Node | None],
+    base: Iterable[AlignedNode | None],
+    ours: Iterable[AlignedNode | None],
+    theirs: Iterable[AlignedNode | None],
+    joined: Iterable[AlignedNode | None],
 ) -> _Tally:
     return _Tally(_counted(base), _counted(ours), _counted(theirs), _counted(joined), Counter())
 
 
-def _is_untouched(sequences: Sequences, kept: Kept, at: int) -> bool:
+def _is_untouched(sequences: Sequences, kept: KeptPart, at: int) -> bool:
     """Return whether neither side changed it, so that it counts the same everywhere."""
     return (
         at >= 0
@@ -173,7 +173,7 @@ def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
     return near
 
 
-def _counted(nodes: Iterable[Node | None]) -> Counter[str]:
+def _counted(nodes: Iterable[AlignedNode | None]) -> Counter[str]:
     return _lines_of(node.text for node in nodes if node)
 
 
@@ -183,7 +183,7 @@ def _shown(clashes: Iterable[Clash]) -> Counter[str]:
 
 def _without(sequences: Sequences, doubled: set[str]) -> bool:
     """Put what holds such lines and is not ours back to ours; tell whether there was any."""
-    found: list[Kept] = []
+    found: list[KeptPart] = []
     for kept in sequences.kept:
         mine = sequences.ours[kept.ours] if kept.ours >= 0 else None
         if (mine and mine.text == kept.node.text) or doubled.isdisjoint(_lines(kept.node.text)):
@@ -197,7 +197,7 @@ def _without(sequences: Sequences, doubled: set[str]) -> bool:
     return changed
 
 
-def _clash(sequences: Sequences, kept: Kept, mine: Node | None) -> Clash:
+def _clash(sequences: Sequences, kept: KeptPart, mine: AlignedNode | None) -> Clash:
     at = sequences.from_ours.get(kept.ours, -1) if mine else -1
     base = sequences.base[at].text if at >= 0 else ""
     theirs = sequences.theirs[kept.theirs].text if kept.theirs >= 0 else _of(sequences.theirs, kept.node.text)
@@ -205,7 +205,7 @@ def _clash(sequences: Sequences, kept: Kept, mine: Node | None) -> Clash:
     return Clash(base, mine.text if mine else "", theirs, where.line, where.section)
 
 
-def _of(side: Sequence[Node], text: str) -> str:
+def _of(side: Sequence[AlignedNode], text: str) -> str:
     """Return the lines of the text that the side has: what was put together of both holds lines of the other, too."""
     known = {line for node in side for line in _lines(node.text)}
     return "".join(line for line in text.splitlines(keepends=True) if known.issuperset(_lines(line)))
@@ -220,7 +220,7 @@ def _with_again(sequences: Sequences, lost: set[str]) -> bool:
     for at in gone:
         node = sequences.ours[at]
         place = next((i for i, kept in enumerate(sequences.kept) if kept.ours > at), len(sequences.kept))
-        sequences.kept.insert(place, Kept(node, at))
+        sequences.kept.insert(place, KeptPart(node, at))
         was = sequences.from_ours.get(at, -1)
         base = sequences.base[was].text if was >= 0 else _of(sequences.base, node.text)
         sequences.clashes.append(Clash(base, node.text, "", node.line, node.section))

@@ -19,7 +19,7 @@ MOST_STEPS = 60_000
 """Steps of the exact search between two anchors before the quick way is taken."""
 
 
-class Hunk(NamedTuple):
+class LineHunk(NamedTuple):
     """`base[start:end]` became `side[first:last]`."""
 
     start: int
@@ -28,7 +28,7 @@ class Hunk(NamedTuple):
     last: int
 
 
-class Part(NamedTuple):
+class JoinedLines(NamedTuple):
     """A stretch of a joined sequence. With a clash `lines` are ours, and the base and the other side are there to see."""
 
     lines: Sequence[str]
@@ -50,7 +50,7 @@ def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[in
     ids: dict[Hashable, int] = {}
     a = [-1] * same + [ids.setdefault(key, len(ids)) for key in base[same:]]
     b = [-1] * same + [ids.setdefault(key, len(ids)) for key in side[same:]]
-    work = [Hunk(same, len(a), same, len(b))]
+    work = [LineHunk(same, len(a), same, len(b))]
     while work:
         low, high, first, last = work.pop()
         while low < high and first < last and a[low] == b[first]:
@@ -61,31 +61,31 @@ def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[in
             found.append((high, last))
         if low == high or first == last:
             continue
-        left = Hunk(low, high, first, last)
+        left = LineHunk(low, high, first, last)
         anchors = _anchors(a, b, left)
         if not anchors:
             found += _between(a, b, left)
             continue
         for x, y in [*anchors, (high, last)]:
-            work.append(Hunk(low, x, first, y))
+            work.append(LineHunk(low, x, first, y))
             low, first = x + 1, y + 1
         found += anchors
     found.sort()
     return found
 
 
-def hunks(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[Hunk]:
+def hunks(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[LineHunk]:
     """Return where `side` differs from `base`, in order."""
     return hunks_of(matches(base, side), len(base), len(side))
 
 
-def hunks_of(pairs: Sequence[tuple[int, int]], length: int, other: int) -> list[Hunk]:
+def hunks_of(pairs: Sequence[tuple[int, int]], length: int, other: int) -> list[LineHunk]:
     """Return what lies between matched `pairs` of two sequences of these lengths."""
-    found: list[Hunk] = []
+    found: list[LineHunk] = []
     start = first = 0
     for x, y in [*pairs, (length, other)]:
         if x > start or y > first:
-            found.append(Hunk(start, x, first, y))
+            found.append(LineHunk(start, x, first, y))
         start, first = x + 1, y + 1
     return found
 
@@ -95,15 +95,17 @@ class Group(NamedTuple):
 
     low: int
     high: int
-    mine: Sequence[Hunk]
-    other: Sequence[Hunk]
+    mine: Sequence[LineHunk]
+    other: Sequence[LineHunk]
 
 
-Meets = Callable[[int, int, Hunk, Sequence[Hunk]], bool]
+Meets = Callable[[int, int, LineHunk, Sequence[LineHunk]], bool]
 """Whether a side's change belongs to what is about the base from one place to another, with changes of the other side."""
 
 
-def grouped(mine: Sequence[Hunk], other: Sequence[Hunk], ours_meet: Meets, theirs_meet: Meets) -> Iterator[Group]:
+def grouped(
+    mine: Sequence[LineHunk], other: Sequence[LineHunk], ours_meet: Meets, theirs_meet: Meets
+) -> Iterator[Group]:
     """Yield the changes of two sides in order, those together that meet."""
     x = y = 0
     while x < len(mine) or y < len(other):
@@ -122,7 +124,9 @@ def grouped(mine: Sequence[Hunk], other: Sequence[Hunk], ours_meet: Meets, their
         yield Group(low, high, mine[left:x], other[right:y])
 
 
-def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False) -> list[Part]:
+def merge_lines(
+    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False
+) -> list[JoinedLines]:
     """Return what both sides made of `base`, in stretches; where they made different things of the same lines, a clash.
 
     Edits that only touch are joined: what is inserted before or after lines that the other side changed, and changes of
@@ -130,24 +134,24 @@ def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str],
     an unchanged line between edits of two sides.
     """
 
-    def meet(low: int, high: int, hunk: Hunk, _others: Sequence[Hunk]) -> bool:
+    def meet(low: int, high: int, hunk: LineHunk, _others: Sequence[LineHunk]) -> bool:
         return _meets(low, high, hunk, strict=strict)
 
-    parts: list[Part] = []
+    parts: list[JoinedLines] = []
     at = 0
     for low, high, mine, other in grouped(hunks(base, ours), hunks(base, theirs), meet, meet):
         if low > at:
-            parts.append(Part(base[at:low]))
+            parts.append(JoinedLines(base[at:low]))
         mine_now = _slice(ours, mine, low, high)
         other_now = _slice(theirs, other, low, high)
         parts.append(_joined(base[low:high], mine_now, other_now, strict=strict))
         at = high
     if at < len(base):
-        parts.append(Part(base[at:]))
+        parts.append(JoinedLines(base[at:]))
     return parts
 
 
-def clean(parts: Iterable[Part]) -> list[str] | None:
+def clean(parts: Iterable[JoinedLines]) -> list[str] | None:
     """Return the joined sequence, None if anything clashes."""
     lines: list[str] = []
     for part in parts:
@@ -169,30 +173,32 @@ def union(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     return found
 
 
-def _meets(low: int, high: int, hunk: Hunk, *, strict: bool) -> bool:
+def _meets(low: int, high: int, hunk: LineHunk, *, strict: bool) -> bool:
     """Return whether `hunk`, which begins no earlier, changes what `base[low:high]` is of; insertions at one place meet."""
     return hunk.start < high or (hunk.start == high and (strict or low == high == hunk.end))
 
 
-def _slice(side: Sequence[str], changed: Sequence[Hunk], low: int, high: int) -> Sequence[str] | None:
+def _slice(side: Sequence[str], changed: Sequence[LineHunk], low: int, high: int) -> Sequence[str] | None:
     """Return what a side has for `base[low:high]`, given its hunks in there; None without any."""
     if not changed:
         return None
     return side[changed[0].first - (changed[0].start - low) : changed[-1].last + (high - changed[-1].end)]
 
 
-def _joined(base: Sequence[str], ours: Sequence[str] | None, theirs: Sequence[str] | None, *, strict: bool) -> Part:
+def _joined(
+    base: Sequence[str], ours: Sequence[str] | None, theirs: Sequence[str] | None, *, strict: bool
+) -> JoinedLines:
     """Return what becomes of `base`; None is a side that left it alone."""
     if ours is None or theirs is None:
-        return Part(ours if ours is not None else theirs or ())
+        return JoinedLines(ours if ours is not None else theirs or ())
     if ours == theirs:
-        return Part(ours)
+        return JoinedLines(ours)
     if not base and not strict:
-        return Part(union(ours, theirs))
-    return Part(ours, clash=True, base=base, theirs=theirs)
+        return JoinedLines(union(ours, theirs))
+    return JoinedLines(ours, clash=True, base=base, theirs=theirs)
 
 
-def _anchors(a: Sequence[int], b: Sequence[int], within: Hunk) -> list[tuple[int, int]]:
+def _anchors(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple[int, int]]:
     """Return the keys that stand once on either side, as index pairs, in their longest common order."""
     low, high, first, last = within
     here, there = Counter(a[low:high]), Counter(b[first:last])
@@ -221,7 +227,7 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _between(a: Sequence[int], b: Sequence[int], within: Hunk) -> list[tuple[int, int]]:
+def _between(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple[int, int]]:
     """Return matches of two stretches without anchors: those of a shortest edit, or quick ones where that is far."""
     low, high, first, last = within
     exact = _shortest(a[low:high], b[first:last])

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, Likeness, Node, align, likeness
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
 
 SUBSTANCE = 12
 """Letters and digits that text must have for its leaving here and turning up there to be a move."""
 
 
-class _Run(NamedTuple):
+class _MovedRun(NamedTuple):
     """`base[start:end]` went before `base[before]`."""
 
     start: int
@@ -24,15 +24,15 @@ class _Run(NamedTuple):
 class Followed(NamedTuple):
     """Three versions with everything that a side moved in its new place, and where each part of the base is in the others."""
 
-    base: Sequence[Node]
-    ours: Sequence[Node]
-    theirs: Sequence[Node]
+    base: Sequence[AlignedNode]
+    ours: Sequence[AlignedNode]
+    theirs: Sequence[AlignedNode]
     to_ours: list[int]
     to_theirs: list[int]
 
 
 def followed(
-    base: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node], alike: Likeness = likeness
+    base: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode], alike: Likeness = likeness
 ) -> Followed:
     """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
     to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
@@ -46,15 +46,15 @@ def followed(
 
 
 def _after(
-    runs: Sequence[_Run], base: Sequence[Node], other: Sequence[Node], to_other: Sequence[int]
-) -> tuple[list[Node], list[Node]]:
+    runs: Sequence[_MovedRun], base: Sequence[AlignedNode], other: Sequence[AlignedNode], to_other: Sequence[int]
+) -> tuple[list[AlignedNode], list[AlignedNode]]:
     """Return `base` and `other` with what one side moved where it put it."""
     there = list(to_other)
     for x, y in _elsewhere(base, other, there):
         there[x] = y
     owner = {y: x for x, y in enumerate(there) if y >= 0}
-    done: list[_Run] = []
-    segments: list[_Run] = []
+    done: list[_MovedRun] = []
+    segments: list[_MovedRun] = []
     for run in runs:
         segment = _segment(run, base, other, there, owner)
         if segment is None:
@@ -65,7 +65,7 @@ def _after(
     return _moved(base, done), _moved(other, segments)
 
 
-def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> list[_Run]:
+def _runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequence[int]) -> list[_MovedRun]:
     """Return what was moved, in the order in which it stands now."""
     taken = {y for y in to if y >= 0}
     groups: list[list[tuple[int, int]]] = []
@@ -81,7 +81,7 @@ def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> lis
         else:
             groups.append([(x, y)])
     settled = [(y, at) for at, y in enumerate(to) if y >= 0]
-    runs: list[tuple[int, _Run]] = []
+    runs: list[tuple[int, _MovedRun]] = []
     for group in groups:
         if not _is_substantial([base[x] for x, _ in group]):
             continue
@@ -91,11 +91,11 @@ def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> lis
             end += 1
         following = bisect_right(settled, (group[-1][1], len(base)))
         before = settled[following][1] if following < len(settled) else len(base)
-        runs.append((group[0][1], _Run(start, end, before)))
+        runs.append((group[0][1], _MovedRun(start, end, before)))
     return [run for _, run in sorted(runs)]
 
 
-def _elsewhere(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) -> list[tuple[int, int]]:
+def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[tuple[int, int]]:
     """Return what is gone from its place and stands, once, in another."""
     taken = {y for y in to if y >= 0}
     gone = [(node.kind, node.key) for node, y in zip(base, to, strict=True) if y < 0]
@@ -110,22 +110,26 @@ def _elsewhere(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) ->
     ]
 
 
-def _is_substantial(nodes: Sequence[Node]) -> bool:
+def _is_substantial(nodes: Sequence[AlignedNode]) -> bool:
     if any(node.kind in ("heading", "item", "row") for node in nodes):
         return True
     return sum(sum(map(str.isalnum, node.key)) for node in nodes) >= SUBSTANCE
 
 
 def _segment(
-    run: _Run, base: Sequence[Node], other: Sequence[Node], there: Sequence[int], owner: Mapping[int, int]
-) -> _Run | None:
+    run: _MovedRun,
+    base: Sequence[AlignedNode],
+    other: Sequence[AlignedNode],
+    there: Sequence[int],
+    owner: Mapping[int, int],
+) -> _MovedRun | None:
     """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part.
 
     `there` says where each part of `base` is in `other`, `owner` the same the other way round.
     """
     places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
     if not places:
-        return _Run(0, 0, 0)
+        return _MovedRun(0, 0, 0)
     start, end = places[0], places[-1] + 1
     if places != sorted(places) or any(
         at in owner and not run.start <= owner[at] < run.end for at in range(start, end)
@@ -136,13 +140,13 @@ def _segment(
         end += 1
     following = (at for at in range(run.before, len(base)) if there[at] >= 0 and not run.start <= at < run.end)
     before = next((there[at] for at in following), len(other))
-    return None if start < before < end else _Run(start, end, before)
+    return None if start < before < end else _MovedRun(start, end, before)
 
 
-def _moved(nodes: Sequence[Node], runs: Sequence[_Run]) -> list[Node]:
+def _moved(nodes: Sequence[AlignedNode], runs: Sequence[_MovedRun]) -> list[AlignedNode]:
     """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
     away = {at for run in runs for at in range(run.start, run.end)}
-    coming: dict[int, list[_Run]] = {}
+    coming: dict[int, list[_MovedRun]] = {}
     for run in runs:
         coming.setdefault(run.before, []).append(run)
     order: list[int] = []
@@ -151,7 +155,7 @@ def _moved(nodes: Sequence[Node], runs: Sequence[_Run]) -> list[Node]:
             order += range(run.start, run.end)
         if at < len(nodes) and at not in away:
             order.append(at)
-    found: list[Node] = []
+    found: list[AlignedNode] = []
     for at, following in zip(order, [*order[1:], -1], strict=False):
         node = nodes[at]
         found.append(node if following == at + 1 or node.gap else node._replace(gap=None))

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, Likeness, Node, align, likeness
-from knowledge.merge.three_way.line_join import Hunk, grouped, hunks_of, matches
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
+from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches
 from knowledge.merge.three_way.moves import Followed
 
 
@@ -27,13 +27,13 @@ class Clash(NamedTuple):
     section: tuple[str, ...]
 
 
-class Kept(NamedTuple):
+class KeptPart(NamedTuple):
     """A part of the joined sequence, and which part of each side it comes from, -1 for none.
 
     `joined` tells whether it was put together from what both sides made of it, with nothing left over.
     """
 
-    node: Node
+    node: AlignedNode
     ours: int = -1
     theirs: int = -1
     joined: bool = False
@@ -49,12 +49,12 @@ class Inner(NamedTuple):
 class Joint(NamedTuple):
     """A joined sequence; the gaps between its parts are settled, that after the last is not."""
 
-    parts: Sequence[Node]
+    parts: Sequence[AlignedNode]
     clashes: Sequence[Clash]
 
 
-Join = Callable[[Node, Node, Node], Inner]
-Rescue = Callable[[str, str, str], "Sequence[Node] | None"]
+Join = Callable[[AlignedNode, AlignedNode, AlignedNode], Inner]
+Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
 """A last try at what clashes: base, ours, theirs."""
 
 
@@ -62,14 +62,14 @@ Rescue = Callable[[str, str, str], "Sequence[Node] | None"]
 class Sequences:
     """Three versions of a sequence. `gap` is what goes between parts that no side has next to each other."""
 
-    base: Sequence[Node]
-    ours: Sequence[Node]
-    theirs: Sequence[Node]
+    base: Sequence[AlignedNode]
+    ours: Sequence[AlignedNode]
+    theirs: Sequence[AlignedNode]
     join: Join
     gap: str
     alike: Likeness = likeness
     rescue: Rescue | None = None
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptPart] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
     to_ours: list[int] = field(default_factory=list)
     to_theirs: list[int] = field(default_factory=list)
@@ -102,8 +102,8 @@ class Sequences:
 
     def _once(self) -> None:
         """Leave out what theirs added where ours added the same, though not at quite the same place."""
-        run: list[Kept] = []
-        found: list[Kept] = []
+        run: list[KeptPart] = []
+        found: list[KeptPart] = []
         for kept in [*self.kept, None]:
             if kept and not self._is_same(kept):
                 run.append(kept)
@@ -114,10 +114,12 @@ class Sequences:
             run = []
         self.kept = found
 
-    def _is_same(self, kept: Kept) -> bool:
+    def _is_same(self, kept: KeptPart) -> bool:
         return kept.ours >= 0 and kept.theirs >= 0 and self.ours[kept.ours].key == self.theirs[kept.theirs].key
 
-    def _meets(self, side: Sequence[Node], low: int, high: int, hunk: Hunk, others: Sequence[Hunk]) -> bool:
+    def _meets(
+        self, side: Sequence[AlignedNode], low: int, high: int, hunk: LineHunk, others: Sequence[LineHunk]
+    ) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
 
         So does what it adds to a section that the other side, whose changes there are `others`, took out.
@@ -139,9 +141,9 @@ class Sequences:
             ours, theirs = self.ours[x], self.theirs[y]
             # The same to both, though they may be written differently.
             node = theirs if ours.text == self.base[at].text else ours
-            self.kept.append(Kept(ours._replace(text=node.text), x, y))
+            self.kept.append(KeptPart(ours._replace(text=node.text), x, y))
 
-    def _group(self, low: int, high: int, mine: Sequence[Hunk], other: Sequence[Hunk]) -> None:
+    def _group(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
         """Settle `base[low:high]`, which these changes are about."""
         if not other:
             self._one_side(low, high, mine, ours=True)
@@ -154,25 +156,25 @@ class Sequences:
         else:
             self._both(low, high, mine, other)
 
-    def _one_side(self, low: int, high: int, changed: Sequence[Hunk], *, ours: bool) -> None:
+    def _one_side(self, low: int, high: int, changed: Sequence[LineHunk], *, ours: bool) -> None:
         other = self.to_theirs if ours else self.to_ours
         first, last = _span(changed, low, high)
         came = {(self.to_ours if ours else self.to_theirs)[at]: other[at] for at in range(low, high)}
         for at in range(first, last):
             node, there = (self.ours if ours else self.theirs)[at], came.get(at, -1)
-            self.kept.append(Kept(node, at, there) if ours else Kept(node, there, at))
+            self.kept.append(KeptPart(node, at, there) if ours else KeptPart(node, there, at))
 
-    def _both_added(self, mine: Hunk, other: Hunk) -> None:
+    def _both_added(self, mine: LineHunk, other: LineHunk) -> None:
         """Keep both insertions: what both have once, deeper sections first, as they belong to what stands above."""
         ours, theirs = self.ours[mine.first : mine.last], self.theirs[other.first : other.last]
         start = first = 0
         same = matches([(n.kind, n.key) for n in ours], [(n.kind, n.key) for n in theirs])
         for x, y in [*same, (len(ours), len(theirs))]:
-            added = [Kept(node, ours=mine.first + start + i) for i, node in enumerate(ours[start:x])]
-            others = [Kept(node, theirs=other.first + first + i) for i, node in enumerate(theirs[first:y])]
+            added = [KeptPart(node, ours=mine.first + start + i) for i, node in enumerate(ours[start:x])]
+            others = [KeptPart(node, theirs=other.first + first + i) for i, node in enumerate(theirs[first:y])]
             self.kept += _by_depth(added, others)
             if x < len(ours):
-                self.kept.append(Kept(ours[x], mine.first + x, other.first + y))
+                self.kept.append(KeptPart(ours[x], mine.first + x, other.first + y))
             start, first = x + 1, y + 1
 
     def _both_edited(self, at: int) -> None:
@@ -185,14 +187,14 @@ class Sequences:
         # Each side took away the rest of what the other took away.
         if inner.text != "":
             text = ours.text if inner.text is None else inner.text
-            self.kept.append(Kept(ours._replace(text=text), x, y, inner.text is not None and not inner.clashes))
+            self.kept.append(KeptPart(ours._replace(text=text), x, y, inner.text is not None and not inner.clashes))
 
-    def _both(self, low: int, high: int, mine: Sequence[Hunk], other: Sequence[Hunk]) -> None:
+    def _both(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
         first, last = _span(mine, low, high)
         start, end = _span(other, low, high)
         base, ours, theirs = self.base[low:high], self.ours[first:last], self.theirs[start:end]
         if [n.key for n in ours] == [n.key for n in theirs]:
-            self.kept += [Kept(node, first + i, start + i) for i, node in enumerate(ours)]
+            self.kept += [KeptPart(node, first + i, start + i) for i, node in enumerate(ours)]
             return
         # Neither did more than take out, each some of it.
         if all(hunk.first == hunk.last for hunk in (*mine, *other)):
@@ -200,19 +202,19 @@ class Sequences:
         # Both took it out; what one of them put there is not alike, so it is something else.
         gone = all(self.to_ours[at] < 0 and self.to_theirs[at] < 0 for at in range(low, high))
         if gone and not (ours and theirs):
-            self.kept += [Kept(node, ours=first + i) for i, node in enumerate(ours)]
-            self.kept += [Kept(node, theirs=start + i) for i, node in enumerate(theirs)]
+            self.kept += [KeptPart(node, ours=first + i) for i, node in enumerate(ours)]
+            self.kept += [KeptPart(node, theirs=start + i) for i, node in enumerate(theirs)]
             return
         texts = _text(base), _text(ours), _text(theirs)
         rescued = self.rescue(*texts) if self.rescue else None
         if rescued is not None:
-            self.kept += [Kept(node) for node in rescued]
+            self.kept += [KeptPart(node) for node in rescued]
             return
-        self.kept += [Kept(node, first + i) for i, node in enumerate(ours)]
+        self.kept += [KeptPart(node, first + i) for i, node in enumerate(ours)]
         where = self.ours[min(first, len(self.ours) - 1)] if self.ours else None
         self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
 
-    def _between(self, one: Kept, following: Kept) -> str:
+    def _between(self, one: KeptPart, following: KeptPart) -> str:
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None
         theirs = self.theirs[one.theirs].gap if one.theirs >= 0 and following.theirs == one.theirs + 1 else None
         if ours is not None and theirs is not None:
@@ -244,31 +246,31 @@ def in_sequence(nodes: Followed, join: Join, *, gap: str, rescue: Rescue | None 
     )
 
 
-def _changes(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) -> list[Hunk]:
+def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[LineHunk]:
     """Return what a side changed; a part that it only edited is a change of its own."""
     pairs = [(at, other) for at, other in enumerate(to) if other >= 0]
-    edited = [Hunk(x, x + 1, y, y + 1) for x, y in pairs if base[x].key != side[y].key]
+    edited = [LineHunk(x, x + 1, y, y + 1) for x, y in pairs if base[x].key != side[y].key]
     return sorted([*hunks_of(pairs, len(base), len(side)), *edited])
 
 
-def _span(changed: Sequence[Hunk], low: int, high: int) -> tuple[int, int]:
+def _span(changed: Sequence[LineHunk], low: int, high: int) -> tuple[int, int]:
     """Return where a side has what became of `base[low:high]`, given its changes in there."""
     return changed[0].first - (changed[0].start - low), changed[-1].last + (high - changed[-1].end)
 
 
-def _by_depth(ours: Sequence[Kept], theirs: Sequence[Kept]) -> list[Kept]:
+def _by_depth(ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
     """Return both in their orders: text before new sections, deeper sections before others, ours first where it is all the same."""
     return [kept for _, _, kept in sorted([*_depths(ours, 0), *_depths(theirs, 1)], key=lambda entry: entry[:2])]
 
 
-def _depths(added: Sequence[Kept], side: int) -> list[tuple[int, int, Kept]]:
+def _depths(added: Sequence[KeptPart], side: int) -> list[tuple[int, int, KeptPart]]:
     depth = BODY
-    found: list[tuple[int, int, Kept]] = []
+    found: list[tuple[int, int, KeptPart]] = []
     for kept in added:
         depth = min(depth, kept.node.level)
         found.append((-depth, side, kept))
     return found
 
 
-def _text(nodes: Sequence[Node]) -> str:
+def _text(nodes: Sequence[AlignedNode]) -> str:
     return "".join(node.text + (node.gap or "") for node in nodes)

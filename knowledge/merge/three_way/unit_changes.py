@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from knowledge.merge.document.units import units
-from knowledge.merge.model import Cut, Unit, section_name
-from knowledge.merge.three_way.alignment import Node, align
+from knowledge.merge.model import CutDocument, Unit, section_name
+from knowledge.merge.three_way.alignment import AlignedNode, align
 
 ChangeKind = Literal["added", "changed", "removed", "moved"]
 
@@ -17,7 +17,7 @@ _BLANK = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class UnitChange:
     """One unit that is not what it was. `line` counts in the later text, from 1; `text` is the unit there.
 
     Of what was removed `text` is the old one, and `line` where the unit before it begins now.
@@ -29,18 +29,18 @@ class Change:
     text: str
 
 
-def changes_between(before: Cut, after: Cut) -> tuple[Change, ...]:
+def changes_between(before: CutDocument, after: CutDocument) -> tuple[UnitChange, ...]:
     """Return how `after` differs from `before`, in the order of `after`."""
     same, tail = _alike_ends(before, after)
-    old = units(Cut("", before.pieces[same : len(before.pieces) - tail]))
-    new = units(Cut("", after.pieces[same : len(after.pieces) - tail]))
+    old = units(CutDocument("", before.pieces[same : len(before.pieces) - tail]))
+    new = units(CutDocument("", after.pieces[same : len(after.pieces) - tail]))
     olds, news = _nodes(old), _nodes(new)
     to = align(olds, news)
     came = {other: at for at, other in enumerate(to) if other >= 0}
     away = Counter(node.key for node, other in zip(olds, to, strict=True) if other < 0)
     moved = away & Counter(node.key for at, node in enumerate(news) if at not in came)
     there = moved.copy()
-    found: list[Change] = []
+    found: list[UnitChange] = []
     for at, (unit, node) in enumerate(zip(new, news, strict=True)):
         if at not in came:
             kind: ChangeKind = "moved" if there[node.key] > 0 else "added"
@@ -59,7 +59,7 @@ def changes_between(before: Cut, after: Cut) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: change.line))
 
 
-def _alike_ends(before: Cut, after: Cut) -> tuple[int, int]:
+def _alike_ends(before: CutDocument, after: CutDocument) -> tuple[int, int]:
     """Return how many pieces are the same at the beginning, and at the end."""
     most = min(len(before.pieces), len(after.pieces))
     same = tail = 0
@@ -70,9 +70,9 @@ def _alike_ends(before: Cut, after: Cut) -> tuple[int, int]:
     return same, tail
 
 
-def _nodes(of: Sequence[Unit]) -> list[Node]:
-    return [Node(unit.kind, unit.text, None, unit.text.strip(_BLANK), unit.line, unit.section) for unit in of]
+def _nodes(of: Sequence[Unit]) -> list[AlignedNode]:
+    return [AlignedNode(unit.kind, unit.text, None, unit.text.strip(_BLANK), unit.line, unit.section) for unit in of]
 
 
-def _change(unit: Unit, kind: ChangeKind, line: int) -> Change:
-    return Change(section_name(unit.section), kind, line, unit.text)
+def _change(unit: Unit, kind: ChangeKind, line: int) -> UnitChange:
+    return UnitChange(section_name(unit.section), kind, line, unit.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from knowledge.pages.map_view import Entry
+from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within
 from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
@@ -29,13 +29,13 @@ class Places:
 
     async def asked_for(
         self, query: str, names: Sequence[NameMatch], near: Sequence[str], *, directory: str, languages: Sequence[str]
-    ) -> list[Entry]:
+    ) -> list[MapEntry]:
         """Return the map lines of what `query` names below `directory`, best first; then what lies in the first directory.
 
         `names` bear the whole question as their name. `near` are the paths of pages that the question's words led to:
         the directories above them are known by their plain names as well.
         """
-        found: dict[str, Entry] = {}
+        found: dict[str, MapEntry] = {}
         for match in names:
             if match.by != "heading":
                 await self._take(match.path, found)
@@ -49,7 +49,7 @@ class Places:
         inside = await self._inside(opened.path) if opened else []
         return [*places, *(entry for entry in inside if entry.path not in found)]
 
-    async def _named(self, phrase: str, known: Mapping[str, str], directory: str, found: dict[str, Entry]) -> None:
+    async def _named(self, phrase: str, known: Mapping[str, str], directory: str, found: dict[str, MapEntry]) -> None:
         for path in dict.fromkeys((join(directory, phrase), known.get(_plain(phrase), phrase))):
             if record := await self._index.directory(path):
                 found.setdefault(path, await self._entries.folder(record))
@@ -57,7 +57,7 @@ class Places:
             if match.by != "heading":
                 await self._take(match.path, found)
 
-    async def _take(self, path: str, found: dict[str, Entry]) -> None:
+    async def _take(self, path: str, found: dict[str, MapEntry]) -> None:
         """Add the page at `path`; a page that describes its directory stands for it."""
         if path.rpartition("/")[2] == INDEX_NAME:
             if record := await self._index.directory(parent(path)):
@@ -65,7 +65,7 @@ class Places:
         elif page := await self._index.document(path):
             found.setdefault(path, document_entry(page))
 
-    async def _inside(self, directory: str) -> list[Entry]:
+    async def _inside(self, directory: str) -> list[MapEntry]:
         folders, documents = await self._index.children(directory, limit=MOST_OPENED + 1)
         entries = [await self._entries.folder(record) for record in folders]
         entries += [document_entry(record) for record in documents if record.path.rpartition("/")[2] != INDEX_NAME]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem, words
-from knowledge.state.ports import IndexStore, Position
+from knowledge.state.ports import IndexPosition, IndexStore
 
 Correct = Callable[[IndexStore, str], Awaitable[Sequence[str]]]
 """Returns the known words that an unknown one may have been meant to be, likeliest first."""
@@ -28,7 +28,7 @@ MOST_EMBEDDED = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchQuestion:
     """How many words it had, its content words, what is searched for each, the text to embed, and what was corrected."""
 
     asked: int
@@ -44,9 +44,9 @@ class Questions:
     def __init__(self, index: IndexStore, correct: Correct) -> None:
         self._index, self._correct = index, correct
         self._known_languages: Sequence[str] = ()
-        self._languages_at: Position | None = None
+        self._languages_at: IndexPosition | None = None
 
-    async def ask(self, query: str) -> Question:
+    async def ask(self, query: str) -> SearchQuestion:
         """Return `query` taken apart."""
         asked = list(dict.fromkeys(words(query)))
         languages = await self.languages()
@@ -65,7 +65,7 @@ class Questions:
         )
         best = {word: near[0] for word, near in corrections.items() if near}
         corrected = _corrected(query[:MOST_EMBEDDED], best) if best else None
-        return Question(len(asked), tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
+        return SearchQuestion(len(asked), tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
 
     async def languages(self) -> Sequence[str]:
         """Return the languages of the documents here, asked again when the index has moved."""

@@ -29,7 +29,7 @@ MEANING = 1.0
 """What the best cosine there could be weighs, where the best chunk by words has 1."""
 
 
-class Feedback:
+class RelevanceWords:
     """The words that at least `SHARED` of `chunks` (text and language of each) share and that were not asked for."""
 
     def __init__(self, chunks: Sequence[tuple[str, str]], asked: Collection[QueryTerm]) -> None:

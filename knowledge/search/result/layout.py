@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from knowledge.pages.map_view import Entry
+from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Hit, PageLine
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def grouped(ranked: Sequence[T], key: Iterable[K]) -> list[T]:
     return [item for group in groups.values() for item in group]
 
 
-def page_line(entry: Entry, tokens: int | None = None, *, longest: int = LONGEST_LINE) -> PageLine:
+def page_line(entry: MapEntry, tokens: int | None = None, *, longest: int = LONGEST_LINE) -> PageLine:
     """Return the map line of `entry`, cut after a word; `tokens` is the size of its page, if known."""
     said = f"{entry.title}: {entry.summary}" if entry.summary else entry.title
     if len(said) > longest:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from knowledge.index.ports import Scored
-from knowledge.search.query.question import Question
+from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import AskedWords
 from knowledge.search.ranker import Ranking
-from knowledge.search.result.scent import Signs
+from knowledge.search.result.scent import ScentSigns
 from knowledge.state.ports import IndexStore
 
 LOOKED_AT = 8
@@ -24,17 +24,17 @@ LEAST_COSINE = 0.3
 """Nothing near lies below; what stands out there stands out from noise."""
 
 
-async def signs_of(index: IndexStore, question: Question, ranking: Ranking, shown: Sequence[int]) -> Signs:
+async def signs_of(index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
     """Return the signs of the answer that shows the chunks `shown`, best first."""
     if not shown:
-        return Signs(0.0, 0.0, 0.0, 0.0, exact=False)
+        return ScentSigns(0.0, 0.0, 0.0, 0.0, exact=False)
     best = shown[0]
     known = await index.frequencies(question.content)
     # Rare words tell pages apart; one that is nowhere tells most of all: that there may be no answer.
     rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
     found = _by_page(question, ranking, shown[:LOOKED_AT])
     coverage, missing = _coverage(rarity, found)
-    return Signs(
+    return ScentSigns(
         coverage,
         agreement=_agreement(best, ranking),
         nearness=_nearness(ranking.vectors),
@@ -55,7 +55,7 @@ def _coverage(rarity: Mapping[str, float], pages: Mapping[int, Mapping[str, floa
     return best / total, tuple(sorted(set(rarity) - had, key=lambda word: (-rarity[word], word)))
 
 
-def _by_page(question: Question, ranking: Ranking, shown: Sequence[int]) -> Mapping[int, dict[str, float]]:
+def _by_page(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> Mapping[int, dict[str, float]]:
     """Return for each page which asked words its chunks have, each with the weight of the form that was found."""
     asked = AskedWords(question.terms)
     pages: dict[int, dict[str, float]] = {}

@@ -22,7 +22,7 @@ class Scent:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class ScentSigns:
     """What is known of an answer. `coverage`: the share of asked words on the best shown page, weighed by rarity.
 
     `agreement`: how high both engines have the first chunk, 1 for first in both. `nearness`: how far the nearest passage
@@ -41,7 +41,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShownChunk:
     """A shown chunk, as far as the next step needs it; `short`: its page is so short that it is read whole."""
 
     path: str
@@ -64,14 +64,14 @@ MOST_MISSING = 3
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 
-def chance(signs: Signs) -> float:
+def chance(signs: ScentSigns) -> float:
     """Return how likely it is that the shown chunks hold the answer, 0..1, as far as these signs tell."""
     weighed = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement
     weighed += NEARNESS * signs.nearness + SUBSTANCE * signs.substance
     return 1 / (1 + math.exp(-weighed))
 
 
-def level_of(signs: Signs) -> Level:
+def level_of(signs: ScentSigns) -> Level:
     """Return the level that `signs` speak for.
 
     Likely is not enough for `sufficient`: a page without one of the rare words is about something else, however near. A page
@@ -85,7 +85,7 @@ def level_of(signs: Signs) -> Level:
     return "partial" if likely >= LOST_BELOW and signs.coverage else "lost"
 
 
-def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: str) -> Scent:
+def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str) -> Scent:
     """Return the scent of an answer whose chunks lie at `places`, best first, searched for in `directory`."""
     if not places:
         waiting = "" if indexed else "; indexing is still under way, so ask again soon"
@@ -98,27 +98,27 @@ def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: st
     return Scent(level, _reason(signs), _look_around(places))
 
 
-def _reason(signs: Signs) -> str:
+def _reason(signs: ScentSigns) -> str:
     said = [_coverage_in_words(signs), _agreement_in_words(signs)]
     if signs.missing:
         said.append("no hit has " + ", ".join(repr(word) for word in signs.missing[:MOST_MISSING]))
     return "; ".join(said)
 
 
-def _coverage_in_words(signs: Signs) -> str:
+def _coverage_in_words(signs: ScentSigns) -> str:
     if signs.coverage >= FULL:
         return "one page has all asked words"
     share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
     return f"the best page has {share} of the asked words"
 
 
-def _agreement_in_words(signs: Signs) -> str:
+def _agreement_in_words(signs: ScentSigns) -> str:
     if signs.agreement >= HALF:
         return "both engines have the first hit near the top" if signs.agreement > HALF else "one engine has it first"
     return "the engines do not agree on it"
 
 
-def _read(place: Place) -> str:
+def _read(place: ShownChunk) -> str:
     """Return the call that reads the section, by the end of its heading path if the whole would be too long."""
     whole = f"kb_read({place.path!r})"
     if place.short or not place.section:
@@ -128,13 +128,13 @@ def _read(place: Place) -> str:
     return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
 
 
-def _look_inside(place: Place, asked: Sequence[str], directory: str) -> str:
+def _look_inside(place: ShownChunk, asked: Sequence[str], directory: str) -> str:
     """Return the call that finds more on the page: a short one is read, a long one searched, unless it was just that."""
     step = f"kb_search({' '.join(asked)!r}, path={place.path!r})"
     return _read(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
 
 
-def _look_around(places: Sequence[Place]) -> str:
+def _look_around(places: Sequence[ShownChunk]) -> str:
     """Return the call for the map of the directory where most hits lie, with words that its pages use."""
     directories = Counter(_directory_of(place.path) for place in places)
     best = max(directories, key=lambda directory: directories[directory])  # of equals the one that was hit first
@@ -147,7 +147,7 @@ def _look_around(places: Sequence[Place]) -> str:
     return step
 
 
-def _heading_words(places: Iterable[Place]) -> list[str]:
+def _heading_words(places: Iterable[ShownChunk]) -> list[str]:
     counted = Counter(
         word for place in places for word in dict.fromkeys(_WORD.findall(place.section.rpartition(" > ")[2].lower()))
     )

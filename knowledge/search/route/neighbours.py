@@ -18,7 +18,7 @@ SHARPNESS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearestExample:
     """The team's example that is nearest to a question, and the cosine between them."""
 
     example: Example
@@ -34,13 +34,13 @@ class Neighbours:
         sides = [1.0 if example.mode == "navigation" else -1.0 for example in (*team, *shipped)]
         self._sides = np.array(sides, np.float32)
 
-    def near(self, vector: NDArray[np.float32]) -> Near | None:
+    def near(self, vector: NDArray[np.float32]) -> NearestExample | None:
         """Return the nearest example of the team; None without one, or if `vector` is of another embedder."""
         if not self._team or vector.shape != self._rows.shape[1:]:
             return None
         cosines = self._rows[: len(self._team)] @ vector
         best = int(cosines.argmax())
-        return Near(self._team[best], float(cosines[best]))
+        return NearestExample(self._team[best], float(cosines[best]))
 
     def nearest(self, vector: NDArray[np.float32], most: int) -> list[Example]:
         """Return the examples that are nearest to a question, at most so many; none if `vector` is of another embedder."""

@@ -118,7 +118,7 @@ NAMES: Final = (
 """The signs in the order of `values`; the last is filled in by whoever has a vector."""
 
 
-class Signs(NamedTuple):
+class RouteSigns(NamedTuple):
     """A question as it is heard, without its mark (`docs:`, `[bug]`) and its quotations, and what its words do.
 
     `first` and `groups` are groups of `route_words`, of the first word and of all.
@@ -145,7 +145,7 @@ class Signs(NamedTuple):
         return (self.has_path or self.has_file or self.is_key) and " " not in self.text
 
 
-def signs(query: str) -> Signs:
+def signs(query: str) -> RouteSigns:
     """Return `query` taken apart: as much as the rules need."""
     text = query[:MOST_CHARACTERS].strip().casefold().replace("\u2019", "'")
     marked = _MARK.match(text)
@@ -166,7 +166,7 @@ def signs(query: str) -> Signs:
         groups |= HOW
         first |= HOW if how.start() <= 1 else 0
     what = _WHAT_IT_IS.match(said)
-    return Signs(
+    return RouteSigns(
         text=text,
         said=said,
         words=tuple(words),
@@ -184,7 +184,7 @@ def signs(query: str) -> Signs:
     )
 
 
-def values(seen: Signs) -> tuple[float, ...]:
+def values(seen: RouteSigns) -> tuple[float, ...]:
     """Return one number a name of `NAMES`; more than the rules need, and what the weights are for."""
     groups, first, count = seen.groups, seen.first, len(seen.words)
     where, how, which, listed, problem, gone, edited, change, thing = (

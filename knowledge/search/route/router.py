@@ -16,11 +16,11 @@ import anyio
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
 from knowledge.search.route.examples import Example, Examples, plain, shipped_examples, team_examples
-from knowledge.search.route.phrases import NAMES, Signs, signs, values
-from knowledge.search.route.route_kind import NAMED, Mode, Route, by_rules
-from knowledge.search.route.second_opinion import UNSURE, Opinion, SecondOpinion, shots
+from knowledge.search.route.phrases import NAMES, RouteSigns, signs, values
+from knowledge.search.route.route_kind import NAMED, Mode, QuestionRoute, by_rules
+from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
 from knowledge.search.route.words import HOW, INSIDE, LIST, PROBLEM, WORDS
-from knowledge.state.ports import IndexStore, NameMatch, Position
+from knowledge.state.ports import IndexPosition, IndexStore, NameMatch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,11 +129,11 @@ class Router:
     """
 
     def __init__(
-        self, index: IndexStore, front_matter: FrontMatter | None = None, opinion: Opinion | None = None
+        self, index: IndexStore, front_matter: FrontMatter | None = None, opinion: RouteAdviser | None = None
     ) -> None:
         self._index, self._front_matter = index, front_matter
         self._second = SecondOpinion(opinion) if opinion is not None else None
-        self._position: Position | None = None
+        self._position: IndexPosition | None = None
         self._revision: str | None = ""
         self._team = Examples()
         self._exact: dict[str, Example] = {}
@@ -171,17 +171,17 @@ class Router:
 
     async def route(
         self, query: str, mode: Mode, *, named: Sequence[NameMatch], vector: NDArray[np.float32] | None
-    ) -> Route:
+    ) -> QuestionRoute:
         """Return the route of `query`.
 
         `named` is what bears the whole query as its name; `vector` is the query's, if it has one already, by the
         embedder that was prepared last.
         """
         if mode != "auto":
-            return Route(mode, 1.0, "asked for")
+            return QuestionRoute(mode, 1.0, "asked for")
         await self._look_for_team_examples()
         if self._exact and (example := self._exact.get(plain(query))):
-            return Route(example.mode, 0.99, "your team gave this question as an example")
+            return QuestionRoute(example.mode, 0.99, "your team gave this question as an example")
         if named:
             return NAMED
         seen = signs(query)
@@ -189,11 +189,13 @@ class Router:
             self._neighbours.near(vector) if self._neighbours and vector is not None and self._team.examples else None
         )
         if known and known.similarity >= VERY_NEAR:
-            return Route(known.example.mode, 0.95, f"it is close to your team's example `{known.example.query}`")
+            return QuestionRoute(
+                known.example.mode, 0.95, f"it is close to your team's example `{known.example.query}`"
+            )
         if ruled := by_rules(seen):
             return ruled
         if place := await self._place_in(query, seen):
-            return Route("navigation", MOST_SURE, f"`{place}` is a place here")
+            return QuestionRoute("navigation", MOST_SURE, f"`{place}` is a place here")
         own = weighed(seen, self._neighbours.leaning(vector) if self._neighbours and vector is not None else 0.0)
         if self._second is None or own.confidence >= UNSURE:
             return own
@@ -215,7 +217,7 @@ class Router:
                 self._second.forget()
         self._position, self._revision = position, revision
 
-    async def _place_in(self, query: str, seen: Signs) -> str:
+    async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base; an empty text if none does."""
         if seen.groups & (PROBLEM | HOW) or not seen.groups & (INSIDE | LIST):
             return ""
@@ -244,7 +246,7 @@ def place_phrase(query: str) -> str:
     return " ".join(words[start:end]).rstrip("./") if 0 < end - start <= MOST_PLACE_WORDS else ""
 
 
-def weighed(seen: Signs, leaning: float) -> Route:
+def weighed(seen: RouteSigns, leaning: float) -> QuestionRoute:
     """Return the route that the fitted weights give to the signs of a question and to its neighbours' `leaning` (-1..1)."""
     weights = _weights()
     shares = [value * weight for value, weight in zip(values(seen), weights, strict=True)]
@@ -252,7 +254,9 @@ def weighed(seen: Signs, leaning: float) -> Route:
     odds = sum(shares)
     sure = 1 / (1 + math.exp(-abs(odds)))
     mode = "navigation" if odds > 0 else "discovery"
-    return Route("navigation" if odds > 0 else "discovery", round(min(sure, MOST_SURE), 2), _reason(shares, odds, mode))
+    return QuestionRoute(
+        "navigation" if odds > 0 else "discovery", round(min(sure, MOST_SURE), 2), _reason(shares, odds, mode)
+    )
 
 
 def _reason(shares: Sequence[float], odds: float, mode: str) -> str:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import anyio
 
 from knowledge.search.route.examples import Example, plain, shipped_examples
-from knowledge.search.route.route_kind import Route, Taken
+from knowledge.search.route.route_kind import QuestionRoute, Taken
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +27,14 @@ MOST_SURE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RouteOpinion:
     """How somebody would take a question, and how surely, 0..1."""
 
     mode: Taken
     confidence: float
 
 
-class Opinion(Protocol):
+class RouteAdviser(Protocol):
     """Somebody who can be asked how a question is to be taken: a language model."""
 
     @property
@@ -46,7 +46,7 @@ class Opinion(Protocol):
         """Return whether it can be asked at once. One that cannot gets ready aside, so that no search waits for that."""
         ...
 
-    async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
+    async def of(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
         """Return how it would take `query`, shown how others are taken; None where it cannot tell now. It may take long."""
         ...
 
@@ -54,24 +54,24 @@ class Opinion(Protocol):
 class SecondOpinion:
     """Asks in time, remembers what it heard, and leaves alone for a while who did not answer."""
 
-    def __init__(self, opinion: Opinion, *, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, opinion: RouteAdviser, *, longest_s: float = LONGEST_S) -> None:
         self._opinion, self._longest_s = opinion, longest_s
-        self._heard: OrderedDict[str, Heard] = OrderedDict()
+        self._heard: OrderedDict[str, RouteOpinion] = OrderedDict()
         self._until_retry = 0
 
     def forget(self) -> None:
         """Ask again what was asked before: the examples are others now."""
         self._heard.clear()
 
-    async def on(self, query: str, own: Route, examples: Sequence[Example]) -> Route:
+    async def on(self, query: str, own: QuestionRoute, examples: Sequence[Example]) -> QuestionRoute:
         """Return the surer of `own` and the second opinion; `own` where there is none in time. Raises nothing."""
         heard = self._heard.get(plain(query)) or await self._ask(query, examples)
         if heard is None or not own.confidence < heard.confidence <= 1:
             return own
         sure = round(min(heard.confidence, MOST_SURE), 2)
-        return Route(heard.mode, sure, f"the language model {self._opinion.name} takes it so")
+        return QuestionRoute(heard.mode, sure, f"the language model {self._opinion.name} takes it so")
 
-    async def _ask(self, query: str, examples: Sequence[Example]) -> Heard | None:
+    async def _ask(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
         if self._until_retry:
             self._until_retry -= 1
             return None

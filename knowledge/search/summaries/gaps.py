@@ -18,7 +18,7 @@ MOST_CHILDREN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLine:
     """Something that wants a line. `told` is what is known of a directory; `revision` that of a page."""
 
     key: str
@@ -28,7 +28,7 @@ class Wanted:
     revision: str = ""
 
 
-async def wanted(index: IndexStore, entries: Entries) -> AsyncIterator[Wanted]:
+async def wanted(index: IndexStore, entries: Entries) -> AsyncIterator[WantedLine]:
     """Yield all of it, that of the upper levels first."""
     waiting = deque([""])
     while waiting:
@@ -36,8 +36,10 @@ async def wanted(index: IndexStore, entries: Entries) -> AsyncIterator[Wanted]:
         directory = waiting.popleft()
         folders, documents = await index.children(directory, limit=MOST_CHILDREN)
         if key := await entries.key_of(directory):
-            yield Wanted(key, "directory", directory, known_of(directory, folders, documents))
+            yield WantedLine(key, "directory", directory, known_of(directory, folders, documents))
         for record in documents:
             if not record.path.endswith(INDEX_NAME) and (key := page_key(record)):
-                yield Wanted(key, "page", record.path, {"path": record.path, "title": record.title}, record.revision)
+                yield WantedLine(
+                    key, "page", record.path, {"path": record.path, "title": record.title}, record.revision
+                )
         waiting += [record.path for record in folders]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
-from knowledge.search.summaries.ports import Made, Spent
+from knowledge.search.summaries.ports import Made, SummariesSpent
 
 
 class MemorySummaries:
@@ -26,10 +26,10 @@ class MemorySummaries:
         sound = replace(made, text=storable(made.text), model=storable(made.model), at=aware(made.at))
         self._made.setdefault(made.key, sound)
 
-    async def spent(self, since: datetime) -> Spent:
+    async def spent(self, since: datetime) -> SummariesSpent:
         """Return what was made from then on."""
         made = [one for one in self._made.values() if one.at >= since]
-        return Spent(len(made), sum(one.tokens for one in made))
+        return SummariesSpent(len(made), sum(one.tokens for one in made))
 
     async def count(self) -> int:
         """Return how many lines with a text there are."""

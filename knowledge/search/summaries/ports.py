@@ -23,7 +23,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SummariesSpent:
     """What was made in some time: how many lines, also empty ones, of how many tokens."""
 
     lines: int
@@ -41,7 +41,7 @@ class Summaries(Protocol):
         """Keep the line, unless there is one of that key."""
         ...
 
-    async def spent(self, since: datetime) -> Spent:
+    async def spent(self, since: datetime) -> SummariesSpent:
         """Return what was made from then on."""
         ...
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
-from knowledge.search.summaries.ports import Made, Spent
+from knowledge.search.summaries.ports import Made, SummariesSpent
 from knowledge.state.postgres.tables import Tables
 
 _LINES = "SELECT key, text FROM forge.map_line WHERE key = ANY(%s::text[])"
@@ -34,9 +34,9 @@ class PostgresSummaries:
         row = (made.key, storable(made.text), storable(made.model), made.tokens, aware(made.at))
         await self._tables.write((_KEEP, row))
 
-    async def spent(self, since: datetime) -> Spent:
+    async def spent(self, since: datetime) -> SummariesSpent:
         """Return what was made from then on."""
-        return Spent(*(await self._tables.read(_SPENT, (aware(since),)))[0])
+        return SummariesSpent(*(await self._tables.read(_SPENT, (aware(since),)))[0])
 
     async def count(self) -> int:
         """Return how many lines with a text there are."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import micros
-from knowledge.search.summaries.ports import Made, Spent
+from knowledge.search.summaries.ports import Made, SummariesSpent
 from knowledge.state.sqlite.database import Database
 
 _LINES = "SELECT key, text FROM map_line WHERE key IN (SELECT value FROM json_each(?))"
@@ -34,9 +34,9 @@ class SqliteSummaries:
         row = (made.key, storable(made.text), storable(made.model), made.tokens, micros(made.at))
         await self._database.write(lambda c: c.execute(_KEEP, row).fetchall())
 
-    async def spent(self, since: datetime) -> Spent:
+    async def spent(self, since: datetime) -> SummariesSpent:
         """Return what was made from then on."""
-        return Spent(*self._read(_SPENT, micros(since))[0])
+        return SummariesSpent(*self._read(_SPENT, micros(since))[0])
 
     async def count(self) -> int:
         """Return how many lines with a text there are."""

@@ -114,7 +114,7 @@ class _Reachable(TimestamptzLoader):
             return EARLIEST if told.startswith(b"-") or told.endswith(b"BC") else LATEST
 
 
-class Server:
+class PostgresAddress:
     """How to connect to one database. No message holds the password, whatever libpq says."""
 
     def __init__(self, url: str, schema: str) -> None:
@@ -215,7 +215,7 @@ class Pool:
     A connection that the server ended while it lay idle is noticed before it is used, without asking the server.
     """
 
-    def __init__(self, server: Server, *, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, server: PostgresAddress, *, most: int = MOST_CONNECTIONS) -> None:
         self.server = server
         self._places = anyio.Semaphore(most, fast_acquire=True)  # who must not wait goes on at once
         self._idle: list[tuple[Connection, float]] = []

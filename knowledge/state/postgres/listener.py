@@ -12,7 +12,7 @@ from psycopg import Error
 from knowledge.errors import StorageError
 
 if TYPE_CHECKING:
-    from knowledge.state.postgres.database import Connection, Server
+    from knowledge.state.postgres.database import Connection, PostgresAddress
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ UNASKED_S = 0.05
 class Ear:
     """Listens on one channel. It is connected when first used, and again, ever more seldom tried, when that is lost."""
 
-    def __init__(self, server: Server, channel: str) -> None:
+    def __init__(self, server: PostgresAddress, channel: str) -> None:
         self._server, self._channel = server, channel
         self._connection: Connection | None = None
         self._pause_s, self._retry_at = 0.0, 0.0

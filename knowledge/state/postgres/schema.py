@@ -49,7 +49,7 @@ LOCK_WAIT = "20s"
 """So long others who make or migrate the schema are waited for, or somebody who took their lock."""
 
 
-class Schema:
+class PostgresSchema:
     """The part of a database that belongs to one knowledge base, by its name."""
 
     def __init__(self, name: str) -> None:

@@ -12,13 +12,13 @@ from knowledge.history.stores.postgres import PostgresLedger
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds, latest_end
 from knowledge.outbox.postgres import PostgresOutbox
-from knowledge.state.ports import Enrolment, Event, Held, Lease, Looked, Size
-from knowledge.state.postgres.database import Pool, Server
+from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark, StateSize
+from knowledge.state.postgres.database import Pool, PostgresAddress
 from knowledge.state.postgres.events import publishing
 from knowledge.state.postgres.listener import UNASKED_S, Ear
-from knowledge.state.postgres.schema import Schema
+from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.tables import Tables
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.ports import StandingChange, TrustRecord
 from knowledge.trust.postgres import PostgresTrust
 from knowledge.trust.postgres_sql import CHANGE, STANDING
 
@@ -108,7 +108,7 @@ RETURNING 1
 class PostgresStateStore:
     """Trust, leases, events and the reading ledger in one schema of a database."""
 
-    def __init__(self, server: Server, schema: Schema, known: int, version: str) -> None:
+    def __init__(self, server: PostgresAddress, schema: PostgresSchema, known: int, version: str) -> None:
         self._server, self._schema, self._version = server, schema, version
         self._pool = Pool(server)
         self._tables = Tables(self._pool, schema, known)
@@ -125,7 +125,7 @@ class PostgresStateStore:
         Raises:
             DatabaseRefused, DatabaseUnavailable, ForeignDatabase, NewerDatabase: nothing was changed.
         """
-        server, ours = Server(url, schema), Schema(schema)
+        server, ours = PostgresAddress(url, schema), PostgresSchema(schema)
         connection = await server.connect()
         try:
             with server.translating():
@@ -136,7 +136,7 @@ class PostgresStateStore:
         return cls(server, ours, known, version)
 
     @property
-    def shared(self) -> tuple[Server, str]:
+    def shared(self) -> tuple[PostgresAddress, str]:
         """Return the server and the name of the schema, for locks that all machines share."""
         return self._server, self._schema.name
 
@@ -180,14 +180,14 @@ class PostgresStateStore:
         rows = await self._read(sql, secret_digest)
         return rows[0][0] if rows else None
 
-    async def standing(self, principal: str) -> Standing | None:
+    async def standing(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         rows = await self._read(f"{STANDING} WHERE principal = %s", principal)
-        return Standing(*rows[0]) if rows else None
+        return TrustRecord(*rows[0]) if rows else None
 
-    async def standings(self) -> Sequence[Standing]:
+    async def standings(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
-        return [Standing(*row) for row in await self._read(f"{STANDING} ORDER BY principal")]
+        return [TrustRecord(*row) for row in await self._read(f"{STANDING} ORDER BY principal")]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
         """Return the newest `limit` changes, newest first."""
@@ -258,7 +258,7 @@ class PostgresStateStore:
                 looked = True
                 await self._ear.wait()
 
-    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+    async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""
         if not looks:
             return
@@ -277,10 +277,10 @@ class PostgresStateStore:
             await self._write("DELETE FROM forge.look WHERE seen_at < %s", (at - LOOKS_KEPT,), light=True)
             await self._write("DELETE FROM forge.nudge WHERE given_at < %s", (at - LOOKS_KEPT,), light=True)
 
-    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
         """Return what the caller has seen of these paths, in any circle, and when last."""
         rows = await self._read(_LOOKS, principal, journey, list(paths))
-        return {Looked(path, circle): at for path, circle, at in rows}
+        return {ReadingMark(path, circle): at for path, circle, at in rows}
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
         """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
@@ -303,9 +303,9 @@ class PostgresStateStore:
         ]
         return sorted(found, key=lambda one: -one.size_bytes)
 
-    async def size(self) -> Size:
+    async def size(self) -> StateSize:
         """Return how large the tables are, with their indexes."""
-        return Size(int((await self._read(_SIZE, self._schema.name))[0][0]))
+        return StateSize(int((await self._read(_SIZE, self._schema.name))[0][0]))
 
     async def give_back(self, *, spare: bool = True) -> bool:
         """Leave it to the server: its autovacuum makes room for what comes next."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from knowledge.state.postgres.database import Ask as RawAsk
 from knowledge.state.postgres.database import Pool, Statement
-from knowledge.state.postgres.schema import Schema
+from knowledge.state.postgres.schema import PostgresSchema
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ Ask = Callable[[Part], Awaitable[list[tuple[Any, ...]]]]
 class Tables:
     """The schema of one knowledge base as seen through a pool; `known` is its version that this program knows."""
 
-    def __init__(self, pool: Pool, schema: Schema, known: int) -> None:
+    def __init__(self, pool: Pool, schema: PostgresSchema, known: int) -> None:
         self._pool, self._schema, self._known = pool, schema, known
 
     @property

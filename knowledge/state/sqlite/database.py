@@ -40,7 +40,7 @@ RETRY_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class SqliteSchema:
     """What makes a file one of ours: its application id, and its migrations, oldest first."""
 
     name: str
@@ -50,10 +50,10 @@ class Schema:
     """Whether what was acknowledged survives a power cut (`synchronous=FULL`), or only a killed process."""
 
 
-def load_schema(name: str, application_id: int, *, durable: bool) -> Schema:
+def load_schema(name: str, application_id: int, *, durable: bool) -> SqliteSchema:
     """Return the schema whose migrations lie in the folder of that name."""
     scripts = sorted((MIGRATIONS / name).glob("*.sql"))
-    return Schema(name, application_id, tuple(s.read_text(encoding="utf-8") for s in scripts), durable)
+    return SqliteSchema(name, application_id, tuple(s.read_text(encoding="utf-8") for s in scripts), durable)
 
 
 def require_safe_engine(found: str) -> None:
@@ -77,7 +77,7 @@ class Database:
     which need not survive a power cut.
     """
 
-    def __init__(self, path: Path, schema: Schema) -> None:
+    def __init__(self, path: Path, schema: SqliteSchema) -> None:
         self.path, self.schema = path, schema
         writing = threading.RLock()
         self._guards = {"read": threading.RLock(), "bulk": threading.RLock(), "write": writing, "light": writing}
@@ -86,7 +86,7 @@ class Database:
         self._damaged: tuple[int, int] | None = None
 
     @classmethod
-    def open(cls, path: Path, schema: Schema, *, engine: str | None = None) -> Database:
+    def open(cls, path: Path, schema: SqliteSchema, *, engine: str | None = None) -> Database:
         """Return the database at `path`, created with mode 0600 and migrated if need be. May wait for others who do so.
 
         Raises:
@@ -322,7 +322,7 @@ def _number(connection: apsw.Connection, sql: str) -> int:
     return value
 
 
-def prepare(connection: apsw.Connection, path: Path, schema: Schema) -> None:
+def prepare(connection: apsw.Connection, path: Path, schema: SqliteSchema) -> None:
     """Make the database ours and current, or raise and leave it as it is."""
     owner, found, known = _number(connection, "PRAGMA application_id"), user_version(connection), len(schema.migrations)
     empty = not _number(connection, "SELECT count(*) FROM sqlite_schema")
@@ -359,7 +359,7 @@ def _use_wal(connection: apsw.Connection) -> None:
             return
 
 
-def _migrate(connection: apsw.Connection, schema: Schema, number: int) -> None:
+def _migrate(connection: apsw.Connection, schema: SqliteSchema, number: int) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if user_version(connection) == number:

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from knowledge.errors import DatabaseUnavailable, size_in_words
-from knowledge.state.ports import Held, Size
+from knowledge.state.ports import Held, StateSize
 from knowledge.state.sqlite.database import Database
 
 # The length of a text is in the head of its row: what is long is not read.
@@ -62,12 +62,12 @@ def held(database: Database) -> list[Held]:
     return database.read(work, use="bulk")
 
 
-def size(database: Database) -> Size:
+def size(database: Database) -> StateSize:
     """Return how large the files are, and how much of the main one is free."""
     log = database.path.with_name(database.path.name + "-wal")
     ((page,),), ((free,),) = database.query("PRAGMA page_size"), database.query("PRAGMA freelist_count")
     log_bytes = log.stat().st_size if log.exists() else 0
-    return Size(database.path.stat().st_size, log_bytes, int(str(page)) * int(str(free)))
+    return StateSize(database.path.stat().st_size, log_bytes, int(str(page)) * int(str(free)))
 
 
 def gives_back(database: Database) -> bool:

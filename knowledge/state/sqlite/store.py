@@ -18,11 +18,11 @@ from knowledge.history.stores.sqlite import SqliteLedger
 from knowledge.history.timestamps import micros, moment
 from knowledge.leases import latest_end
 from knowledge.outbox.sqlite import SqliteOutbox
-from knowledge.state.ports import Enrolment, Event, Held, Lease, Looked, Size
+from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark, StateSize
 from knowledge.state.sqlite import space
-from knowledge.state.sqlite.database import Database, Schema, Value, load_schema
+from knowledge.state.sqlite.database import Database, SqliteSchema, Value, load_schema
 from knowledge.state.sqlite.events import publish
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.ports import StandingChange, TrustRecord
 from knowledge.trust.sqlite import SqliteTrust
 from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing, standing_change
 
@@ -129,12 +129,12 @@ class SqliteStateStore:
         rows: Any = self._database.query(sql, (secret_digest,))
         return rows[0][0] if rows else None
 
-    async def standing(self, principal: str) -> Standing | None:
+    async def standing(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         rows: Any = self._database.query(f"{STANDING} WHERE principal = ?", (principal,))
         return standing(rows[0]) if rows else None
 
-    async def standings(self) -> Sequence[Standing]:
+    async def standings(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
         return [standing(row) for row in self._database.query(f"{STANDING} ORDER BY principal")]
 
@@ -193,16 +193,16 @@ class SqliteStateStore:
         while await self.last_event() == seq:  # noqa: ASYNC110 - the event may be another process's
             await anyio.sleep(LOOK_S)
 
-    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+    async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""
         rows = [(principal, journey, look.path, look.circle, micros(at)) for look in looks]
         if rows:
             await self._database.write(partial(_note_looks, rows, micros(at - LOOKS_KEPT)), durable=False)
 
-    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
         """Return what the caller has seen of these paths, in any circle, and when last."""
         rows: Any = self._database.query(_LOOKS, (principal, journey, json.dumps(list(paths))))
-        return {Looked(path, circle): moment(at) for path, circle, at in rows}
+        return {ReadingMark(path, circle): moment(at) for path, circle, at in rows}
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
         """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
@@ -214,7 +214,7 @@ class SqliteStateStore:
         """Return what takes the space, the most first."""
         return await anyio.to_thread.run_sync(space.held, self._database)
 
-    async def size(self) -> Size:
+    async def size(self) -> StateSize:
         """Return how large the file is, with its log."""
         return space.size(self._database)
 
@@ -244,7 +244,7 @@ class SqliteStateStore:
         await anyio.to_thread.run_sync(self._database.close)
 
 
-def _opened(path: Path, schema: Schema, engine: str | None) -> Database:
+def _opened(path: Path, schema: SqliteSchema, engine: str | None) -> Database:
     """Return the database, looked through: damage must stop the start, not a decision about trust later on."""
     database = Database.open(path, schema, engine=engine)
     try:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from knowledge.history.ports import Actor, Entry, FileChange
+from knowledge.history.ports import Actor, FileChange, HistoryEntry
 from knowledge.pages.vault import revision_of
-from knowledge.writing.files.file_set import Change, Found
-from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.files.file_set import FoundPage, StagedChange
+from knowledge.writing.model import ActWork, Contents, PageAct
 
 T = TypeVar("T")
 
@@ -19,9 +19,9 @@ SERVER = "knowledge-forge"
 RESTORING = "restore"
 
 
-def written(act: Act[T], work: Work[T], changes: Sequence[Change], at: datetime) -> Entry:
+def written(act: PageAct[T], work: ActWork[T], changes: Sequence[StagedChange], at: datetime) -> HistoryEntry:
     """Return the entry of an act that changes these files."""
-    return Entry(
+    return HistoryEntry(
         at=at,
         actor=act.actor,
         changes=tuple(_file_change(change, work.moved.get(change.path)) for change in changes),
@@ -36,7 +36,7 @@ def written(act: Act[T], work: Work[T], changes: Sequence[Change], at: datetime)
     )
 
 
-def noted(act: Act[T], work: Work[T], seen: Mapping[str, Found], at: datetime) -> Entry:
+def noted(act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], at: datetime) -> HistoryEntry:
     """Return the entry of an act that changes no file: its origins are of the pages as they were `seen`."""
     same = [(path, seen[path].revision) for path in work.origins if work.record and seen[path].revision]
     changes = tuple(FileChange(path, revision, revision) for path, revision in same)
@@ -44,28 +44,28 @@ def noted(act: Act[T], work: Work[T], seen: Mapping[str, Found], at: datetime) -
     return replace(written(act, work, (), at), changes=changes, origins=origins)
 
 
-def undone(entry: Entry) -> Entry:
+def undone(entry: HistoryEntry) -> HistoryEntry:
     """Return the entry of the same act once all of it was taken back."""
     changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
     return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
 
 
-def restoring(path: str, joined: bytes) -> Act[None]:
+def restoring(path: str, joined: bytes) -> PageAct[None]:
     """Return the server's own act of writing what an editor overwrote unknowingly, joined with what it saved."""
 
-    async def work(_: Contents) -> Work[None]:
-        return Work({path: joined}, None, source="unknown", outcome="restored")
+    async def work(_: Contents) -> ActWork[None]:
+        return ActWork({path: joined}, None, source="unknown", outcome="restored")
 
     actor = Actor(SERVER, RESTORING, revision_of(joined))
-    return Act(actor, (path,), work, intent="put back what a stale save took away")
+    return PageAct(actor, (path,), work, intent="put back what a stale save took away")
 
 
-def _origins(work: Work[T], changes: Sequence[Change]) -> Mapping[str, Any]:
+def _origins(work: ActWork[T], changes: Sequence[StagedChange]) -> Mapping[str, Any]:
     left = {change.path for change in changes if change.raw is not None}
     return {path: origins for path, origins in work.origins.items() if path in left}
 
 
-def _file_change(change: Change, moved_from: str | None) -> FileChange:
+def _file_change(change: StagedChange, moved_from: str | None) -> FileChange:
     before, after = (Counter((raw or b"").splitlines()) for raw in (change.seen.raw, change.raw))
     return FileChange(
         path=change.path,

@@ -14,9 +14,17 @@ from knowledge.merge.unified_diff import unified
 from knowledge.offload import Aside, Here
 from knowledge.pages.paths import new_name
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
-from knowledge.writing.acts.merge_work import MOST_DIFF, Ground, Outcome, joined, undecided, worked_out, worked_out_new
-from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.related.target_page import Pages, text_of
+from knowledge.writing.acts.merge_work import (
+    MOST_DIFF,
+    MergeBasis,
+    MergeOutcome,
+    joined,
+    undecided,
+    worked_out,
+    worked_out_new,
+)
+from knowledge.writing.model import ActWork, Contents, PageAct
+from knowledge.writing.related.target_page import PageLookup, text_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_BASES = 32
@@ -29,7 +37,7 @@ LONGEST_DOUBTED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _MergeInputs:
     """What a merge follows from, beside the texts that have these revisions."""
 
     request: MergeRequest
@@ -44,9 +52,11 @@ class _Known:
 class Merging:
     """Builds the acts of merges; large ones are worked out `aside`."""
 
-    def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime], aside: Aside | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger, pages: PageLookup, now: Callable[[], datetime], aside: Aside | None = None
+    ) -> None:
         self._ledger, self._pages, self._now, self._aside = ledger, pages, now, aside or Here()
-        self._known: dict[_Known, Work[Outcome]] = {}
+        self._known: dict[_MergeInputs, ActWork[MergeOutcome]] = {}
         self._bases: dict[tuple[str, str], str] = {}
 
     def act(
@@ -56,19 +66,19 @@ class Merging:
         verified: Sequence[str] = (),
         similarity: Similarity | None = None,
         earlier: Sequence[tuple[MergeRequest, Sequence[str]]] = (),
-    ) -> Act[Outcome]:
+    ) -> PageAct[MergeOutcome]:
         """Return the act of merging into the page at `request.path`; `verified` are the lineages that say the same.
 
         What is `earlier` is merged before, each with its own lineages, and all of it is one act.
         """
 
-        async def work(contents: Contents) -> Work[Outcome]:
+        async def work(contents: Contents) -> ActWork[MergeOutcome]:
             raw = contents[request.path]
             if earlier:
                 return await self._one_after_another([*earlier, (request, verified)], raw, similarity)
             return await self._one(request, raw, verified, similarity)
 
-        return Act(request.actor, (request.path,), work, intent=request.intent)
+        return PageAct(request.actor, (request.path,), work, intent=request.intent)
 
     async def undecided(
         self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity
@@ -86,9 +96,9 @@ class Merging:
         steps: Sequence[tuple[MergeRequest, Sequence[str]]],
         before: bytes | None,
         similarity: Similarity | None,
-    ) -> Work[Outcome]:
+    ) -> ActWork[MergeOutcome]:
         """Return the work of several merges, each into what the one before it left."""
-        path, raw, works = steps[0][0].path, before, list[Work[Outcome]]()
+        path, raw, works = steps[0][0].path, before, list[ActWork[MergeOutcome]]()
         for request, verified in steps:
             work = await self._one(request, raw, verified, similarity, _tracked_after(works, path))
             works.append(work)
@@ -102,7 +112,7 @@ class Merging:
         verified: Sequence[str],
         similarity: Similarity | None,
         tracked: Tracked | None = None,
-    ) -> Work[Outcome]:
+    ) -> ActWork[MergeOutcome]:
         """Return the work of merging into a page that holds `raw`, or of making it."""
         path = request.path
         if raw is None:
@@ -114,7 +124,7 @@ class Merging:
         revision = None if raw is None else revision_of(raw)
         if raw is not None:
             tracked = tracked or await self._ledger.tracked(path)
-        known = _Known(request, revision, tuple(verified), tracked)
+        known = _MergeInputs(request, revision, tuple(verified), tracked)
         if known not in self._known:
             ground = await self._ground(request, raw, verified=verified, tracked=tracked, similarity=similarity)
             step = worked_out_new if raw is None else worked_out
@@ -134,10 +144,10 @@ class Merging:
         verified: Sequence[str],
         tracked: Tracked | None,
         similarity: Similarity | None,
-    ) -> Ground:
+    ) -> MergeBasis:
         path = request.path
         text, revision = ("", None) if raw is None else (text_of(path, raw), revision_of(raw))
-        return Ground(
+        return MergeBasis(
             request=replace(request, earlier=()),
             verified=tuple(verified),
             text=text,
@@ -166,7 +176,7 @@ class Merging:
         self._remember(request.path, asked, base)
         return base
 
-    def _remember_written(self, path: str, work: Work[Outcome]) -> None:
+    def _remember_written(self, path: str, work: ActWork[MergeOutcome]) -> None:
         raw, after = work.contents.get(path), work.result.merged.revision
         if raw is not None and after is not None and len(raw) <= LONGEST_BASE:
             self._remember(path, after, raw.decode())
@@ -200,7 +210,7 @@ def _check_new(request: MergeRequest) -> None:
         raise InvalidPath(path, f"there is no page yet that has a section {request.section[:80]!r}; send it without")
 
 
-def _tracked_after(works: Sequence[Work[Outcome]], path: str) -> Tracked | None:
+def _tracked_after(works: Sequence[ActWork[MergeOutcome]], path: str) -> Tracked | None:
     """Return where the units of the page come from after these merges; None while nothing of it changed."""
     for work in reversed(works):
         raw = work.contents.get(path)
@@ -209,7 +219,9 @@ def _tracked_after(works: Sequence[Work[Outcome]], path: str) -> Tracked | None:
     return None
 
 
-def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, after: bytes | None) -> Work[Outcome]:
+def _as_one(
+    works: Sequence[ActWork[MergeOutcome]], path: str, before: bytes | None, after: bytes | None
+) -> ActWork[MergeOutcome]:
     """Return one work that does what these do one after another."""
     told = [work.result.merged for work in works]
     conflicts = [conflict for merged in told for conflict in merged.conflicts]
@@ -229,7 +241,7 @@ def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, aft
     return replace(
         last,
         contents={path: after} if written else {},
-        result=Outcome(merged, brought, last.result.known),
+        result=MergeOutcome(merged, brought, last.result.known),
         confidence=max((work.confidence for work in works if work.confidence is not None), default=None),
         outcome="partial" if conflicts and written else "done",
         contradictions=[found for work in works for found in work.contradictions],
@@ -243,4 +255,4 @@ def _text(raw: bytes | None) -> str:
     return "" if raw is None else raw.decode("utf-8", "replace")
 
 
-__all__ = ["Merging", "Outcome"]
+__all__ = ["MergeOutcome", "Merging"]

@@ -10,19 +10,19 @@ from datetime import datetime
 from knowledge.history.ports import Tracked
 from knowledge.merge.document.unit_origins import PageFacts, trace
 from knowledge.merge.document.units import cut, front_matter, units
-from knowledge.merge.document_form import Taken, as_document
+from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.evidence.undecided import undecided as near_each_other
-from knowledge.merge.model import Conflict, Evidence, MergePlan, Origin, Unit, unit_digest
-from knowledge.merge.plan import Setting, made, merge
+from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, Origin, Unit, unit_digest
+from knowledge.merge.plan import MergeSetting, made, merge
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from knowledge.pages.markdown.passages import passages
 from knowledge.pages.vault import revision_of
 from knowledge.writing.answers import Merged, Status
-from knowledge.writing.model import Work
+from knowledge.writing.model import ActWork
 from knowledge.writing.related.target_page import Surroundings, front_matter_of
 from knowledge.writing.requests import MergeRequest
 
@@ -36,7 +36,7 @@ TAKEN_AS_SNIPPET = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MergeOutcome:
     """What a merge answers, and what it brought."""
 
     merged: Merged
@@ -46,7 +46,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class MergeBasis:
     """What a merge follows from.
 
     `text` is the page, `revision` its own, None for a page that is to be made; `base` is what the caller had read, None if
@@ -73,21 +73,21 @@ class Ground:
         return max(sum(texts.values()) + content, len(self.text) * content // COMPARED_LIKE_ONE)
 
 
-def worked_out(ground: Ground) -> Work[Outcome]:
+def worked_out(ground: MergeBasis) -> ActWork[MergeOutcome]:
     """Return the work of merging into the page."""
     request, setting, evidence = ground.request, _setting(ground), _evidence(ground)
     current = cut(ground.text)
     base = current if ground.base is None else cut(ground.base)
     taken = as_document(base, request.content, path=request.path, section=request.section)
     if request.source != USER:
-        taken = Taken("snippet", request.content, taken.section)
+        taken = TakenContent("snippet", request.content, taken.section)
     work = _work(request, merge(base, current, taken, evidence, setting), ground.text, setting)
     if request.source == USER and taken.form == "snippet" and not setting.append:
         work = _noted(work, TAKEN_AS_SNIPPET)
     return work if ground.base is not None else _analysis(work, request, ground.revision or "")
 
 
-def worked_out_new(ground: Ground) -> Work[Outcome]:
+def worked_out_new(ground: MergeBasis) -> ActWork[MergeOutcome]:
     """Return the work of making the page."""
     request = ground.request
     text = _sourced(_ended(request.content), request.source)
@@ -99,7 +99,7 @@ def worked_out_new(ground: Ground) -> Work[Outcome]:
     return _work(request, replace(plan, note=joined(plan.note, told) or None), "", setting)
 
 
-def undecided(ground: Ground) -> tuple[Pair, ...]:
+def undecided(ground: MergeBasis) -> tuple[Pair, ...]:
     """Return what of the request and of the page is near each other and undecided by rules."""
     request, setting = ground.request, _setting(ground)
     if setting.append:
@@ -119,9 +119,9 @@ def undecided(ground: Ground) -> tuple[Pair, ...]:
     )
 
 
-def _evidence(ground: Ground) -> Evidence:
+def _evidence(ground: MergeBasis) -> IncomingEvidence:
     request = ground.request
-    return Evidence(
+    return IncomingEvidence(
         source=request.source,
         observed_at=request.observed_at or ground.now,
         authority=request.authority,
@@ -132,7 +132,7 @@ def _evidence(ground: Ground) -> Evidence:
     )
 
 
-def _setting(ground: Ground) -> Setting:
+def _setting(ground: MergeBasis) -> MergeSetting:
     own, here = front_matter_of(ground.text), units(cut(ground.text)) if ground.text else ()
     origins: Sequence[Origin | None] = [None] * len(here)
     if ground.tracked is not None:
@@ -141,10 +141,10 @@ def _setting(ground: Ground) -> Setting:
     source = str(own.get("source") or USER)
     facts = PageFacts(ground.request.path, source, ground.modified, tracked=ground.tracked is not None)
     by, append = ground.request.actor.principal, ground.around.appends(own)
-    return Setting(facts, origins, ground.around.rules, ground.now, ground.revision, by, append, ground.similarity)
+    return MergeSetting(facts, origins, ground.around.rules, ground.now, ground.revision, by, append, ground.similarity)
 
 
-def _work(request: MergeRequest, plan: MergePlan, before: str, setting: Setting) -> Work[Outcome]:
+def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSetting) -> ActWork[MergeOutcome]:
     revision = setting.revision
     written = plan.text != before or revision is None
     raw = plan.text.encode()
@@ -167,9 +167,9 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: Setting)
         verified=True if written else None,
         note=plan.note,
     )
-    return Work(
+    return ActWork(
         contents={request.path: raw} if written else {},
-        result=Outcome(
+        result=MergeOutcome(
             merged,
             _brought(plan, units(cut(before)) if before else ()) if written else (),
             _known_of(plan),
@@ -184,7 +184,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: Setting)
     )
 
 
-def _analysis(work: Work[Outcome], request: MergeRequest, revision: str) -> Work[Outcome]:
+def _analysis(work: ActWork[MergeOutcome], request: MergeRequest, revision: str) -> ActWork[MergeOutcome]:
     """Return the work that does nothing and says what it would have done, if the caller had read the page as it is."""
     why = "unknown here" if request.base_revision else "missing"
     note = (
@@ -198,7 +198,7 @@ def _analysis(work: Work[Outcome], request: MergeRequest, revision: str) -> Work
         verified=None,
         note=joined(note, work.result.merged.note),
     )
-    return Work(contents={}, result=Outcome(merged), source=request.source)
+    return ActWork(contents={}, result=MergeOutcome(merged), source=request.source)
 
 
 def _known_of(plan: MergePlan) -> bytes | None:
@@ -236,7 +236,7 @@ def _brought(plan: MergePlan, before: Sequence[Unit]) -> list[tuple[Unit, Origin
     return found
 
 
-def _noted(work: Work[Outcome], note: str) -> Work[Outcome]:
+def _noted(work: ActWork[MergeOutcome], note: str) -> ActWork[MergeOutcome]:
     merged = work.result.merged
     return replace(work, result=replace(work.result, merged=replace(merged, note=joined(note, merged.note))))
 

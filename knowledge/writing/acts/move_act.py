@@ -17,8 +17,8 @@ from knowledge.merge.normalise import fitted
 from knowledge.merge.three_way.join import join
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.vault import revision_of
-from knowledge.writing.answers import Changed, Status
-from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.answers import ChangeAnswer, Status
+from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.related.backlinks import Linking
 from knowledge.writing.related.target_page import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
@@ -42,11 +42,11 @@ class Moving:
     def __init__(self, ledger: Ledger, linking: Linking) -> None:
         self._ledger, self._linking = ledger, linking
 
-    def move(self, request: MoveRequest, linking: Sequence[str]) -> Act[Changed]:
+    def move(self, request: MoveRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
         """Return the act that moves a page and rewrites the links to it in `linking`."""
         old, new = request.path, request.to
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             raw = contents[old]
             if raw is None:
                 raise NoSuchPath(old)
@@ -64,7 +64,7 @@ class Moving:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             written: dict[str, bytes | None] = {page: text.encode() for page, text in after.items()}
-            changed = Changed(
+            changed = ChangeAnswer(
                 status="done",
                 proposal=None,
                 path=new,
@@ -75,14 +75,14 @@ class Moving:
                 verified=True,
                 note=_rewritten(len(after) - 1),
             )
-            return Work(
+            return ActWork(
                 contents={old: None, **written},
                 result=changed,
                 origins={now: await self._carried(was, before[was], after[now]) for was, now in pairs},
                 moved={new: old},
             )
 
-        return Act(request.actor, tuple(dict.fromkeys((old, new, *linking))), work, intent=f"move {old} to {new}")
+        return PageAct(request.actor, tuple(dict.fromkeys((old, new, *linking))), work, intent=f"move {old} to {new}")
 
     async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
         """Return the origins of the units of `before` for those of `after`, which differ in links only."""
@@ -101,11 +101,11 @@ class Moving:
             if origin is not None
         ]
 
-    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> Act[Changed]:
+    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
         """Return the act that removes a page which is still what the caller read; `linking` are pages that link to it."""
         path = request.path
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             raw = contents[path]
             if raw is None:
                 raise NoSuchPath(path)
@@ -114,7 +114,7 @@ class Moving:
             note = _left_dangling(linking)
             if not known:
                 note = f"nothing is deleted: the page is at {revision} and not at the revision you name; read it again"
-            changed = Changed(
+            changed = ChangeAnswer(
                 status="done" if known else "analysis",
                 proposal=None,
                 path=path,
@@ -125,11 +125,11 @@ class Moving:
                 verified=True if known else None,
                 note=note,
             )
-            return Work(contents={path: None} if known else {}, result=changed)
+            return ActWork(contents={path: None} if known else {}, result=changed)
 
-        return Act(request.actor, (path,), work, intent=f"delete {path}")
+        return PageAct(request.actor, (path,), work, intent=f"delete {path}")
 
-    async def revert(self, request: RevertRequest) -> Act[Changed]:
+    async def revert(self, request: RevertRequest) -> PageAct[ChangeAnswer]:
         """Return the act that brings a page back to a revision; if a move lies just between, it is taken back whole.
 
         Raises:
@@ -143,12 +143,12 @@ class Moving:
         if wanted is None:
             raise UnknownRevision(path, request.revision, await self._newest(path))
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             raw = contents[path]
             same = raw == wanted
             before = raw.decode("utf-8", "replace") if raw is not None else ""
             after = wanted.decode("utf-8", "replace")
-            changed = Changed(
+            changed = ChangeAnswer(
                 status="unchanged" if same else "done",
                 proposal=None,
                 path=path,
@@ -158,13 +158,13 @@ class Moving:
                 conflicts=(),
                 verified=None if same else True,
             )
-            return Work(
+            return ActWork(
                 contents={} if same else {path: wanted},
                 result=changed,
                 origins={path: await self._known_of(path, after)},
             )
 
-        return Act(request.actor, (path,), work, intent=f"back to {request.revision}")
+        return PageAct(request.actor, (path,), work, intent=f"back to {request.revision}")
 
     async def _newest(self, path: str) -> str:
         lines = await self._ledger.history(path, limit=1)
@@ -202,12 +202,12 @@ class Moving:
             return None  # a page that only had a link rewritten goes back alone
         return Undoing([(change["path"], change["before"], change["after"]) for change in changes])
 
-    def _undo(self, request: RevertRequest, undoing: Undoing) -> Act[Changed]:
+    def _undo(self, request: RevertRequest, undoing: Undoing) -> PageAct[ChangeAnswer]:
         """Return the act that takes a move back in every file; what was written there since stays."""
         gone = [path for path, before, _ in undoing.changes if before is None]
         back = [path for path, _, after in undoing.changes if after is None]
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             written: dict[str, bytes | None] = {}
             diffs: list[tuple[str, str, str, str]] = []
             conflicts: list[Conflict] = []
@@ -233,7 +233,7 @@ class Moving:
             status: Status = "partial" if conflicts else "done"
             new = back[0]
             raw = written.get(new)
-            changed = Changed(
+            changed = ChangeAnswer(
                 status=status,
                 proposal=None,
                 path=new,
@@ -244,7 +244,7 @@ class Moving:
                 verified=True,
                 note=f"the move is taken back: the page is at {new} again",
             )
-            return Work(
+            return ActWork(
                 contents=written,
                 result=changed,
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
@@ -252,7 +252,7 @@ class Moving:
             )
 
         paths = tuple(path for path, _, _ in undoing.changes)
-        return Act(request.actor, paths, work, intent=f"take back the move to {gone[0]}")
+        return PageAct(request.actor, paths, work, intent=f"take back the move to {gone[0]}")
 
     async def _content(self, path: str, revision: str | None) -> str:
         raw = await self._ledger.content(path, revision) if revision else None

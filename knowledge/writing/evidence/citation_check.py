@@ -11,13 +11,13 @@ from knowledge.errors import KnowledgeError, SourceAway
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.evidence.corroboration import says
-from knowledge.merge.model import Cut
+from knowledge.merge.model import CutDocument
 from knowledge.offload import Aside, Here
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, source_kind
 from knowledge.pages.vault import Vault
 from knowledge.search.tiers import chunk_section
 from knowledge.writing.evidence.sources import Sources
-from knowledge.writing.related.target_page import Pages, text_of
+from knowledge.writing.related.target_page import PageLookup, text_of
 from knowledge.writing.requests import MergeRequest
 
 PAGE = "kb"
@@ -51,7 +51,7 @@ class _Cited:
 class Witnesses:
     """Looks at what is cited. Whoever cannot be asked has not said anything."""
 
-    def __init__(self, vault: Vault, pages: Pages, sources: Sources, aside: Aside | None = None) -> None:
+    def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, aside: Aside | None = None) -> None:
         self._vault, self._pages, self._sources, self._aside = vault, pages, sources, aside or Here()
 
     async def cited(self, request: MergeRequest) -> Cited:
@@ -127,7 +127,7 @@ def _is_said(cited: _Cited) -> bool:
     """Return whether the source says all of the content."""
     page = cut(cited.text)
     if cited.section:
-        page = Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, cited.section)))
+        page = CutDocument(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, cited.section)))
     said = [unit.text for unit in units(cut(cited.content)) if unit.kind not in ("heading", "front")]
     return bool(said) and all(says(page, text) for text in said)
 

@@ -42,7 +42,7 @@ _RESERVED = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
 }
 
 
-class Found(NamedTuple):
+class FoundPage(NamedTuple):
     """A page as it was at one moment: its bytes, their revision, and what its file looked like; all None where there is none."""
 
     raw: bytes | None
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     status: os.stat_result | None
 
 
-ABSENT = Found(None, None, None)
+ABSENT = FoundPage(None, None, None)
 
 
 class Save(NamedTuple):
@@ -70,14 +70,14 @@ class Orphan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StagedChange:
     """One file that is to become `raw`, or to go (None), if it is still as `seen`. `staged` names the file beside it.
 
     `like` is the page whose permissions a new file takes over. `place` is where it has to lie, links followed; None: anywhere.
     """
 
     path: str
-    seen: Found
+    seen: FoundPage
     raw: bytes | None
     staged: str
     like: str | None = None
@@ -87,7 +87,7 @@ class Change:
 class Displaced:
     """A file that a page was until just now, still open: an editor that has it open as well may yet write to it."""
 
-    def __init__(self, path: str, descriptor: int, found: Found) -> None:
+    def __init__(self, path: str, descriptor: int, found: FoundPage) -> None:
         self.path, self.revision = path, found.revision
         self._descriptor = descriptor
         self._touched = _touched(found.status) if found.status else (-1, -1)
@@ -125,7 +125,7 @@ class Displaced:
             self._descriptor = -1
 
 
-class Files:
+class FileSet:
     """The files of one vault. `step` is told of every step (see exchange.py)."""
 
     def __init__(self, vault: Vault, *, step: Step = nothing) -> None:
@@ -162,7 +162,7 @@ class Files:
         found = self._vault.look(path)
         return found.stamp if found else None
 
-    def look(self, path: str) -> Found:
+    def look(self, path: str) -> FoundPage:
         """Return the page as it is now.
 
         Raises:
@@ -179,7 +179,7 @@ class Files:
             with folder:
                 return _found(folder, name, path)
 
-    def settled(self, path: str, found: Found, half_way: Callable[[bytes], bool]) -> Found:
+    def settled(self, path: str, found: FoundPage, half_way: Callable[[bytes], bool]) -> FoundPage:
         """Return the page once an editor that writes in place has probably finished; waits a tenth of a second at most.
 
         One that was emptied is waited for longer. `half_way` says whether bytes could be the beginning of a save.
@@ -200,7 +200,7 @@ class Files:
             found = self.look(path)
         return found
 
-    def begin(self, changes: Sequence[Change]) -> Swap:
+    def begin(self, changes: Sequence[StagedChange]) -> Swap:
         """Return the change of these files, with nothing done so far."""
         return Swap(self, changes)
 
@@ -253,10 +253,10 @@ class Files:
         return self.folder(above), name
 
 
-class _Place:
+class _OpenedFile:
     """One file of a change, with its directory open."""
 
-    def __init__(self, change: Change, folder: Folder, name: str) -> None:
+    def __init__(self, change: StagedChange, folder: Folder, name: str) -> None:
         self.change, self.folder, self.name = change, folder, name
         self.displaced: Displaced | None = None
         self.met: list[bytes] = []
@@ -273,7 +273,7 @@ class _Place:
         if found.raw != self.change.raw and self._is_as_staged(found):
             raise OSError(errno.EIO, "what is read is not what was written")
 
-    def _is_as_staged(self, found: Found) -> bool:
+    def _is_as_staged(self, found: FoundPage) -> bool:
         """Return whether this is the very file that we staged, and nobody has written to it."""
         return found.status is not None and self._staged is not None and _is_untouched(found.status, self._staged)
 
@@ -302,7 +302,7 @@ class _Place:
         self._meet(found)
         return found.raw == self.change.seen.raw
 
-    def _hold(self, known: str | None) -> Found:
+    def _hold(self, known: str | None) -> FoundPage:
         """Return what was displaced, and keep it open: who opened it while it was the page may yet write to it.
 
         `known` is the revision that it is known to have had.
@@ -317,7 +317,7 @@ class _Place:
         self.displaced = Displaced(self.change.path, file, found._replace(revision=known))
         return found
 
-    def _meet(self, found: Found) -> None:
+    def _meet(self, found: FoundPage) -> None:
         if found.raw is not None and found.raw not in (self.change.seen.raw, self.change.raw, *self.met):
             self.met.append(found.raw)
 
@@ -361,7 +361,7 @@ class _Place:
             ours = back.raw
         return saves
 
-    def _displaced_again(self, ours: bytes | None) -> Found:
+    def _displaced_again(self, ours: bytes | None) -> FoundPage:
         """Return what was the page while the act showed, and keep it open; `ours` is what we have put there."""
         return _or_absent(lambda: self._hold(None if ours is None else revision_of(ours)))
 
@@ -383,7 +383,7 @@ class _Place:
             return self._saved(beside)
         return []
 
-    def _look(self, name: str) -> Found:
+    def _look(self, name: str) -> FoundPage:
         """Return what lies there, the page or what is beside it; nothing if that is no file."""
         return _or_absent(lambda: _found(self.folder, name, self.change.path))
 
@@ -401,11 +401,11 @@ class _Place:
 class Swap:
     """Several files that become others together. Close it at the end: that removes what lies beside them."""
 
-    def __init__(self, files: Files, changes: Sequence[Change]) -> None:
+    def __init__(self, files: FileSet, changes: Sequence[StagedChange]) -> None:
         self._files = files
         self._changes = sorted(changes, key=_turn)
-        self._places: list[_Place] = []
-        self._done: list[_Place] = []
+        self._places: list[_OpenedFile] = []
+        self._done: list[_OpenedFile] = []
         self._open = ExitStack()
         self._folders: dict[str, Folder] = {}
         self._finished = False
@@ -452,7 +452,7 @@ class Swap:
             with _named_errors(change.path):
                 require_writable(change)
                 folder, name = self._opened(change)
-                place = _Place(change, folder, name)
+                place = _OpenedFile(change, folder, name)
                 if not folder.may_write(name):
                     raise UnwritableDocument(
                         change.path, "the file is read-only", "change its permissions if it may be edited"
@@ -461,7 +461,7 @@ class Swap:
                 with self._like(change) as like:
                     place.stage(like)
 
-    def _opened(self, change: Change) -> tuple[Folder, str]:
+    def _opened(self, change: StagedChange) -> tuple[Folder, str]:
         """Return the directory of the file and its name in it; files of one directory share it."""
         real = self._files.real(change.path)
         self._strayed = self._strayed or change.place not in (None, real)
@@ -472,7 +472,7 @@ class Swap:
         return self._folders[above], name
 
     @contextlib.contextmanager
-    def _like(self, change: Change) -> Iterator[int | None]:
+    def _like(self, change: StagedChange) -> Iterator[int | None]:
         """Open the file whose permissions the new one takes over."""
         source = change.path if change.seen.raw is not None else change.like
         file = None
@@ -487,7 +487,7 @@ class Swap:
             if file is not None:
                 os.close(file)
 
-    def _put(self, place: _Place) -> bool:
+    def _put(self, place: _OpenedFile) -> bool:
         self._done.append(place)  # before it is: a file system may do it and report an error all the same
         try:
             place.put()
@@ -584,7 +584,7 @@ def require_nameable(path: str) -> None:
             raise InvalidPath(path, f"{part!r} is the name of a device on Windows")
 
 
-def require_writable(change: Change) -> None:
+def require_writable(change: StagedChange) -> None:
     """Return if the new bytes could be read again.
 
     Raises:
@@ -602,7 +602,7 @@ def name_digest(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape")).hexdigest()[:NAME_DIGITS]
 
 
-def _turn(change: Change) -> int:
+def _turn(change: StagedChange) -> int:
     """New pages first, removals last: what moves is never nowhere."""
     return 0 if change.seen.raw is None else 2 if change.raw is None else 1
 
@@ -611,7 +611,7 @@ def _parts(path: str) -> list[str]:
     return path.split("/") if path else []
 
 
-def _found(folder: Folder, name: str, path: str) -> Found:
+def _found(folder: Folder, name: str, path: str) -> FoundPage:
     try:
         file = folder.open_file(name)
     except FileNotFoundError:
@@ -622,7 +622,7 @@ def _found(folder: Folder, name: str, path: str) -> Found:
         os.close(file)
 
 
-def _or_absent(look: Callable[[], Found]) -> Found:
+def _or_absent(look: Callable[[], FoundPage]) -> FoundPage:
     """Return what `look` finds; nothing where a folder or a link lies that somebody put there, or what cannot be read."""
     try:
         return look()
@@ -634,13 +634,13 @@ def _or_absent(look: Callable[[], Found]) -> Found:
         return ABSENT
 
 
-def _read(file: int, path: str) -> Found:
+def _read(file: int, path: str) -> FoundPage:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
         raise UnwritableDocument(path, f"{kind} lies there", "name another path, or move that away")
     raw, status = read_steadily(file, path)
-    return Found(raw, revision_of(raw), status)
+    return FoundPage(raw, revision_of(raw), status)
 
 
 def _is_untouched(status: os.stat_result, before: os.stat_result) -> bool:

@@ -13,7 +13,7 @@ LEAST_TRIES = 5
 """So often it is tried whatever that takes: where one try takes seconds, the time alone would be over after the first."""
 
 
-class Patience:
+class ActPatience:
     """What an act has of it, from now on: it is over when both the time and the least number of tries are.
 
     A number alone would not do. An editor that saves twenty times a second, or a burst of saves, uses up any number of tries

@@ -25,9 +25,9 @@ from knowledge.errors import (
     UnreadableDocument,
     UnwritableDocument,
 )
-from knowledge.history.ports import Entry, FileChange, Intent, Ledger
+from knowledge.history.ports import FileChange, HistoryEntry, Intent, Ledger
 from knowledge.pages.vault import revision_of
-from knowledge.writing.files.file_set import ABSENT, Change, Files, Found
+from knowledge.writing.files.file_set import ABSENT, FileSet, FoundPage, StagedChange
 from knowledge.writing.locks.page_locks import PageLocks
 
 Rejoin = Callable[[bytes, bytes, bytes], bytes]
@@ -52,7 +52,7 @@ class _Remains:
     change: FileChange
     before: bytes | None
     after: bytes | None
-    page: Found
+    page: FoundPage
     beside: bytes | None
 
     @property
@@ -88,7 +88,7 @@ class Recovery:
     """Ends what others have begun. Safe to be done by several processes at once: the locks and the ledger let one of them."""
 
     def __init__(
-        self, files: Files, ledger: Ledger, locks: PageLocks, *, rejoin: Rejoin, now: Callable[[], datetime]
+        self, files: FileSet, ledger: Ledger, locks: PageLocks, *, rejoin: Rejoin, now: Callable[[], datetime]
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
         self._rejoin, self._now = rejoin, now
@@ -167,7 +167,7 @@ class Recovery:
         page, beside = await anyio.to_thread.run_sync(self._left, change)
         return _Remains(change, before, after, page, beside)
 
-    def _left(self, change: FileChange) -> tuple[Found, bytes | None]:
+    def _left(self, change: FileChange) -> tuple[FoundPage, bytes | None]:
         """Return the page and what lies beside it; nothing where somebody has put a folder or a link that leaves since."""
         try:
             page = self._files.look(change.path)
@@ -201,7 +201,7 @@ class Recovery:
         except UnknownIntent:
             log.info("the act %s was ended by another process", intent.id)
 
-    async def _record(self, entry: Entry, intent_id: str) -> None:
+    async def _record(self, entry: HistoryEntry, intent_id: str) -> None:
         """Put the act on record; where its proposal was ended without it meanwhile, beside that: it has happened all the same."""
         try:
             await self._ledger.commit(entry, intent_id=intent_id)
@@ -268,9 +268,9 @@ class Recovery:
                 return raw
         raise KeepsChanging(path, TRIES)
 
-    async def _put_once(self, path: str, seen: Found, raw: bytes | None, like: str | None) -> bool:
+    async def _put_once(self, path: str, seen: FoundPage, raw: bytes | None, like: str | None) -> bool:
         """Return whether the page has become `raw`. What was displaced is kept, also where it lies at the page again."""
-        change = Change(path, seen, raw, self._files.staged_name(path), like)
+        change = StagedChange(path, seen, raw, self._files.staged_name(path), like)
         with self._files.begin([change]) as swap:
             saves = await anyio.to_thread.run_sync(swap.make)
             try:
@@ -282,7 +282,7 @@ class Recovery:
         return saves is None
 
 
-def _about(entry: Entry, changes: Sequence[FileChange]) -> Entry:
+def _about(entry: HistoryEntry, changes: Sequence[FileChange]) -> HistoryEntry:
     """Return the entry for these changes only."""
     left = {change.path for change in changes if change.after is not None}
     origins = {path: origins for path, origins in entry.origins.items() if path in left}

@@ -14,7 +14,7 @@ import anyio.to_thread
 from knowledge.errors import KnowledgeError
 from knowledge.history.ports import Ledger
 from knowledge.state.ports import Stamp
-from knowledge.writing.files.file_set import Displaced, Files
+from knowledge.writing.files.file_set import Displaced, FileSet
 
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
 """When a page is looked at again after it was last written here."""
@@ -57,10 +57,12 @@ class _Late(NamedTuple):
     save: bytes
 
 
-class Watch:
+class SaveWatch:
     """What one process looks at again: pages that it wrote, and the files that they were before."""
 
-    def __init__(self, files: Files, ledger: Ledger, *, mend: Callable[[str], Awaitable[None]], late: LateSave) -> None:
+    def __init__(
+        self, files: FileSet, ledger: Ledger, *, mend: Callable[[str], Awaitable[None]], late: LateSave
+    ) -> None:
         self._files, self._ledger = files, ledger
         self._mend, self._late = mend, late
         self._pages: dict[str, _Page] = {}

@@ -18,7 +18,7 @@ import anyio
 from psycopg import Error
 
 from knowledge.errors import DocumentBusy
-from knowledge.state.postgres.database import Connection, Pool, Server
+from knowledge.state.postgres.database import Connection, Pool, PostgresAddress
 from knowledge.writing.locks.page_locks import LONGEST_WAIT_S, Locks
 
 ASKED_EVERY_S = 0.005
@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 class PostgresLocks:
     """The locks of one knowledge base for all machines; `name` tells it from others in the same database."""
 
-    def __init__(self, here: Locks, server: Server, name: str, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+    def __init__(
+        self, here: Locks, server: PostgresAddress, name: str, *, longest_wait_s: float = LONGEST_WAIT_S
+    ) -> None:
         self._here, self._name, self._longest_wait_s = here, name, longest_wait_s
         self._pool, self._server = Pool(server, most=MOST_ACTS), server
 

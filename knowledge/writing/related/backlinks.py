@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from knowledge.merge.document.link_spans import links_in
-from knowledge.merge.document.links import Names, resolve
+from knowledge.merge.document.links import LinkTargets, resolve
 from knowledge.pages.document import parse
 from knowledge.pages.markdown.inline import plain
 from knowledge.pages.paths import INDEX_NAME, parent
@@ -28,7 +28,9 @@ class Linking:
     def __init__(self, vault: Vault, index: IndexStore) -> None:
         self._vault, self._index = vault, index
 
-    async def names(self, texts: Iterable[str], *, known: Mapping[str, str] = {}, comes: str | None = None) -> Names:
+    async def names(
+        self, texts: Iterable[str], *, known: Mapping[str, str] = {}, comes: str | None = None
+    ) -> LinkTargets:
         """Return what the links in these texts may lead to.
 
         `known` are pages with their texts, whose names hold although the index may not have come to them; `comes` is a path
@@ -95,7 +97,7 @@ def wiki_names(texts: Iterable[str]) -> set[str]:
     return {without_suffix(link.path) for text in spoken for link in links_in(text) if link.wiki}
 
 
-def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> Names:
+def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
     """Return what there is in the knowledge base to lead to; `called` is from `Linking.called`."""
 
     def exists(path: str) -> bool:
@@ -105,7 +107,7 @@ def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> Names:
             return False
         return True
 
-    return Names(exists, lambda name: called.get(_key(without_suffix(name)), ()))
+    return LinkTargets(exists, lambda name: called.get(_key(without_suffix(name)), ()))
 
 
 def _stem(path: str) -> str:

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError, TooMuchWaiting, TooMuchWork
-from knowledge.history.ports import Actor, Entry, Ledger, Tracked
+from knowledge.history.ports import Actor, HistoryEntry, Ledger, Tracked
 from knowledge.merge.claims.contradiction import contradictions
 from knowledge.merge.document.unit_origins import PageFacts, presumed, trace
 from knowledge.merge.document.units import cut, units
@@ -20,7 +20,7 @@ from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, 
 from knowledge.offload import Aside, Here
 from knowledge.pages.vault import Vault
 from knowledge.writing.related.related_pages import Related
-from knowledge.writing.related.target_page import Pages, front_matter_of
+from knowledge.writing.related.target_page import PageLookup, front_matter_of
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class _Ground:
         return max(read, len(self.text) * new // COMPARED_LIKE_ONE)
 
 
-class Elsewhere:
+class CrossPageClaims:
     """Looks for stronger claims on other pages that say otherwise, one write after the other, while nothing waits for it.
 
     It only adds to what `kb_contradictions` lists: when an engine or the database is away, nothing is found.
@@ -77,7 +77,7 @@ class Elsewhere:
         vault: Vault,
         related: Related,
         ledger: Ledger,
-        pages: Pages,
+        pages: PageLookup,
         now: Callable[[], datetime],
         *,
         aside: Aside | None = None,
@@ -127,7 +127,7 @@ class Elsewhere:
         try:
             found = await self._found(written)
             if found:
-                entry = Entry(self._now(), written.actor, outcome="flagged", contradictions=found)
+                entry = HistoryEntry(self._now(), written.actor, outcome="flagged", contradictions=found)
                 await self._ledger.commit(entry)
         except (EngineUnavailable, StorageError):
             log.warning("cannot look for contradictions with %s on other pages", written.path, exc_info=True)

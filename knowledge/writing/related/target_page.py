@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _YES = frozenset({"true", "yes", "on", "1"})
 
 
-class Names(Protocol):
+class PageNames(Protocol):
     """Finds a page by what it is called."""
 
     async def locate(self, path: str) -> str:
@@ -66,10 +66,10 @@ class Surroundings:
         return _is_yes(own.get("append", self.append))
 
 
-class Pages:
+class PageLookup:
     """Reads nothing but names and the front matter of directories; what those say is remembered while they do not change."""
 
-    def __init__(self, vault: Vault, names: Names) -> None:
+    def __init__(self, vault: Vault, names: PageNames) -> None:
         self._vault, self._names = vault, names
         self._heads: dict[str, tuple[Stamp, Mapping[str, object]]] = {}
         self._told: set[str] = set()

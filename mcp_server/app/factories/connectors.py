@@ -16,7 +16,7 @@ from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
 from mcp_server.connectors.errors import ConnectorError
 
 if TYPE_CHECKING:
-    from mcp_server.connectors.http import Place, Sender
+    from mcp_server.connectors.http import Sender, ServiceAddress
     from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.zulip.chat import Chat
 
@@ -29,7 +29,7 @@ class Connected:
     zulip: Callable[[], Chat] = no_zulip
 
 
-Senders = Callable[["Place", Path | None], "Sender"]
+Senders = Callable[["ServiceAddress", Path | None], "Sender"]
 """Makes what sends requests to a place; the file holds the certificate authority to trust, None: those of the system."""
 
 
@@ -40,7 +40,7 @@ async def connecting(
     """Yield what reaches the services that `settings` name; connections are closed afterwards. `sleep` waits between tries."""
     async with AsyncExitStack() as stack:
 
-        def sender(place: Place, ca: Path | None) -> Sender:
+        def sender(place: ServiceAddress, ca: Path | None) -> Sender:
             from mcp_server.connectors.http import Sender, made_clients
 
             try:
@@ -59,12 +59,12 @@ async def connecting(
 
 
 def _board(access: PlaneAccess, sender: Senders, _state: StateStore, now: Clock) -> Board:
-    from mcp_server.connectors.http import Place
+    from mcp_server.connectors.http import ServiceAddress
     from mcp_server.connectors.plane import wire
     from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.plane.client import PlaneClient
 
-    place = Place(
+    place = ServiceAddress(
         wire.SERVICE,
         access.base_url.rstrip("/"),
         wire.ADDRESS_SETTING,
@@ -77,12 +77,12 @@ def _board(access: PlaneAccess, sender: Senders, _state: StateStore, now: Clock)
 
 
 def _chat(access: ZulipAccess, sender: Senders, now: Clock, sleep: Callable[[float], Awaitable[None]]) -> Chat:
-    from mcp_server.connectors.http import Place
+    from mcp_server.connectors.http import ServiceAddress
     from mcp_server.connectors.zulip import wire
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.connectors.zulip.client import ZulipClient
 
-    place = Place(
+    place = ServiceAddress(
         wire.SERVICE,
         access.site.rstrip("/"),
         wire.ADDRESS_SETTING,

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.identity import ModelName, Prefixes, parse
+from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
 from knowledge.index.embed.registry import KnownEmbedders
 from knowledge.search import RECIPE
-from knowledge.state.ports import IndexIdentity, IndexStore, Position
+from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
 from mcp_server.app.settings.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
 
-    from knowledge.index.embed.endpoint.embedder import Patience
+    from knowledge.index.embed.endpoint.embedder import EmbedderPatience
     from knowledge.index.embed.ports import Embedder, EmbedderOf
     from knowledge.index.embed.static import StaticEmbedder
 
@@ -70,7 +70,7 @@ def wanted_identity(settings: Settings) -> IndexIdentity:
         return STATIC
     kind, _, model = settings.embedder.partition(":")
     length = settings.embedder_dimensions or 0
-    name = ModelName(kind, model, length if kind == "endpoint" else 0, prefixes(settings).digest)
+    name = EmbedderName(kind, model, length if kind == "endpoint" else 0, prefixes(settings).digest)
     return IndexIdentity(str(name), length, RECIPE)
 
 
@@ -120,7 +120,9 @@ class _Loading:
             prefix=prefix,
         )
 
-    def _endpoint(self, identity: IndexIdentity, name: ModelName, prefix: str, patience: Patience) -> Embedder:
+    def _endpoint(
+        self, identity: IndexIdentity, name: EmbedderName, prefix: str, patience: EmbedderPatience
+    ) -> Embedder:
         from knowledge.index.embed.endpoint.embedder import Endpoint, EndpointEmbedder, endpoint_client
 
         settings = self._settings
@@ -154,7 +156,7 @@ class _Loading:
         space = await self._index.space()
         if not space.identity.same_vectors(identity):
             return
-        rows = (await self._index.delta(Position("", 0), limit=SAMPLES, texts=True)).texts
+        rows = (await self._index.delta(IndexPosition("", 0), limit=SAMPLES, texts=True)).texts
         halves = await self._index.halves([row.seq for row in rows])
         sample = next(((row, half) for row, half in zip(rows, halves, strict=True) if any(half)), None)
         if sample is None:

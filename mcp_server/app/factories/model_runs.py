@@ -16,9 +16,9 @@ from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
 
 if TYPE_CHECKING:
     from agents.loop.model.ports import Provider
-    from knowledge.search.route.second_opinion import Opinion
+    from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.state.quota.bounds import Quotas
-    from knowledge.writing.evidence.judge import Judge
+    from knowledge.writing.evidence.judge import ContradictionJudge
     from mcp_server.app.settings.settings import ModelAccess
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.language_model import ConfiguredModel
@@ -52,7 +52,7 @@ def model_of(access: ModelAccess | None, sleep: Sleep, stack: AsyncExitStack) ->
     return model
 
 
-def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> Judge | None:
+def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> ContradictionJudge | None:
     """Return the model as what is asked about contradictions, where the settings name one for that."""
     if access is None or CONTRADICTIONS not in access.helps:
         return None
@@ -66,7 +66,7 @@ def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -
 
 def opinion_of(
     access: ModelAccess | None, model: Callable[[], ConfiguredModel], background: TaskGroup
-) -> Opinion | None:
+) -> RouteAdviser | None:
     """Return the model as what is asked about routes, where the settings name one for that."""
     if access is None or ROUTES not in access.helps:
         return None

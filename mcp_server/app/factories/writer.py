@@ -19,16 +19,16 @@ from knowledge.state.ports import IndexStore
 from knowledge.writing.acts.merge_act import Merging
 from knowledge.writing.acts.move_act import Moving, rejoin
 from knowledge.writing.evidence.citation_check import Witnesses
-from knowledge.writing.evidence.judge import Judge
+from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
-from knowledge.writing.files.file_set import Files
+from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.related.backlinks import Linking
-from knowledge.writing.related.cross_page import Elsewhere
+from knowledge.writing.related.cross_page import CrossPageClaims
 from knowledge.writing.related.related_pages import Related
-from knowledge.writing.related.target_page import Pages
+from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
-from knowledge.writing.transaction import Acts
+from knowledge.writing.transaction import Transaction
 from knowledge.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Writing:
 
     writer: Writer
     chronicle: Chronicle
-    acts: Acts
-    elsewhere: Elsewhere
+    acts: Transaction
+    elsewhere: CrossPageClaims
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class WriterBasis:
     """What writing stands on."""
 
     vault: Vault
@@ -60,16 +60,16 @@ class Ground:
     now: Callable[[], datetime]
     sources: Sources
     aside: Aside
-    judge: Judge | None = None
+    judge: ContradictionJudge | None = None
 
 
-def writing_on(ground: Ground) -> Writing:
+def writing_on(ground: WriterBasis) -> Writing:
     """Return everything that writes, wired."""
-    acts = Acts(Files(ground.vault), ground.ledger, ground.locks, now=ground.now, rejoin=rejoin)
-    pages = Pages(ground.vault, ground.circles)
+    acts = Transaction(FileSet(ground.vault), ground.ledger, ground.locks, now=ground.now, rejoin=rejoin)
+    pages = PageLookup(ground.vault, ground.circles)
     related = Related(ground.index, ground.keyword)
     linking = Linking(ground.vault, ground.index)
-    elsewhere = Elsewhere(ground.vault, related, ground.ledger, pages, ground.now, aside=ground.aside)
+    elsewhere = CrossPageClaims(ground.vault, related, ground.ledger, pages, ground.now, aside=ground.aside)
     writer = Writer(
         vault=ground.vault,
         past=ground.past,

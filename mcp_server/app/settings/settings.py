@@ -27,7 +27,7 @@ from knowledge.state.ownership import others_could_replace
 from knowledge.state.quota.bounds import Quotas
 from knowledge.wire.addresses import without_secrets
 from mcp_server.app.settings.notes import about_model, about_services, lacking_model, no_limits, strangers
-from mcp_server.app.settings.values import HttpAddress, ModelName, ModelPrice, key, path
+from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice, key, path
 from mcp_server.app.settings.variables import BY_FIELD, VARIABLES, Variable
 
 
@@ -95,7 +95,7 @@ class Settings:
     zulip_cert_bundle: Path | None = None
     zulip_reviews: tuple[str, str] | None = None
     zulip_reviewers: tuple[str, ...] = ()
-    model: ModelName | None = None
+    model: LanguageModelName | None = None
     anthropic_api_key: str | None = field(default=None, repr=False)
     anthropic_base_url: str | None = None
     openai_api_key: str | None = field(default=None, repr=False)
@@ -192,7 +192,7 @@ class ModelAccess:
     `run_cost`, in the currency of the prices, are bounds of each run, `run_day_tokens` and `run_day_cost` those of all together.
     """
 
-    name: ModelName
+    name: LanguageModelName
     key: str | None = field(repr=False)
     address: str | None = None
     helps: tuple[str, ...] = ()
@@ -364,7 +364,7 @@ def _counts(variable: Variable, values: Mapping[str, object]) -> bool:
     if not variable.name.startswith(VENDORS_OWN):
         return True
     model = values.get("model")
-    return isinstance(model, ModelName) and variable.name.startswith(f"{model.company.upper()}_")
+    return isinstance(model, LanguageModelName) and variable.name.startswith(f"{model.company.upper()}_")
 
 
 CONFIGURATION = "forge.toml"

@@ -274,7 +274,7 @@ def channel_and_topic(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
+class LanguageModelName:
     """A language model: whose interface it is asked by, and what it is called there."""
 
     vendor: str
@@ -295,12 +295,12 @@ HELPS = ("routes", "contradictions", "summaries")
 """What a language model may help with beside runs."""
 
 
-def model_name(text: str) -> ModelName:
+def model_name(text: str) -> LanguageModelName:
     """Return the model that is named as `VENDOR:MODEL`."""
     vendor, _, model = text.strip().partition(":")
     if vendor not in VENDORS or not model.strip():
         raise ValueError(f"it is not VENDOR:MODEL with a vendor of {', '.join(VENDORS)}")
-    return ModelName(vendor, model.strip())
+    return LanguageModelName(vendor, model.strip())
 
 
 def helps(text: str) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Call, Services
-from mcp_server.approvals.elicitation.proposal_form import FIELD, Form, Reply
+from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
 from mcp_server.gate.host_registration import forms_count
 
 if TYPE_CHECKING:
-    from agents.engine.progress.position import Position
-    from agents.engine.runner import Opinion
+    from agents.engine.progress.position import JourneyPosition
+    from agents.engine.runner import JourneyDecision
     from agents.engine.work import questions
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -56,7 +56,7 @@ SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CheckpointQuestion:
     """A checkpoint that waits: the journey at the version at which it was asked."""
 
     journey: str
@@ -68,22 +68,22 @@ class Question:
         return f"{ASKED}{self.version}:{self.journey}"
 
 
-def question_in(tool: str, content: Mapping[str, Any]) -> Question | None:
+def question_in(tool: str, content: Mapping[str, Any]) -> CheckpointQuestion | None:
     """Return the question that an answer of that tool leaves to a person, if it leaves one."""
     if tool != TOOL or content.get("state") != "waiting" or not content.get("checkpoint"):
         return None
-    return Question(str(content["journey_id"]), int(content["version"]))
+    return CheckpointQuestion(str(content["journey_id"]), int(content["version"]))
 
 
-def question_of(state: str) -> Question | None:
+def question_of(state: str) -> CheckpointQuestion | None:
     """Return the question that a client carried; None if the state is none of these."""
     version, _, journey = state.removeprefix(ASKED).partition(":")
     if not state.startswith(ASKED) or not version.isdecimal() or not journey:
         return None
-    return Question(journey, int(version))
+    return CheckpointQuestion(journey, int(version))
 
 
-async def form(services: Services, asked: Question) -> Form:
+async def form(services: Services, asked: CheckpointQuestion) -> ElicitationForm:
     """Return the form; hidden and direction-changing characters of its texts are made visible."""
     from agents.engine.work.questions import open_questions
     from agents.prompts import prompt as prompting
@@ -101,7 +101,7 @@ async def form(services: Services, asked: Question) -> Form:
     if len(text) > LONGEST_SHOWN:
         text = text[:LONGEST_SHOWN] + "\n[cut: the page has all of it]"
     below = f"\n\nAll of it: {page}/journeys/{asked.journey}" if page else ""
-    return Form(_marked(text) + below, schema_of(asks) if asks else SCHEMA)
+    return ElicitationForm(_marked(text) + below, schema_of(asks) if asks else SCHEMA)
 
 
 def _marked(text: str) -> str:
@@ -110,12 +110,12 @@ def _marked(text: str) -> str:
     return spelled_out(text)
 
 
-def _listed(asks: Sequence[questions.Question]) -> str:
+def _listed(asks: Sequence[questions.WorkQuestion]) -> str:
     lines = [f"{n}. {one.question}" + (f" ({one.why})" if one.why else "") for n, one in enumerate(asks, 1)]
     return "\n".join(["Before the work goes on, please answer. `I do not know` is an answer, too.", *lines])
 
 
-def schema_of(asks: Sequence[questions.Question]) -> dict[str, Any]:
+def schema_of(asks: Sequence[questions.WorkQuestion]) -> dict[str, Any]:
     """Return the fields of a form of questions: one for each, and a note for what is left."""
     shown = asks[:MOST_FIELDS]
     fields = {f"{ANSWER}{n}": _field(f"{n}. {one.question}", one.why) for n, one in enumerate(shown, 1)}
@@ -138,16 +138,16 @@ def _field(title: str, meaning: str) -> dict[str, Any]:
     return {"type": "string", "title": _marked(short), **about, "maxLength": LONGEST_ANSWER}
 
 
-def answered(asks: Sequence[questions.Question], filled: Mapping[str, str]) -> Opinion | None:
+def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) -> JourneyDecision | None:
     """Return what a form of these questions was answered with; None if nothing was."""
-    from agents.engine.runner import Opinion
+    from agents.engine.runner import JourneyDecision
 
     said = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
     given, note = {id_: text for id_, text in said.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
-    return Opinion("answer", "host", note, given) if given or note else None
+    return JourneyDecision("answer", "host", note, given) if given or note else None
 
 
-async def settle(services: Services, call: Call, asked: Question, reply: Reply) -> Position:
+async def settle(services: Services, call: Call, asked: CheckpointQuestion, reply: FormReply) -> JourneyPosition:
     """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then.
 
     A form in a host whose forms do not count, or not any more, decides nothing.
@@ -163,22 +163,22 @@ async def settle(services: Services, call: Call, asked: Question, reply: Reply) 
     return await journeys.position(asked.journey)
 
 
-async def _opinion(services: Services, asked: Question, reply: Reply) -> Opinion | None:
-    from agents.engine.runner import Opinion
+async def _opinion(services: Services, asked: CheckpointQuestion, reply: FormReply) -> JourneyDecision | None:
+    from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
 
     there = await services.journeys.position(asked.journey, version=asked.version)
     if asks := open_questions(there.state):
         return answered(asks, reply.filled)
-    return None if reply.word == "nothing" else Opinion(reply.word, "host", reply.note)
+    return None if reply.word == "nothing" else JourneyDecision(reply.word, "host", reply.note)
 
 
-async def still_asked(services: Services, asked: Question) -> bool:
+async def still_asked(services: Services, asked: CheckpointQuestion) -> bool:
     """Return whether the journey still stands at the question."""
     return (await services.journeys.store.journey(asked.journey)).version == asked.version
 
 
-async def decided(services: Services, asked: Question) -> None:
+async def decided(services: Services, asked: CheckpointQuestion) -> None:
     """Return when the journey does not stand at the question any more."""
     async with services.waiting:
         while True:

@@ -22,7 +22,7 @@ Word = Literal["approve", "reject", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class FormReply:
     """What an answer says, and why. `filled` has the texts of an accepted form, by field, however long they are."""
 
     word: Word
@@ -31,7 +31,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ElicitationForm:
     """What a host shows its person: a text, and the schema of the fields below it."""
 
     text: str
@@ -74,17 +74,17 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def reply(action: str, content: Mapping[str, Any] | None) -> Reply:
+def reply(action: str, content: Mapping[str, Any] | None) -> FormReply:
     """Return what an answer means. Only the word itself approves; a form that was dismissed decides nothing."""
     given = content or {}
     note = given.get("note")
     said = note[:500] if isinstance(note, str) else ""
     if action == "decline":
-        return Reply("reject", said)
+        return FormReply("reject", said)
     if action != "accept":
-        return Reply("nothing")
+        return FormReply("nothing")
     filled = {name: text for name, text in given.items() if isinstance(text, str)}
     word = given.get(FIELD)
     if word not in ("approve", "reject"):
-        return Reply("nothing", said, filled)
-    return Reply("approve" if word == "approve" else "reject", said, filled)
+        return FormReply("nothing", said, filled)
+    return FormReply("approve" if word == "approve" else "reject", said, filled)

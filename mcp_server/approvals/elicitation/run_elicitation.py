@@ -16,7 +16,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Call, Services
-from mcp_server.approvals.approvers import Desk, Person, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.host_registration import Principal, forms_count
@@ -60,7 +60,7 @@ SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RunQuestion:
     """What a run waits for: `on` is the id of its question, or of a proposal. `round` counts the forms of one call from 1."""
 
     run: str
@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _PersonAnswer:
     """What the person answers, who that is, and which question it answers."""
 
     text: str
@@ -93,23 +93,23 @@ def begun_in(tool: str, content: Mapping[str, Any]) -> str:
     return str(content.get("run_id") or "") if tool == TOOL and content.get("status") == "running" else ""
 
 
-def question_of(state: str) -> Question | None:
+def question_of(state: str) -> RunQuestion | None:
     """Return the question that a client carried; None if the state is none of these."""
     count, _, rest = state.removeprefix(ASKED).partition(":")
     run, _, on = rest.partition(":")
     if not state.startswith(ASKED) or not count.isdecimal() or not run or not on:
         return None
-    return Question(run, on, int(count))
+    return RunQuestion(run, on, int(count))
 
 
-async def question(services: Services, run: str, after: Question | None = None) -> Question | None:
+async def question(services: Services, run: str, after: RunQuestion | None = None) -> RunQuestion | None:
     """Return what the run waits for and a form may be shown of; None if there is nothing, or nothing else than in the form before."""
     count = after.round + 1 if after else 1
     there = await services.runs.store.run(run)
     on = there.ask.id if there.ask else await _decidable(services, there)
     if not on or count > MOST_ROUNDS or (after and after.on == on):
         return None
-    return Question(run, on, count)
+    return RunQuestion(run, on, count)
 
 
 async def _decidable(services: Services, run: Run) -> str:
@@ -128,7 +128,7 @@ async def _newest(services: Services, proposal: str) -> Proposal | None:
     return chain[-1] if chain else None
 
 
-async def form(services: Services, asked: Question) -> asking.Form:
+async def form(services: Services, asked: RunQuestion) -> asking.ElicitationForm:
     """Return the form; hidden and direction-changing characters of its texts are made visible.
 
     Raises:
@@ -139,11 +139,13 @@ async def form(services: Services, asked: Question) -> asking.Form:
 
     run = await services.runs.store.run(asked.run)
     if run.ask and run.ask.id == asked.on:
-        return asking.Form(_marked(_question_text(run)), SCHEMA)
+        return asking.ElicitationForm(_marked(_question_text(run)), SCHEMA)
     proposal = await services.state.trust.proposal(asked.on)
     if proposal is None or not run.proposal:
         raise RunNotThere(run.id, STANDS[run.state], f"asked about {asked.on[:60]}")
-    return asking.Form(asking.message(proposal, await summary(proposal, services.review_address)), asking.SCHEMA)
+    return asking.ElicitationForm(
+        asking.message(proposal, await summary(proposal, services.review_address)), asking.SCHEMA
+    )
 
 
 def _question_text(run: Run) -> str:
@@ -163,7 +165,7 @@ def _marked(text: str) -> str:
     return spelled_out(text)
 
 
-async def settled(services: Services, asked: Question) -> None:
+async def settled(services: Services, asked: RunQuestion) -> None:
     """Return when the run does not wait for that any more, or it was decided."""
     async with services.waiting:
         while True:
@@ -173,7 +175,7 @@ async def settled(services: Services, asked: Question) -> None:
             await services.state.changed(seen)
 
 
-async def _still_asked(services: Services, asked: Question) -> bool:
+async def _still_asked(services: Services, asked: RunQuestion) -> bool:
     run = await services.runs.store.run(asked.run)
     if run.ask:
         return run.ask.id == asked.on
@@ -181,7 +183,7 @@ async def _still_asked(services: Services, asked: Question) -> bool:
     return proposal is not None and proposal.open
 
 
-async def settle(services: Services, desk: Desk, call: Call, asked: Question, reply: asking.Reply) -> Run:
+async def settle(services: Services, desk: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply) -> Run:
     """Do what the form was answered with, lead the run on if it can be, and return it when it is over or waits again.
 
     An answer to what the run does not wait for any more does nothing. When this is cancelled while the run is led, so is the run.
@@ -196,7 +198,9 @@ async def settle(services: Services, desk: Desk, call: Call, asked: Question, re
         raise NoSuchRun(asked.run)
     text = reply.filled.get(ANSWER, "").strip()[:LONGEST_ANSWER]
     if run.ask and run.ask.id == asked.on and text and await counts(services, call.principal, run.id):
-        return await _led_on(services, call, run.id, _Answer(text, f"{call.principal.id} (in the host)", asked.on))
+        return await _led_on(
+            services, call, run.id, _PersonAnswer(text, f"{call.principal.id} (in the host)", asked.on)
+        )
     if run.proposal:
         await _decide(services, desk, run, asked.on, reply)
     return await _led_on(services, call, run.id)
@@ -215,12 +219,12 @@ async def counts(services: Services, who: Principal, run: str) -> bool:
     return True
 
 
-async def _decide(services: Services, desk: Desk, run: Run, on: str, reply: asking.Reply) -> None:
+async def _decide(services: Services, desk: Approvals, run: Run, on: str, reply: asking.FormReply) -> None:
     """Do what the form says with the proposal, if it is the one that the run waits for."""
     proposal = await _newest(services, run.proposal)
     if proposal is None or proposal.id != on or proposal.principal != run.header.principal:
         return
-    person = Person(f"{proposal.principal} (in the host)", "host")
+    person = Approver(f"{proposal.principal} (in the host)", "host")
     try:
         if reply.word == "approve":
             await desk.approve(proposal.id, proposal.hash, person, reply.note)
@@ -230,7 +234,7 @@ async def _decide(services: Services, desk: Desk, run: Run, on: str, reply: aski
         logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run is told what became of it
 
 
-async def _led_on(services: Services, call: Call, run: str, answer: _Answer | None = None) -> Run:
+async def _led_on(services: Services, call: Call, run: str, answer: _PersonAnswer | None = None) -> Run:
     """Return the run when it is over, or waits for what is still open. Where others lead it this follows."""
     there = await services.runs.store.run(run)
     for _ in range(TRIES):
@@ -276,7 +280,7 @@ async def _goes_on(services: Services, run: Run) -> bool:
     return run.state == "running"
 
 
-async def _once(services: Services, call: Call, run: str, answer: _Answer | None) -> Run:
+async def _once(services: Services, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
     """Return the run after it was led on as far as that goes now."""
     from agents.loop.errors import RunNotThere
     from mcp_server.runs.resume import became

@@ -17,16 +17,16 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import Errand
-from mcp_server.approvals.approvers import CannotDecide, Person, requirement
+from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, Word, word_of
 from mcp_server.approvals.zulip.notice_post import Posting, digest_of
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
-from mcp_server.connectors.errors import Denied, Missing, Refused, UnknownName
+from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import Trip
 from mcp_server.connectors.text.name_match import folded
-from mcp_server.connectors.zulip.model import Heard, Message, Reaction, Where, mailbox
-from mcp_server.connectors.zulip.model import Person as User
+from mcp_server.connectors.zulip.model import Message, QueueEvents, Reaction, Where, mailbox
+from mcp_server.connectors.zulip.model import ZulipUser as User
 from mcp_server.connectors.zulip.text.place_names import place_of
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 
@@ -74,14 +74,14 @@ class Pace:
     rest: float = 1.0
 
 
-class Desk(Protocol):
+class ReactionApprovals(Protocol):
     """What a reaction can say."""
 
-    async def approve(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
         """Approve what was shown."""
         ...
 
-    async def reject(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+    async def reject(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
         """Reject it."""
         ...
 
@@ -90,7 +90,7 @@ class NotYet(KnowledgeError):
     """A notice is not where it should be; it is tried again."""
 
 
-async def run(services: Services, desk: Desk, access: ZulipAccess, *, pace: Pace | None = None) -> None:
+async def run(services: Services, desk: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None) -> None:
     """Tell of proposals in turn with other processes, until cancelled. Nothing that goes wrong ends it, or anything else."""
     pace = pace or Pace()
     if access.reviews is None:
@@ -112,7 +112,7 @@ async def _acquired(services: Services, holder: str, pace: Pace) -> bool:
     return lease is not None
 
 
-async def _lead(services: Services, desk: Desk, access: ZulipAccess, holder: str, pace: Pace) -> None:
+async def _lead(services: Services, desk: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace) -> None:
     """Tell of proposals as long as this process holds the lease."""
     notices = Notices(services, desk, access, pace=pace)
     try:
@@ -141,7 +141,7 @@ class Notices:
     def __init__(
         self,
         services: Services,
-        desk: Desk,
+        desk: ReactionApprovals,
         access: ZulipAccess,
         *,
         pace: Pace,
@@ -373,7 +373,7 @@ class Notices:
             marks[cards.SHOWN] = says
             if proposal.open:
                 marks[cards.STAMP] = cards.stamp_of(await self._client.message(number))
-        except (Denied, Refused, Missing) as refused:
+        except (Denied, ServiceRefused, Missing) as refused:
             logger.info("the notice of %s cannot be edited: %s", proposal.id, refused)
             if not proposal.open:
                 await self._mark_as_ended(proposal, number)
@@ -382,7 +382,7 @@ class Notices:
     async def _mark_as_ended(self, proposal: Proposal, number: int) -> None:
         try:
             await self._client.react(number, DECIDED_MARK if proposal.state == "executed" else UNDONE_MARK)
-        except (Denied, Refused, Missing) as refused:
+        except (Denied, ServiceRefused, Missing) as refused:
             logger.info("the notice of %s cannot be marked: %s", proposal.id, refused)
 
     # --- reactions ----------------------------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ class Notices:
             self._watching.set()
         return True
 
-    async def _looked_at(self, heard: Heard) -> bool:
+    async def _looked_at(self, heard: QueueEvents) -> bool:
         """Look at the messages to which reviewers have reacted, and return whether there were any.
 
         An event says where to look, and no more: it may be an old one. A stranger's costs no request.
@@ -547,7 +547,7 @@ class Notices:
 
     async def _decide(self, number: int, card: Card, user: User, word: Reaction) -> None:
         """Put a person's word on record. What does not count is said in the notice, and counts only once it was taken back."""
-        person = Person(user.delivery_email or user.email, "zulip")
+        person = Approver(user.delivery_email or user.email, "zulip")
         note = f"reacted :{word.emoji}: to message {number} in Zulip"
         say = self._desk.reject if word.code in REJECTS else self._desk.approve
         try:

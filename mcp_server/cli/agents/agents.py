@@ -15,7 +15,7 @@ from mcp_server.cli.terminal.output import console, output, print_json
 
 if TYPE_CHECKING:
     from agents.spec.catalogue import TeamCatalogue
-    from agents.spec.problems import Problem
+    from agents.spec.problems import SpecProblem
 
 LIST, SHOW, CHECK = "list", "show", "check"
 
@@ -81,9 +81,9 @@ async def _list(settings: Settings) -> None:
         console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
 
 
-async def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[str, Sequence[Problem]]:
+async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
     """Return what is wrong with the agent or skill of each file. What is wrong with a prompt is so with every agent that uses it."""
-    found: dict[str, Sequence[Problem]] = {d.file: d.problems for d in catalogue.definitions}
+    found: dict[str, Sequence[SpecProblem]] = {d.file: d.problems for d in catalogue.definitions}
     found |= await catalogue.skills()
     of_agents = {problem for wrong in found.values() for problem in wrong}
     for problem in problems:
@@ -122,7 +122,7 @@ def _chosen(asked: str, files: Sequence[str]) -> str:
     raise NoSuchFile(asked, files)
 
 
-def _print_check(files: Sequence[str], problems: Sequence[Problem]) -> None:
+def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
     from mcp_server.cli.terminal.escape import visible
 
     for problem in problems:

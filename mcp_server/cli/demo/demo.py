@@ -38,7 +38,7 @@ REFUSED_TOOL = "kb_map"
 
 
 @dataclass(slots=True)
-class Facts:
+class DemoFacts:
     """What was seen on the way, for `--json`: answers as the server gave them, times in milliseconds."""
 
     started_ms: float = 0.0
@@ -96,7 +96,7 @@ def _copy(source: Path, target: Path) -> int:
     return copied
 
 
-async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts:
+async def _show(console: Console, kb: Path, state: Path, question: str) -> DemoFacts:
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
     from rich.rule import Rule
@@ -108,7 +108,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
     command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
     quiet = {"FORGE_OPEN_BROWSER": "0"}  # the demo decides by itself
     process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[3], env=quiet)
-    facts = Facts()
+    facts = DemoFacts()
     console.print(Rule("[bold]Knowledge Forge[/]: a server process, an MCP client, one knowledge base"))
     with (state.parent / "server.log").open("w", encoding="utf-8") as log, _timed() as started:
         async with Client(stdio_client(process, errlog=log)) as client:

@@ -68,14 +68,14 @@ async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> 
 async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
     """Approve it, as the verb `review` does."""
     from mcp_server.app.composition import open_app
-    from mcp_server.approvals.approvers import Person
+    from mcp_server.approvals.approvers import Approver
     from mcp_server.gate.host_registration import os_user
 
     async with open_app(Settings(kb=kb, state_dir=state), indexing=False, announcing=False) as app:
         proposal = await app.base.state.trust.proposal(proposal_id)
         if proposal is None:
             raise DemoFailed(f"there is no proposal {proposal_id}; please report this")
-        return await app.desk.approve(proposal_id, proposal.hash, Person(os_user(), "terminal"))
+        return await app.desk.approve(proposal_id, proposal.hash, Approver(os_user(), "terminal"))
 
 
 async def _refused(client: Client, kb: Path, state: Path) -> str:

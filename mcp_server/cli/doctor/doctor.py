@@ -20,8 +20,8 @@ from agents.engine.work.markdown import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError
 from knowledge.trust.ports import State
 from mcp_server.app.settings.settings import Settings, user_file
-from mcp_server.cli.doctor.page_problems import Pages, look_through
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
+from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import drawing, output, print_json
@@ -59,58 +59,61 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
     return 1 if any(f.health == "bad" for f in findings) else 0
 
 
-async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[Finding]:
+async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[DoctorFinding]:
     """Return what there is to say, in the order in which a person would ask."""
     from knowledge.pages.vault import Vault
 
-    findings = [_program(), _file(settings), *(Finding("setting", "note", note) for note in settings.notes)]
+    findings = [_program(), _file(settings), *(DoctorFinding("setting", "note", note) for note in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
         pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
     except KnowledgeError as error:
-        return [*findings, Finding("pages", "bad", str(error), "name the folder that holds the Markdown with --kb")]
+        return [
+            *findings,
+            DoctorFinding("pages", "bad", str(error), "name the folder that holds the Markdown with --kb"),
+        ]
     findings.append(_pages(vault.root, pages))
     try:
         findings += await _opened(settings, pages)
     except KnowledgeError as error:
         ill = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
-        findings.append(Finding(ill, "bad", str(error), "what depends on it was not looked at"))
+        findings.append(DoctorFinding(ill, "bad", str(error), "what depends on it was not looked at"))
     return [*findings, *_watching()]
 
 
-def _program() -> Finding:
+def _program() -> DoctorFinding:
     from mcp_server.app.composition import version
 
     python = ".".join(str(part) for part in sys.version_info[:3])
-    return Finding("program", "ok", f"knowledge-forge {version()} on Python {python}")
+    return DoctorFinding("program", "ok", f"knowledge-forge {version()} on Python {python}")
 
 
-def _file(settings: Settings) -> Finding:
+def _file(settings: Settings) -> DoctorFinding:
     """Say which file the settings are from, or where one would be read."""
     if settings.file is not None:
-        return Finding("settings", "ok", f"from {settings.file}, the environment and flags")
+        return DoctorFinding("settings", "ok", f"from {settings.file}, the environment and flags")
     place = user_file()
     found = "from the environment and flags; there is no configuration file"
-    return Finding("settings", "ok", found if place is None else f"{found} ({place})")
+    return DoctorFinding("settings", "ok", found if place is None else f"{found} ({place})")
 
 
-def _pages(root: Path, pages: Pages) -> Finding:
+def _pages(root: Path, pages: CheckedPages) -> DoctorFinding:
     if not pages.count and not pages.problems:
-        return Finding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
+        return DoctorFinding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
     if not pages.problems:
-        return Finding("pages", "ok", f"{pages.count} in {root}")
+        return DoctorFinding("pages", "ok", f"{pages.count} in {root}")
     odd = len(pages.problems) + pages.more
-    return Finding("pages", "note", f"{pages.count} in {root}; left out or odd: {odd}", pages=pages.problems)
+    return DoctorFinding("pages", "note", f"{pages.count} in {root}; left out or odd: {odd}", pages=pages.problems)
 
 
-async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
+async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
     from mcp_server.app.knowledge_base import open_base
     from mcp_server.cli.doctor.map_lines import map_lines
     from mcp_server.cli.doctor.model import day_examined, model_examined
     from mcp_server.cli.doctor.services import services_examined
 
     async with open_base(settings) as base:
-        looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
+        looks: dict[str, Callable[[], Awaitable[DoctorFinding | None]]] = {
             "state": partial(_state, base),
             "size": partial(_size, base),
             "folder": partial(_folder, base.state_dir),
@@ -139,23 +142,25 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     return [*(finding for finding in found if finding is not None), *services, *await model_examined(settings)]
 
 
-async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> Finding | None:
+async def _safely(what: str, look: Callable[[], Awaitable[DoctorFinding | None]]) -> DoctorFinding | None:
     try:
         return await look()
     except KnowledgeError as error:
-        return Finding(what, "bad", str(error))
+        return DoctorFinding(what, "bad", str(error))
     except Exception as error:  # noqa: BLE001 - whatever is ill is what the doctor is here to say
-        return Finding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
+        return DoctorFinding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
 
 
-async def _state(base: KnowledgeBase) -> Finding:
+async def _state(base: KnowledgeBase) -> DoctorFinding:
     if wrong := await base.state.check():
         found = f"{base.state.place} is damaged: {_few(wrong)}"
-        return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
-    return Finding("state", "ok", f"{base.state.place}, sound")
+        return DoctorFinding(
+            "state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again"
+        )
+    return DoctorFinding("state", "ok", f"{base.state.place}, sound")
 
 
-async def _size(base: KnowledgeBase) -> Finding:
+async def _size(base: KnowledgeBase) -> DoctorFinding:
     """Say how large the state is and what takes the most of it."""
     from knowledge.errors import size_in_words
     from mcp_server.cli.server.state import said
@@ -166,25 +171,27 @@ async def _size(base: KnowledgeBase) -> Finding:
     largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
     found = said(size) + (f"; most of it: {largest}" if largest else "")
     if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
-        return Finding(
+        return DoctorFinding(
             "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
         )
-    return Finding("size", "ok", found)
+    return DoctorFinding("size", "ok", found)
 
 
-async def _folder(folder: Path) -> Finding | None:
+async def _folder(folder: Path) -> DoctorFinding | None:
     """Say whether other accounts can get at the state, and the command that stops it."""
     from knowledge.state.ownership import others_could_read, others_could_replace
 
     if exposed := others_could_read(folder):
-        return Finding("folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
+        return DoctorFinding(
+            "folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend
+        )
     if exposed := others_could_replace(folder):
         found = f"{exposed.problem}, and so could put another folder in the place of {folder}"
-        return Finding("folder", "note", found, exposed.mend)
+        return DoctorFinding("folder", "note", found, exposed.mend)
     return None
 
 
-async def _record(base: KnowledgeBase) -> Finding:
+async def _record(base: KnowledgeBase) -> DoctorFinding:
     """Say whether the audit chain is sound, and whether a killed process has left an act behind."""
     from knowledge.history.audit.inspection import inspect
     from mcp_server.app.knowledge_base import utc_now
@@ -194,15 +201,15 @@ async def _record(base: KnowledgeBase) -> Finding:
     if inspection.broken:
         first = inspection.broken[0]
         mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
-        return Finding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
+        return DoctorFinding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
     said = f"{counted(inspection.records, 'act')}, the chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
-        return Finding(
+        return DoctorFinding(
             "record", "note", f"{said}; a killed process left {len(left)} unfinished: {pages}", "any server ends them"
         )
-    return Finding("record", "ok", said)
+    return DoctorFinding("record", "ok", said)
 
 
 def _few(wrong: Sequence[str]) -> str:
@@ -210,21 +217,21 @@ def _few(wrong: Sequence[str]) -> str:
     return "; ".join(lines[:3]) + (f"; and {len(lines) - 3} more" if len(lines) > 3 else "")
 
 
-async def _hosts(base: KnowledgeBase) -> Finding:
+async def _hosts(base: KnowledgeBase) -> DoctorFinding:
     from mcp_server.gate.host_registration import enrolled_hosts
 
     hosts = await enrolled_hosts(base.state)
     if not hosts:
         found = "none is enrolled: every host shares one name, and may read and propose"
-        return Finding("hosts", "note", found, "knowledge-forge install HOST")
+        return DoctorFinding("hosts", "note", found, "knowledge-forge install HOST")
     found = f"enrolled: {', '.join(one.host for one in hosts)}"
     if allowed := [one.host for one in hosts if one.forms]:
-        return Finding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+        return DoctorFinding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
     mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
-    return Finding("hosts", "ok", found, mend)
+    return DoctorFinding("hosts", "ok", found, mend)
 
 
-async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
+async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding | None:
     """Say whose secret is set here; nothing when none is."""
     from mcp_server.gate.host_registration import digest
 
@@ -234,11 +241,11 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
     if host is None:
         found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
-        return Finding("enrolment", "bad", found, mend)
-    return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
+        return DoctorFinding("enrolment", "bad", found, mend)
+    return DoctorFinding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
 
 
-async def _proposals(base: KnowledgeBase) -> Finding:
+async def _proposals(base: KnowledgeBase) -> DoctorFinding:
     """Say what waits for a person, and what was approved by one and is not done."""
     from mcp_server.app.knowledge_base import utc_now
 
@@ -247,14 +254,14 @@ async def _proposals(base: KnowledgeBase) -> Finding:
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
-        return Finding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
+        return DoctorFinding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
-        return Finding("proposals", "ok", "none waits for a person")
+        return DoctorFinding("proposals", "ok", "none waits for a person")
     standing = "1 waits" if waiting == 1 else f"{waiting} wait"
-    return Finding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+    return DoctorFinding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
 
 
-async def _outbox(base: KnowledgeBase) -> Finding | None:
+async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
     """Say of which acts in other services nobody knows whether they happened; nothing where there are none."""
     from mcp_server.app.knowledge_base import utc_now
 
@@ -264,10 +271,10 @@ async def _outbox(base: KnowledgeBase) -> Finding | None:
         return None
     places = [f"{visible(one.target)} ({one.begun_at:%Y-%m-%d %H:%M} UTC)" for one in lost]
     found = f"nobody knows whether these acts in other services happened: {_few(places)}"
-    return Finding("outbox", "note", found, "look there; whoever asks for the same again has it looked up first")
+    return DoctorFinding("outbox", "note", found, "look there; whoever asks for the same again has it looked up first")
 
 
-async def _journeys(base: KnowledgeBase) -> Finding:
+async def _journeys(base: KnowledgeBase) -> DoctorFinding:
     """Say how much long work is on its way, and how much of it waits for a person."""
     from mcp_server.app.factories.journey_store import journeys_in
 
@@ -275,11 +282,11 @@ async def _journeys(base: KnowledgeBase) -> Finding:
     active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
     if waiting:
         found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} on the way"
-        return Finding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
-    return Finding("journeys", "ok", f"{_counted(active)} on the way, none waits for a person")
+        return DoctorFinding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
+    return DoctorFinding("journeys", "ok", f"{_counted(active)} on the way, none waits for a person")
 
 
-async def _runs(base: KnowledgeBase) -> Finding | None:
+async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
     """Say how many runs are on their way, wait for a person, or are led by nobody; nothing where there are none."""
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.runs.locations import runs_in
@@ -295,7 +302,7 @@ async def _runs(base: KnowledgeBase) -> Finding | None:
     told += [f"{_counted(adrift)} of them led by nobody now"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
     mends += ["a server that has its model takes it up; or: knowledge-forge runs resume ID"] if adrift else []
-    return Finding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
+    return DoctorFinding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
 
 
 def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
@@ -304,7 +311,7 @@ def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
     return f"{count} {one if len(found) == 1 else many}".rstrip()
 
 
-async def _agents(base: KnowledgeBase) -> Finding | None:
+async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
     """Say whether the team's own agents, skills and rules for plans can be used; nothing where there are none."""
     from mcp_server.app.factories.team_files import team_catalogue
 
@@ -313,31 +320,31 @@ async def _agents(base: KnowledgeBase) -> Finding | None:
     team = await catalogue.team()
     if problems:
         found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
-        return Finding("agents", "bad", found, "knowledge-forge agents check")
-    return Finding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
+        return DoctorFinding("agents", "bad", found, "knowledge-forge agents check")
+    return DoctorFinding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
 
 
-async def _review(base: KnowledgeBase) -> Finding:
+async def _review(base: KnowledgeBase) -> DoctorFinding:
     from mcp_server.web.address import address
 
     page = await address(base.state)
     if page is None:
-        return Finding("review", "ok", "nobody shows the review page now; a server does once something waits")
-    return Finding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
+        return DoctorFinding("review", "ok", "nobody shows the review page now; a server does once something waits")
+    return DoctorFinding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
 
 
-async def _passkeys(base: KnowledgeBase) -> Finding:
+async def _passkeys(base: KnowledgeBase) -> DoctorFinding:
     keys = await base.state.trust.passkeys()
     if not keys:
         found = (
             "none is enrolled: nothing proves that a person decides, so what they decide from level 4 on is advisory"
         )
-        return Finding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
+        return DoctorFinding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
     named = ", ".join(visible(key.name) for key in keys)
-    return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
+    return DoctorFinding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
 
 
-async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | None:
+async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFinding | None:
     """Say which places are trusted; nothing where none is, as it is at first."""
     recorded = [one.place for one in await base.state.trust.trusted_places()]
     named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
@@ -345,34 +352,34 @@ async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | N
     ]
     if not named:
         return None
-    return Finding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
+    return DoctorFinding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
 
 
-async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
+async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
     if wrong := await base.index.check():
         found = f"{base.index.path} is damaged: {_few(wrong)}"
-        return Finding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
+        return DoctorFinding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
     if base.index.rebuilt:
         found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
-        return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
+        return DoctorFinding("index", "note", found, "a running server fills it; or: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
         found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
-        return Finding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
-    return Finding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
+        return DoctorFinding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
+    return DoctorFinding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
 
 
-async def _coverage(base: KnowledgeBase) -> Finding:
+async def _coverage(base: KnowledgeBase) -> DoctorFinding:
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.cli.doctor.index_coverage import coverage
 
     found = await coverage(base.index)
     complete = found.documents >= found.total and found.embedded == found.chunks
     mend = "" if complete and found.newest else "a running server goes on with it; or: knowledge-forge index"
-    return Finding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
+    return DoctorFinding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
 
 
-async def _indexing(base: KnowledgeBase) -> Finding:
+async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     from knowledge.index.watch.service import TTL_S
     from knowledge.leases import holds
     from mcp_server.app.composition import version
@@ -381,15 +388,15 @@ async def _indexing(base: KnowledgeBase) -> Finding:
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files now"
-        return Finding("indexing", "note", found, "any running server takes this over by itself")
+        return DoctorFinding("indexing", "note", found, "any running server takes this over by itself")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != version():
         found = f"process {number}, which has the lease, is of another version ({theirs or 'unknown'})"
-        return Finding("indexing", "note", found, f"restart the hosts, so that all run {version()}")
-    return Finding("indexing", "ok", f"done by process {number}")
+        return DoctorFinding("indexing", "note", found, f"restart the hosts, so that all run {version()}")
+    return DoctorFinding("indexing", "ok", f"done by process {number}")
 
 
-async def _engines(base: KnowledgeBase) -> Finding:
+async def _engines(base: KnowledgeBase) -> DoctorFinding:
     from mcp_server.cli.doctor.index_coverage import engine_reports
 
     engines = await base.engines()
@@ -398,13 +405,15 @@ async def _engines(base: KnowledgeBase) -> Finding:
     reports = await engine_reports(base.index, engines)
     found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
     if not vector.any():
-        return Finding("engines", "bad", f"{found}: it knows no word", "reinstall wordllama")
+        return DoctorFinding("engines", "bad", f"{found}: it knows no word", "reinstall wordllama")
     if any(not report.reachable for report in reports):
-        return Finding("engines", "note", found, "searches go on with what answers; it is caught up once it is back")
-    return Finding("engines", "ok", found)
+        return DoctorFinding(
+            "engines", "note", found, "searches go on with what answers; it is caught up once it is back"
+        )
+    return DoctorFinding("engines", "ok", found)
 
 
-async def _vectors(base: KnowledgeBase) -> Finding | None:
+async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
     """Say whose vectors are searched while others are being made, and whether these can be; nothing when all is settled."""
     space, wanted = await base.index.space(), base.embedding.wanted
     progress = await base.index.renewal()
@@ -415,7 +424,7 @@ async def _vectors(base: KnowledgeBase) -> Finding | None:
         found = (
             f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"
         )
-        return Finding("vectors", "note", found, mend)
+        return DoctorFinding("vectors", "note", found, mend)
     done, total = (progress.done, progress.total) if progress else (0, 0)
     found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
     found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
@@ -423,28 +432,28 @@ async def _vectors(base: KnowledgeBase) -> Finding | None:
         embedder = await base.embedding.questions(wanted)
         await embedder.embed(["knowledge"])
     except EmbedderUnavailable as error:
-        return Finding("vectors", "bad", f"{found}; {error.asked}: {error.reason}", error.mend)
-    return Finding("vectors", "note", found, mend)
+        return DoctorFinding("vectors", "bad", f"{found}; {error.asked}: {error.reason}", error.mend)
+    return DoctorFinding("vectors", "note", found, mend)
 
 
-async def _search(base: KnowledgeBase) -> Finding:
+async def _search(base: KnowledgeBase) -> DoctorFinding:
     answer = await base.finder.search("knowledge", limit=1)
     if not answer.hits:
-        return Finding("search", "note", "a first search finds nothing", "knowledge-forge index")
-    return Finding("search", "ok", "answers")
+        return DoctorFinding("search", "note", "a first search finds nothing", "knowledge-forge index")
+    return DoctorFinding("search", "ok", "answers")
 
 
-def _watching() -> list[Finding]:
+def _watching() -> list[DoctorFinding]:
     if not WATCH_LIMIT.is_file():
         return []
     limit = int(WATCH_LIMIT.read_text(encoding="ascii"))
     if limit >= FEW_WATCHES:
         return []
     found = f"the system allows {limit} watched folders"
-    return [Finding("watching", "note", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
+    return [DoctorFinding("watching", "note", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[DoctorFinding]) -> None:
     from rich.markup import escape
     from rich.table import Table
 

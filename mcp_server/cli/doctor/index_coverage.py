@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from knowledge.errors import KnowledgeError
 from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
 from knowledge.index.report import EngineReport
-from knowledge.state.ports import IndexStore, Position
+from knowledge.state.ports import IndexPosition, IndexStore
 
 if TYPE_CHECKING:
     from knowledge.index.ports import KeywordIndex, VectorIndex
@@ -70,7 +70,7 @@ async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineRepo
     return [*servers, *await _embedded(engines, now, vectors_now)]
 
 
-async def _embedded(engines: Engines, now: Position, vectors_now: Position) -> list[EngineReport]:
+async def _embedded(engines: Engines, now: IndexPosition, vectors_now: IndexPosition) -> list[EngineReport]:
     """Return how the engines of this machine are, which stand in for those of servers."""
     keyword_engine = engines.keyword.spare if isinstance(engines.keyword, StandbyKeyword) else engines.keyword
     vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
@@ -96,7 +96,7 @@ def ago(seconds: float) -> str:
 async def _report(
     engine: KeywordIndex | VectorIndex,
     kind: Literal["keywords", "vectors", "keywords and vectors"],
-    now: Position,
+    now: IndexPosition,
 ) -> EngineReport:
     name = type(engine).__name__
     where = HERE if name in _PACKAGES else "on a server"
@@ -123,7 +123,7 @@ def _named(name: str) -> str:
 async def _counted(index: IndexStore) -> tuple[int, int]:
     """Return the chunks in the index, and those that have a vector."""
     chunks = embedded = 0
-    at, end = Position("", 0), await index.position()
+    at, end = IndexPosition("", 0), await index.position()
     gone: set[int] = set()
     seen: dict[int, bool] = {}
     while at.generation != end.generation or at.seq < end.seq:

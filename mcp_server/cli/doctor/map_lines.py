@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agents.engine.work.markdown import counted
 from mcp_server.app.knowledge_base import SUMMARIES
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 
 if TYPE_CHECKING:
     from mcp_server.app.knowledge_base import KnowledgeBase
@@ -20,7 +20,7 @@ async def made_lines(base: KnowledgeBase) -> int:
     return await summaries_in(base.state).count()
 
 
-async def map_lines(base: KnowledgeBase, settings: Settings) -> Finding | None:
+async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:
     """Say how many there are, and how many may still come; nothing where the settings name no model for it."""
     if settings.provider is None or SUMMARIES not in settings.provider.helps:
         return None
@@ -34,4 +34,6 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> Finding | None:
     async for one in wanted(base.index, Entries(base.index, known)):
         lacking += not await known([one.key])
     found = f"the model made {counted(await made_lines(base), 'line')} of maps"
-    return Finding("maps", "ok", f"{found}; up to {lacking} more will come while a server runs" if lacking else found)
+    return DoctorFinding(
+        "maps", "ok", f"{found}; up to {lacking} more will come while a server runs" if lacking else found
+    )

@@ -17,12 +17,12 @@ import anyio
 from mcp_server.app.settings.notes import lacking_model, listed
 from mcp_server.app.settings.settings import ModelAccess, Settings
 from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
 
 if TYPE_CHECKING:
     from agents.loop.model.errors import ProviderError
-    from agents.loop.model.ports import Said
+    from agents.loop.model.ports import ModelReply
     from knowledge.state.ports import StateStore
     from mcp_server.models.language_model import ConfiguredModel
 
@@ -37,7 +37,7 @@ HOW: Final = "see guides/language-models.md in the handbook"
 
 async def model_examined(
     settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """Return what there is to say of the language model. `sleep` waits between tries."""
     access = settings.provider
     if access is None:
@@ -46,10 +46,10 @@ async def model_examined(
         return [*await _asked(access, sleep), *_about(access, settings)]
     except Exception as error:
         logger.exception("the language model cannot be looked at")
-        return [Finding(WHAT, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+        return [DoctorFinding(WHAT, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
 
 
-async def day_examined(state: StateStore, settings: Settings) -> Finding | None:
+async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding | None:
     """Say what of the bounds on all runs together is taken; nothing where there are none."""
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.models.language_model import day_bounds
@@ -61,43 +61,43 @@ async def day_examined(state: StateStore, settings: Settings) -> Finding | None:
         return None
     bounds = day_bounds(access)
     if why := await Day(store, bounds, utc_now).spent():
-        return Finding(
+        return DoctorFinding(
             "runs", "note", f"none is begun: {why}", "wait, or raise the bound; what waits goes on by itself"
         )
     took = await store.total(since=utc_now() - DAY)
     told = [bounds.of_tokens(took)] if bounds.tokens is not None else []
     told += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
-    return Finding("runs", "ok", "; ".join(told))
+    return DoctorFinding("runs", "ok", "; ".join(told))
 
 
-def _unset(settings: Settings) -> Finding:
+def _unset(settings: Settings) -> DoctorFinding:
     missing = lacking_model({name: getattr(settings, name) for name in Settings.__slots__})
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {HOW}"
-    return Finding(WHAT, "note", "no language model is configured, so agent_run is not listed", mend)
+    return DoctorFinding(WHAT, "note", "no language model is configured, so agent_run is not listed", mend)
 
 
-async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[Finding]:
-    from agents.loop.model.errors import Limited, Overloaded, ProviderError
-    from agents.loop.providers.access import Patience
+async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[DoctorFinding]:
+    from agents.loop.model.errors import Overloaded, ProviderError, ProviderLimited
+    from agents.loop.providers.access import RequestPatience
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.models.language_model import ConfiguredModel
 
-    patience = Patience(tries=2, whole_s=LONGEST_S, longest_wait_s=5.0, waits_s=5.0)
+    patience = RequestPatience(tries=2, whole_s=LONGEST_S, longest_wait_s=5.0, waits_s=5.0)
     model = ConfiguredModel(access, now=utc_now, sleep=sleep, patience=patience)
     try:
         return [_answers(model, await _answer_of(model), access)]
     except ProviderError as error:
-        return [_fault(error, "note" if isinstance(error, Limited | Overloaded) else "bad")]
+        return [_fault(error, "note" if isinstance(error, ProviderLimited | Overloaded) else "bad")]
     finally:
         await model.aclose()
 
 
-async def _answer_of(model: ConfiguredModel) -> Said:
-    from agents.loop.model.ports import Asked, FromUser, ToolDefinition
+async def _answer_of(model: ConfiguredModel) -> ModelReply:
+    from agents.loop.model.ports import FromUser, ModelRequest, ToolDefinition
     from agents.loop.providers.usage import conversation_id
 
     ready = ToolDefinition("ready", "Tell that you are ready.", {"type": "object", "properties": {}})
-    asked = Asked(
+    asked = ModelRequest(
         conversation_id("doctor", 1, secrets.token_hex(4)),
         (FromUser("Call the tool `ready` now, without a word."),),
         tools=(ready,),
@@ -106,7 +106,7 @@ async def _answer_of(model: ConfiguredModel) -> Said:
     return await (await model.provider()).complete(asked)
 
 
-def _answers(model: ConfiguredModel, said: Said, access: ModelAccess) -> Finding:
+def _answers(model: ConfiguredModel, said: ModelReply, access: ModelAccess) -> DoctorFinding:
     usage = said.usage
     took = (
         f"{usage.input} tokens in, {usage.output} out" if usage.known else "it does not say how many tokens that took"
@@ -116,21 +116,23 @@ def _answers(model: ConfiguredModel, said: Said, access: ModelAccess) -> Finding
     found = f"{visible(model.name)} answers (one question: {took})"
     if not said.uses and said.stop == "end":
         mend = "name a model that knows tools in FORGE_MODEL, or have its server started with them"
-        return Finding(WHAT, "note", f"{found}, but did not call the tool that it was told to: runs need that", mend)
+        return DoctorFinding(
+            WHAT, "note", f"{found}, but did not call the tool that it was told to: runs need that", mend
+        )
     helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
-    return Finding(WHAT, "ok", f"{found}{' and calls tools' if said.uses else ''}{helps}")
+    return DoctorFinding(WHAT, "ok", f"{found}{' and calls tools' if said.uses else ''}{helps}")
 
 
-def _fault(error: ProviderError, health: str) -> Finding:
+def _fault(error: ProviderError, health: str) -> DoctorFinding:
     found, _, mend = str(error).partition("; ")
-    return Finding(WHAT, "note" if health == "note" else "bad", visible(found), mend or HOW)
+    return DoctorFinding(WHAT, "note" if health == "note" else "bad", visible(found), mend or HOW)
 
 
-def _about(access: ModelAccess, settings: Settings) -> Iterable[Finding]:
+def _about(access: ModelAccess, settings: Settings) -> Iterable[DoctorFinding]:
     if settings.toolsets is not None and "runs" not in settings.toolsets:
         found = "the tools of runs are not listed, although a language model is configured"
-        yield Finding(WHAT, "note", found, "add runs to FORGE_TOOLSETS, or leave that out")
+        yield DoctorFinding(WHAT, "note", found, "add runs to FORGE_TOOLSETS, or leave that out")
     url = urlsplit(access.address or "")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
         found = f"{access.address_setting} begins with http: what is asked, and the key, can be read on the way there"
-        yield Finding(WHAT, "note", found, "use https")
+        yield DoctorFinding(WHAT, "note", found, "use https")

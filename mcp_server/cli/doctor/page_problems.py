@@ -36,7 +36,7 @@ class PageProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class CheckedPages:
     """All pages there are, those of them that cannot be read, and everything odd; `more` problems were only counted."""
 
     count: int
@@ -45,7 +45,7 @@ class Pages:
     more: int
 
 
-def look_through(vault: Vault, on_progress: Callable[[int, int], None]) -> Pages:
+def look_through(vault: Vault, on_progress: Callable[[int, int], None]) -> CheckedPages:
     """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about a millisecond a page.
 
     Raises:
@@ -67,7 +67,7 @@ def look_through(vault: Vault, on_progress: Callable[[int, int], None]) -> Pages
             found = [str(error).removeprefix(f"{path} ")]
         problems.extend(_problem(path, reason) for reason in found)
     on_progress(len(paths), len(paths))
-    return Pages(len(paths), frozenset(unreadable), tuple(problems), more)
+    return CheckedPages(len(paths), frozenset(unreadable), tuple(problems), more)
 
 
 def _odd(vault: Vault, path: str) -> Sequence[str]:

@@ -11,7 +11,7 @@ from mcp_server.cli.doctor.page_problems import PageProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing looked at; `mend` says what to do where it is not well, `pages` names all the pages it is about."""
 
     what: str

@@ -19,15 +19,15 @@ from knowledge.state.ports import StateStore
 from mcp_server.app.settings.notes import CALLED, TOGETHER, lacking, listed
 from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
 from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.connectors.errors import AmbiguousName, Denied, Limited, Unreachable
+from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, Unreachable
 
 if TYPE_CHECKING:
     from mcp_server.connectors.plane.client import PlaneClient
     from mcp_server.connectors.plane.model import Project
     from mcp_server.connectors.zulip.client import ZulipClient
-    from mcp_server.connectors.zulip.model import Channel, Person
+    from mcp_server.connectors.zulip.model import Channel, ZulipUser
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -41,26 +41,26 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ServiceFindings:
     """Makes findings about one service."""
 
     what: str
     address: str
     setting: str
 
-    def ok(self, found: str) -> Finding:
+    def ok(self, found: str) -> DoctorFinding:
         """Return that it is well."""
-        return Finding(self.what, "ok", found)
+        return DoctorFinding(self.what, "ok", found)
 
-    def note(self, found: str, mend: str) -> Finding:
+    def note(self, found: str, mend: str) -> DoctorFinding:
         """Return what a person should know."""
-        return Finding(self.what, "note", found, mend)
+        return DoctorFinding(self.what, "note", found, mend)
 
-    def bad(self, found: str, mend: str) -> Finding:
+    def bad(self, found: str, mend: str) -> DoctorFinding:
         """Return what has to be mended."""
-        return Finding(self.what, "bad", found, mend)
+        return DoctorFinding(self.what, "bad", found, mend)
 
-    def fault(self, error: KnowledgeError) -> Finding:
+    def fault(self, error: KnowledgeError) -> DoctorFinding:
         """Return what stood in the way, in words for somebody who is at the settings already."""
         match error:
             case Unreachable():
@@ -70,7 +70,7 @@ class Said:
                 return self.bad(f"{error.address} cannot be reached: {error.why}", mend)
             case Denied():
                 return self.bad(f"{self.address} does not let the key in ({error.status}: {error.why})", error.mend)
-            case Limited():
+            case ServiceLimited():
                 return self.note(
                     f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
                 )
@@ -79,7 +79,7 @@ class Said:
 
 async def services_examined(
     settings: Settings, state: StateStore, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """Return what there is to say of both. `sleep` waits between tries of what only asks."""
     from mcp_server.app.factories.connectors import connecting
     from mcp_server.app.knowledge_base import utc_now
@@ -95,29 +95,29 @@ async def services_examined(
     return [*(finding for findings in found for finding in findings), *_unlisted(settings), *_open_to_others(settings)]
 
 
-async def _looked(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
+async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]]) -> list[DoctorFinding]:
     try:
         return await look()
     except Exception as error:
         logger.exception("%s cannot be looked at", CALLED[what])
-        return [Finding(what, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+        return [DoctorFinding(what, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
 
 
-def _unset(service: str, settings: Settings) -> Finding:
+def _unset(service: str, settings: Settings) -> DoctorFinding:
     missing = lacking(service, {name: getattr(settings, name) for name in Settings.__slots__})
     found = f"{CALLED[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' whole'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
-    return Finding(service, "note", f"{found}, so its tools are not listed", mend)
+    return DoctorFinding(service, "note", f"{found}, so its tools are not listed", mend)
 
 
-def _unlisted(settings: Settings) -> Iterable[Finding]:
+def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
     for service, access in (("plane", settings.plane), ("zulip", settings.zulip)):
         if access is not None and settings.toolsets is not None and service not in settings.toolsets:
             found = "its tools are not listed, although it is configured"
-            yield Finding(service, "note", found, f"add {service} to FORGE_TOOLSETS, or leave that out")
+            yield DoctorFinding(service, "note", found, f"add {service} to FORGE_TOOLSETS, or leave that out")
 
 
-def _open_to_others(settings: Settings) -> Iterable[Finding]:
+def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
     """Yield which files hold a key that other accounts can read."""
     from knowledge.state.ownership import others_could_read
 
@@ -129,15 +129,15 @@ def _open_to_others(settings: Settings) -> Iterable[Finding]:
                 text = file.read_text(encoding="utf-8", errors="replace")
                 for service, key in keys.items():
                     if key and key in text:
-                        yield Finding(service, "note", f"{exposed.problem}, which holds its key", exposed.mend)
+                        yield DoctorFinding(service, "note", f"{exposed.problem}, which holds its key", exposed.mend)
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------
 
 
-async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[Finding]:
+async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:
     """Return what Plane says to this key, and whether what the settings name is there."""
-    said = Said("plane", access.base_url, "PLANE_BASE_URL")
+    said = ServiceFindings("plane", access.base_url, "PLANE_BASE_URL")
     try:
         me = await client().me()
         projects = [project for project in (await client().projects()).items if not project.archived]
@@ -154,7 +154,7 @@ async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess)
     return [*findings, *_plane_strangers(said, allowed), *_in_clear(said)]
 
 
-def _plane_strangers(said: Said, projects: Sequence[Project]) -> Iterable[Finding]:
+def _plane_strangers(said: ServiceFindings, projects: Sequence[Project]) -> Iterable[DoctorFinding]:
     if strange := [visible(project.key) for project in projects if not project.member]:
         found = f"the key's owner is no member of {', '.join(strange)}: Plane does not give out tasks of those"
         yield said.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
@@ -165,11 +165,11 @@ def _plane_strangers(said: Said, projects: Sequence[Project]) -> Iterable[Findin
 
 async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """Return what Zulip says to this key, and whether what the settings name is there; `reviews` is where notices go."""
     from mcp_server.connectors.zulip.text.place_names import channel_word
 
-    said = Said("zulip", access.site, "ZULIP_SITE")
+    said = ServiceFindings("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
         people = await client().people() if access.reviewers else ()
@@ -190,7 +190,9 @@ async def zulip_examined(
     return [*findings, *_in_clear(said)]
 
 
-def _notices(said: Said, reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> Iterable[Finding]:
+def _notices(
+    said: ServiceFindings, reviews: tuple[str, str] | None, channels: Sequence[Channel]
+) -> Iterable[DoctorFinding]:
     if reviews is None:
         return
     found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
@@ -204,7 +206,9 @@ def _notices(said: Said, reviews: tuple[str, str] | None, channels: Sequence[Cha
             yield said.note(told, "see in the channel's settings in Zulip that the bot may")
 
 
-def _reviewer(said: Said, address: str, people: Sequence[Person], me: Person) -> Iterable[Finding]:
+def _reviewer(
+    said: ServiceFindings, address: str, people: Sequence[ZulipUser], me: ZulipUser
+) -> Iterable[DoctorFinding]:
     """Yield why the reaction of somebody with that address would decide nothing."""
     mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
     bearers = [person for person in people if address in person.mailboxes]
@@ -247,7 +251,7 @@ def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: 
 
     try:
         near = chosen(service, kind, name, things, names_of)
-    except (UnknownName, AmbiguousName) as error:
+    except (UnknownName, AmbiguousServiceName) as error:
         return str(error)
     return str(UnknownName(service, kind, name, names_of(near)[:1]))
 
@@ -264,7 +268,7 @@ def _reading(access: PlaneAccess | ZulipAccess) -> str:
     return "; only tools that read are listed" if access.read_only else ""
 
 
-def _in_clear(said: Said) -> Iterable[Finding]:
+def _in_clear(said: ServiceFindings) -> Iterable[DoctorFinding]:
     """Yield that the key can be read on its way, where it can."""
     url = urlsplit(said.address)
     if url.scheme == "http" and url.hostname not in LOOPBACK:

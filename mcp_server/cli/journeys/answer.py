@@ -15,7 +15,7 @@ from mcp_server.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
-    from agents.engine.work.questions import Question
+    from agents.engine.work.questions import WorkQuestion
 
 DONE, NOT_DONE = 0, 1
 
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 async def answer(args: argparse.Namespace, settings: Settings) -> int:
     """Ask what is not answered yet, and record all answers at the version at which the questions were asked."""
-    from agents.engine.runner import Opinion
+    from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
     from mcp_server.cli.journeys.journeys import led, print_ascii
     from mcp_server.cli.journeys.view import standing_line, state_fields
@@ -51,7 +51,7 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
                 f"nothing was answered, and these wait: {waiting}; answer in a terminal, or with --answer ID=TEXT for each"
             )
             return NOT_DONE
-        opinion = Opinion("answer", channel, args.note, given)
+        opinion = JourneyDecision("answer", channel, args.note, given)
         now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
     if settings.json:
         print_ascii(state_fields(args.id, now.agent, now.state))
@@ -60,7 +60,7 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
     return DONE
 
 
-async def _typed(title: str, asked: Sequence[Question]) -> dict[str, str]:
+async def _typed(title: str, asked: Sequence[WorkQuestion]) -> dict[str, str]:
     """Return what is typed in answer to each question; an empty line leaves it open."""
     if asked:
         say(visible(f"{title} asks. An empty line leaves a question open; `I do not know` is an answer, too."))

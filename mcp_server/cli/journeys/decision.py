@@ -13,8 +13,8 @@ from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import say
 
 if TYPE_CHECKING:
-    from agents.engine.progress.position import Position
-    from agents.engine.runner import Opinion
+    from agents.engine.progress.position import JourneyPosition
+    from agents.engine.runner import JourneyDecision
 
 NOT_DONE = 1
 
@@ -42,7 +42,7 @@ async def decide(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _opinion(args: argparse.Namespace) -> Opinion:
+def _opinion(args: argparse.Namespace) -> JourneyDecision:
     """Return what the person says.
 
     A word that nobody typed into a terminal counts as passed on by somebody: where the person's own hand is asked for, it is
@@ -52,7 +52,7 @@ def _opinion(args: argparse.Namespace) -> Opinion:
         WronglyAsked: the options do not fit the decision.
     """
     from agents.bounds import BACK_TO
-    from agents.engine.runner import Opinion
+    from agents.engine.runner import JourneyDecision
 
     changes: dict[str, Any] = {}
     if args.changes is not None:
@@ -67,7 +67,7 @@ def _opinion(args: argparse.Namespace) -> Opinion:
         raise WronglyAsked("revisit needs --phase PHASE, one in which the work has been")
     if args.decision == "answer" and not args.note.strip():
         raise WronglyAsked("answer needs --note TEXT: it is what you say")
-    return Opinion(args.decision, "terminal" if keyboard.is_terminal() else "relayed", args.note, changes)
+    return JourneyDecision(args.decision, "terminal" if keyboard.is_terminal() else "relayed", args.note, changes)
 
 
 def _patch(text: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _patch(text: str) -> dict[str, Any]:
     return changes
 
 
-def _about(here: Position, opinion: Opinion) -> list[str]:
+def _about(here: JourneyPosition, opinion: JourneyDecision) -> list[str]:
     """Return what is decided about, what the person says, and what follows from it.
 
     Raises:
@@ -114,7 +114,7 @@ async def _refused(args: argparse.Namespace) -> str:
     return "" if typed.lower() in ("y", "yes") else "you did not say yes"
 
 
-def _outcome(decision: str, now: Position) -> str:
+def _outcome(decision: str, now: JourneyPosition) -> str:
     from mcp_server.cli.journeys.view import STATES
 
     state = now.state

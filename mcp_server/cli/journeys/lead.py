@@ -74,7 +74,7 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class LocalHost:
     """Calls tools as this process's host would: by the secret in FORGE_ENROLMENT, or as one that nobody let in."""
 
     app: App
@@ -87,13 +87,13 @@ class Desk:
             NotDone: it answered with an error.
         """
         from mcp_server.app.dependencies import Call
-        from mcp_server.gate.dispatch import Failed, UnknownTool
+        from mcp_server.gate.dispatch import CallFailed, UnknownTool
 
         try:
             outcome = await self.app.gate.dispatch(tool, given, Call(self.who))
         except UnknownTool as error:
             raise NotDone(f"{error} (FORGE_TOOLSETS, FORGE_READ_ONLY)") from error
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, CallFailed):
             raise NotDone(outcome.why)
         return outcome.content
 
@@ -114,14 +114,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(settings: Settings) -> AsyncIterator[Desk]:
+async def desk(settings: Settings) -> AsyncIterator[LocalHost]:
     """Yield what calls tools here. An error in there comes out as itself."""
     from mcp_server.app.composition import open_app
     from mcp_server.gate.host_registration import identify, os_user
 
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
-            yield Desk(app, await identify(app.base.state, os_user(), settings.enrolment))
+            yield LocalHost(app, await identify(app.base.state, os_user(), settings.enrolment))
     except BaseExceptionGroup as group:
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
 
@@ -139,7 +139,7 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
     return _told(answer, settings, going_on)
 
 
-async def _typed(at: Desk, name: str, pairs: Sequence[str]) -> dict[str, Any]:
+async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the inputs that were typed, each as the kind of value that the agent takes."""
     from mcp_server.toolsets.journeys.prompts import as_input
 
@@ -224,7 +224,7 @@ def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, s
     return DONE
 
 
-async def _merged(at: Desk, args: argparse.Namespace, settings: Settings, text: str) -> int:
+async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, text: str) -> int:
     """Merge the document into the page, and say what became of that; a proposal waits for a person's word."""
     answer = await at.call(
         "kb_merge", path=args.merge, content=text, source=f"journey:{args.id}", intent=f"memory of {args.id}"

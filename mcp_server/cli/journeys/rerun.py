@@ -14,8 +14,8 @@ from mcp_server.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
-    from agents.engine.progress.rerun import Act, Again
-    from mcp_server.cli.journeys.lead import Desk
+    from agents.engine.progress.rerun import Again, RerunStep
+    from mcp_server.cli.journeys.lead import LocalHost
 
 DONE, NOT_DONE, ANOTHER_WAY = 0, 1, 5
 """Exit codes: every step led where it led before; nothing was done; a step went another way, or was refused."""
@@ -75,7 +75,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     return DONE if same else ANOTHER_WAY
 
 
-async def _place(at: Desk, args: argparse.Namespace) -> str:
+async def _place(at: LocalHost, args: argparse.Namespace) -> str:
     """Return the journey in which it is done again: the fork that was named, or a new one."""
     from agents.engine.progress.rerun import checked_place
     from agents.engine.runner import AT_VERSION, FORK_OF
@@ -87,7 +87,7 @@ async def _place(at: Desk, args: argparse.Namespace) -> str:
     return str(args.into)
 
 
-async def _refused(args: argparse.Namespace, acts: Sequence[Act]) -> str:
+async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
     """Return why nothing is done; "" if it is meant. What people said is said again in the name of who runs this."""
     words = [act for act in acts if act.name != "submit"]
     if args.yes or not words:

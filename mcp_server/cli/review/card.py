@@ -33,7 +33,7 @@ _COUNTED: Mapping[State, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CardLine:
     """One line, inert already; `style` is rich's."""
 
     text: str
@@ -41,15 +41,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CardBlock:
     """Lines under a heading."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[CardLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class CardContext:
     """What is known beside the proposal: who asks, what approving here takes, the contradictions that it would settle."""
 
     asker: Asker
@@ -81,30 +81,32 @@ def listed(proposal: Proposal | ProposalLine) -> str:
     return f"{visible(proposal.tool)}: {visible(proposal.sentence or f'call {proposal.tool}')}"
 
 
-def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
+def card(proposal: Proposal, about: CardContext) -> tuple[CardBlock, ...]:
     """Return all there is to say of `proposal`, nothing cut."""
     preview = _preview(proposal)
     answer = preview.get("answer")
     answer = answer if isinstance(answer, dict) else {}
     blocks = [
-        Block("What it would do", (Line(_sentence(proposal), "bold"), *_note(answer))),
-        Block("Why it asks", (*_lines(proposal.why), *_places(preview.get("places")))),
-        Block("Who asks", _who(proposal, about.asker)),
-        Block("In which run", tuple(_run(preview.get("run")))),
-        Block("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
-        Block("Verdicts", tuple(_verdicts(answer.get("blocks")))),
-        Block("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
+        CardBlock("What it would do", (CardLine(_sentence(proposal), "bold"), *_note(answer))),
+        CardBlock("Why it asks", (*_lines(proposal.why), *_places(preview.get("places")))),
+        CardBlock("Who asks", _who(proposal, about.asker)),
+        CardBlock("In which run", tuple(_run(preview.get("run")))),
+        CardBlock("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
+        CardBlock("Verdicts", tuple(_verdicts(answer.get("blocks")))),
+        CardBlock("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
         *_files(preview.get("files")),
-        Block("More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()),
-        Block("The exact call", tuple(_calls(proposal))),
-        Block("Deciding", _deciding(proposal, about.needs, about.now)),
+        CardBlock(
+            "More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()
+        ),
+        CardBlock("The exact call", tuple(_calls(proposal))),
+        CardBlock("Deciding", _deciding(proposal, about.needs, about.now)),
     ]
     return tuple(block for block in blocks if block.lines)
 
 
-def folded(blocks: Sequence[Block]) -> tuple[tuple[Block, ...], bool]:
+def folded(blocks: Sequence[CardBlock]) -> tuple[tuple[CardBlock, ...], bool]:
     """Return the blocks with what is long left out and counted, and whether anything was."""
-    shorter = tuple(Block(block.title, _fold(block.lines)) for block in blocks)
+    shorter = tuple(CardBlock(block.title, _fold(block.lines)) for block in blocks)
     return shorter, shorter != tuple(blocks)
 
 
@@ -180,52 +182,52 @@ def _sentence(proposal: Proposal) -> str:
     return visible(said if isinstance(said, str) and said else f"call {proposal.tool}")
 
 
-def _note(answer: Mapping[str, Any]) -> tuple[Line, ...]:
+def _note(answer: Mapping[str, Any]) -> tuple[CardLine, ...]:
     return tuple(_lines(answer["note"])) if isinstance(answer.get("note"), str) else ()
 
 
-def _who(proposal: Proposal, asker: Asker) -> tuple[Line, ...]:
+def _who(proposal: Proposal, asker: Asker) -> tuple[CardLine, ...]:
     holds = "frozen until a person lifts it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
     past = ", ".join(f"{asker.past[state]} {word}" for state, word in _COUNTED.items() if asker.past.get(state))
     before = f"{past} before" if past else "never proposed anything before"
     if proposal.kind == "admin":  # it is a person's own question: they hold no level
         user, _, place = asker.principal.rpartition("@")
-        return Line(f"{visible(user)}, by the {visible(place)}", "bold"), Line(before)
+        return CardLine(f"{visible(user)}, by the {visible(place)}", "bold"), CardLine(before)
     asked = f"asked for level {proposal.level_needed} and held {proposal.level_held}; "
-    return Line(f"{visible(asker.principal)}, {holds}", "bold"), Line(asked + before)
+    return CardLine(f"{visible(asker.principal)}, {holds}", "bold"), CardLine(asked + before)
 
 
-def _run(run: object) -> Iterable[Line]:
+def _run(run: object) -> Iterable[CardLine]:
     """Yield what the run is to reach that made the call, and where all of it can be read."""
     if isinstance(run, dict):
-        yield Line(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
-        yield Line(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
+        yield CardLine(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
+        yield CardLine(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
 
 
-def _places(found: object) -> Iterable[Line]:
+def _places(found: object) -> Iterable[CardLine]:
     """Yield the places for which a person could vouch instead."""
     for place in found if isinstance(found, list) else ():
-        yield Line(f"t trusts {visible(str(place))}: text from there no longer holds hosts up", "dim")
+        yield CardLine(f"t trusts {visible(str(place))}: text from there no longer holds hosts up", "dim")
 
 
-def _sides(contradiction: Contradiction) -> Iterable[Line]:
-    yield Line(f"{visible(contradiction.kind)}: {visible(contradiction.reason)}", "bold")
+def _sides(contradiction: Contradiction) -> Iterable[CardLine]:
+    yield CardLine(f"{visible(contradiction.kind)}: {visible(contradiction.reason)}", "bold")
     for name, side, style in (("is there", contradiction.existing, "red"), ("comes in", contradiction.new, "green")):
         seen = f", observed {side.observed_at:%Y-%m-%d}" if side.observed_at else ""
         weighed = f"confidence {side.confidence:.2f}, authority {side.authority:.2f}"
-        yield Line(f"{name}: {visible(side.source)} in {visible(side.path)}, {weighed}{seen}", style)
+        yield CardLine(f"{name}: {visible(side.source)} in {visible(side.path)}, {weighed}{seen}", style)
         yield from _lines(side.text, indent="  ", style=style)
 
 
-def _verdicts(found: object) -> Iterable[Line]:
+def _verdicts(found: object) -> Iterable[CardLine]:
     styles = {"update": "green", "integrate": "green", "flag": "yellow", "conflict": "red", "retain": "yellow"}
     for block in _mappings(found):
         word, section = str(block.get("verdict", "")), str(block.get("section", ""))
-        yield Line(f"{visible(word)}  {visible(section)}", styles.get(word, ""))
+        yield CardLine(f"{visible(word)}  {visible(section)}", styles.get(word, ""))
         yield from _lines(str(block.get("reason", "")), indent="  ")
         for name in ("new", "existing"):
             if isinstance(block.get(name), dict):
-                yield Line(f"  {name:<8}  {_weighed(block[name])}", "dim")
+                yield CardLine(f"  {name:<8}  {_weighed(block[name])}", "dim")
 
 
 def _weighed(side: Mapping[str, Any]) -> str:
@@ -237,42 +239,44 @@ def _number(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else visible(str(value))
 
 
-def _conflicts(found: object) -> Iterable[Line]:
+def _conflicts(found: object) -> Iterable[CardLine]:
     for conflict in _mappings(found):
-        yield Line(visible(str(conflict.get("section", ""))), "bold")
+        yield CardLine(visible(str(conflict.get("section", ""))), "bold")
         for name, style in (("base", "dim"), ("ours", "red"), ("theirs", "green")):
-            yield Line(f"{name}:", style)
+            yield CardLine(f"{name}:", style)
             yield from _lines(str(conflict.get(name, "")), indent="  ", style=style)
 
 
-def _files(found: object) -> Iterable[Block]:
+def _files(found: object) -> Iterable[CardBlock]:
     for file in _mappings(found):
         path, before, after = file.get("path"), file.get("before"), file.get("after")
         what = "is created" if before is None else "is deleted" if after is None else "changes"
         what = becomes(file) if file.get("sent") else what
         came = f", moved from {visible(str(file['moved_from']))}" if file.get("moved_from") else ""
-        diff = tuple(Line(visible(line), _diff_style(line)) for line in str(file.get("diff") or "").split("\n") if line)
+        diff = tuple(
+            CardLine(visible(line), _diff_style(line)) for line in str(file.get("diff") or "").split("\n") if line
+        )
         same = "without any text" if file.get("sent") else "the text stays as it is"
-        yield Block(f"{visible(str(path))} {what}{came}", diff or (Line(same, "dim"),))
+        yield CardBlock(f"{visible(str(path))} {what}{came}", diff or (CardLine(same, "dim"),))
 
 
 def _diff_style(line: str) -> str:
     return next((style for mark, style in _DIFF_STYLES if line.startswith(mark)), "")
 
 
-def _more(answer: Mapping[str, Any]) -> Iterable[Line]:
+def _more(answer: Mapping[str, Any]) -> Iterable[CardLine]:
     """Yield what an answer says that is not shown elsewhere, whatever tool it is of."""
     known = {*_KNOWN, "preview"} if any(file.get("sent") for file in _mappings(answer.get("files"))) else _KNOWN
     rest = {key: value for key, value in answer.items() if key not in known and value not in (None, "", [], {})}
     return [line for name, value in rest.items() for line in _named(name, value)]
 
 
-def _calls(proposal: Proposal) -> Iterable[Line]:
+def _calls(proposal: Proposal) -> Iterable[CardLine]:
     calls = _json(proposal.arguments)
     calls = calls if isinstance(calls, list) else [calls]
     for number, arguments in enumerate(calls, 1):
         count = f"  ({number} of {len(calls)}, one act)" if len(calls) > 1 else ""
-        yield Line(f"{visible(proposal.tool)}{count}", "bold")
+        yield CardLine(f"{visible(proposal.tool)}{count}", "bold")
         if isinstance(arguments, dict):
             for name, value in arguments.items():
                 yield from _named(str(name), value)
@@ -280,58 +284,60 @@ def _calls(proposal: Proposal) -> Iterable[Line]:
             yield from _lines(json.dumps(arguments, ensure_ascii=False))
 
 
-def _named(name: str, value: object) -> Iterable[Line]:
+def _named(name: str, value: object) -> Iterable[CardLine]:
     """Yield a value under its name: text of several lines behind a bar, everything else as JSON."""
     if isinstance(value, str) and "\n" in value:
-        yield Line(f"  {visible(name)}: {value.count(chr(10)) + 1} lines")
+        yield CardLine(f"  {visible(name)}: {value.count(chr(10)) + 1} lines")
         yield from _lines(value, indent="  | ")
     else:
         first, *rest = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
-        yield Line(f"  {visible(name)}: {visible(first)}")
+        yield CardLine(f"  {visible(name)}: {visible(first)}")
         for line in rest:
-            yield Line(f"  {visible(line)}")
+            yield CardLine(f"  {visible(line)}")
 
 
-def _deciding(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[Line, ...]:
-    says: Mapping[Requirement, Line] = {
-        "word": Line("your word is enough"),
-        "advisory": Line("advisory: nothing proves that it is a person who approves here; enrol a passkey", "yellow"),
-        "passkey": Line("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
-        "elsewhere": Line("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
+def _deciding(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[CardLine, ...]:
+    says: Mapping[Requirement, CardLine] = {
+        "word": CardLine("your word is enough"),
+        "advisory": CardLine(
+            "advisory: nothing proves that it is a person who approves here; enrol a passkey", "yellow"
+        ),
+        "passkey": CardLine("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
+        "elsewhere": CardLine("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
     }
     left = proposal.expires_at - now
     hours = max(0, int(left.total_seconds() // 3600))
-    state = [] if proposal.state == "pending" else [Line(ending(proposal), "bold")]
+    state = [] if proposal.state == "pending" else [CardLine(ending(proposal), "bold")]
     if proposal.cut:
         size = size_in_words(proposal.cut.size_bytes)
         state.append(
-            Line(f"only the beginning of its long texts is kept, because it has ended; it had {size}", "yellow")
+            CardLine(f"only the beginning of its long texts is kept, because it has ended; it had {size}", "yellow")
         )
     return (
         *state,
         says[needs],
-        Line(f"expires  {proposal.expires_at:%Y-%m-%d %H:%M} UTC (in {hours // 24} days {hours % 24} hours)"),
-        Line(f"id       {visible(proposal.id)}"),
-        Line(f"hash     {visible(proposal.hash)}"),
+        CardLine(f"expires  {proposal.expires_at:%Y-%m-%d %H:%M} UTC (in {hours // 24} days {hours % 24} hours)"),
+        CardLine(f"id       {visible(proposal.id)}"),
+        CardLine(f"hash     {visible(proposal.hash)}"),
     )
 
 
-def _fold(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+def _fold(lines: tuple[CardLine, ...]) -> tuple[CardLine, ...]:
     kept = [_short(line) for line in lines[:MOST_LINES]]
     more = len(lines) - MOST_LINES
-    return (*kept, Line(f"... {more} more lines (o opens everything)", "reverse")) if more > 0 else tuple(kept)
+    return (*kept, CardLine(f"... {more} more lines (o opens everything)", "reverse")) if more > 0 else tuple(kept)
 
 
-def _short(line: Line) -> Line:
+def _short(line: CardLine) -> CardLine:
     more = len(line.text) - LONGEST_LINE
     if more <= 0:
         return line
-    return Line(f"{line.text[:LONGEST_LINE]} ... {more} more characters (o opens everything)", line.style)
+    return CardLine(f"{line.text[:LONGEST_LINE]} ... {more} more characters (o opens everything)", line.style)
 
 
-def _lines(text: str, *, indent: str = "", style: str = "") -> Iterable[Line]:
+def _lines(text: str, *, indent: str = "", style: str = "") -> Iterable[CardLine]:
     """Yield the text a line at a time. Only a newline ends one: what else breaks lines is a mark, not a break."""
-    return [Line(f"{indent}{visible(line)}", style) for line in text.split("\n")] if text else []
+    return [CardLine(f"{indent}{visible(line)}", style) for line in text.split("\n")] if text else []
 
 
 def _preview(proposal: Proposal) -> Mapping[str, Any]:

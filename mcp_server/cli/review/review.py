@@ -51,13 +51,13 @@ async def open_office(settings: Settings) -> AsyncIterator[Office]:
     """Yield the place of whoever runs this process, in a terminal. An error in there comes out as itself."""
     from mcp_server.app.composition import open_app
     from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.approvals.approvers import Person
+    from mcp_server.approvals.approvers import Approver
     from mcp_server.cli.review.session import Office
     from mcp_server.gate.host_registration import os_user
 
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
-            person = Person(os_user(), "terminal")
+            person = Approver(os_user(), "terminal")
             yield Office(app.services.state, app.desk, person, utc_now, app.review)
     except BaseExceptionGroup as group:
         # The app's task group wraps even a single one, and whoever plans for a refusal could not catch it.

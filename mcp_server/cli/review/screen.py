@@ -11,8 +11,8 @@ from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import places_of
-from mcp_server.cli.review.card import Block, card, ending, folded, listed
-from mcp_server.cli.review.view import Page, View, Word, lacking, press, shown
+from mcp_server.cli.review.card import CardBlock, card, ending, folded, listed
+from mcp_server.cli.review.view import ScreenPage, View, Word, lacking, press, shown
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 
@@ -37,7 +37,7 @@ class _Drawn:
     """The text of the present view, and what a key has to know of it."""
 
     text: Sequence[Text]
-    page: Page
+    page: ScreenPage
 
 
 class Screen:
@@ -108,13 +108,13 @@ class Screen:
         count = len(self._waiting)
         if line is None:
             lines = [self._list_line(at, width) for at in range(count)]
-            return _Drawn(lines, Page(count, len(lines), height, folded=False))
+            return _Drawn(lines, ScreenPage(count, len(lines), height, folded=False))
         proposal = await self._office.one(line.id)
         blocks, some_folded = card(proposal, await self._office.about(proposal)), False
         if not self._view.whole:
             blocks, some_folded = folded(blocks)
         text = wrapped(blocks, width)
-        return _Drawn(text, Page(count, len(text), height, folded=some_folded))
+        return _Drawn(text, ScreenPage(count, len(text), height, folded=some_folded))
 
     def _list_line(self, at: int, width: int) -> Text:
         from rich.text import Text
@@ -125,7 +125,7 @@ class Screen:
         text.truncate(width, overflow="ellipsis")
         return text
 
-    def _paint(self, lines: Sequence[Text], height: int, page: Page) -> None:
+    def _paint(self, lines: Sequence[Text], height: int, page: ScreenPage) -> None:
         from rich.text import Text
 
         count = len(self._waiting)
@@ -158,7 +158,7 @@ class Screen:
         except KnowledgeError as error:
             self._remark = visible(str(error))
 
-    async def _decide(self, word: Word, page: Page) -> None:
+    async def _decide(self, word: Word, page: ScreenPage) -> None:
         proposal = self._waiting[self._view.at]  # its hash is that of what was on the screen
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
@@ -185,7 +185,7 @@ def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
     return f"to {what} type {proposal.hash[:CONFIRMED]}: "
 
 
-def wrapped(blocks: Sequence[Block], width: int) -> list[Text]:
+def wrapped(blocks: Sequence[CardBlock], width: int) -> list[Text]:
     """Return the blocks as lines that fit, each under its heading, with an empty line between blocks."""
     from rich.text import Text
 

@@ -10,9 +10,9 @@ from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Contradiction
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal, ProposalLine, State
-from mcp_server.approvals.approvers import Desk, Person, Requirement, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, Requirement, requirement
 from mcp_server.approvals.page_notice import Review
-from mcp_server.cli.review.card import About, Asker, counted
+from mcp_server.cli.review.card import Asker, CardContext, counted
 from mcp_server.cli.review.view import Word
 
 MOST_LISTED = 500
@@ -36,8 +36,8 @@ class Office:
     """One person's place at the desk, in a terminal. `review` shows the page where a passkey can sign."""
 
     state: StateStore
-    desk: Desk
-    person: Person
+    desk: Approvals
+    person: Approver
     now: Callable[[], datetime]
     review: Review
 
@@ -57,10 +57,10 @@ class Office:
             raise NoSuchProposal(proposal_id)
         return proposal
 
-    async def about(self, proposal: Proposal) -> About:
+    async def about(self, proposal: Proposal) -> CardContext:
         """Return what a person is shown beside the proposal itself."""
         found = await self._contradictions(proposal) if proposal.kind == "flag" else ()
-        return About(await self._asker(proposal), await self._needs(proposal), self.now(), found)
+        return CardContext(await self._asker(proposal), await self._needs(proposal), self.now(), found)
 
     async def refusal(self, proposal: Proposal, word: Word) -> str:
         """Return why that cannot be said in a terminal, as a sentence that says where it can; "" where nothing speaks against it."""

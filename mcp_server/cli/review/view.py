@@ -15,7 +15,7 @@ _WORDS: dict[str, Asked] = {"a": "approve", "r": "reject", "h": "harmful", "t": 
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ScreenPage:
     """What there is to show: how many proposals, how many lines of the present one, how many fit, whether some are folded."""
 
     count: int
@@ -38,14 +38,14 @@ class View:
     seen: int = 0
 
 
-def shown(view: View, page: Page) -> View:
+def shown(view: View, page: ScreenPage) -> View:
     """Return the view after it was drawn. Jumping to the end shows the end, not what lies between."""
     if not view.reading or view.top > view.seen:
         return view
     return replace(view, seen=max(view.seen, min(view.top + page.height, page.lines)))
 
 
-def lacking(view: View, page: Page) -> str:
+def lacking(view: View, page: ScreenPage) -> str:
     """Return what of the proposal the person has not been shown yet, as a sentence; "" when all of it was."""
     if page.folded:
         return "part of it is folded: press o, then read to the end"
@@ -54,7 +54,7 @@ def lacking(view: View, page: Page) -> str:
     return ""
 
 
-def press(view: View, key: str, page: Page) -> tuple[View, Asked | None]:
+def press(view: View, key: str, page: ScreenPage) -> tuple[View, Asked | None]:
     """Return where the key leads, and what is to be said or done beyond looking."""
     if key == "q":
         return view, "quit"
@@ -63,7 +63,7 @@ def press(view: View, key: str, page: Page) -> tuple[View, Asked | None]:
     return _in_proposal(view, key, page) if view.reading else (_in_list(view, key, page), None)
 
 
-def _in_list(view: View, key: str, page: Page) -> View:
+def _in_list(view: View, key: str, page: ScreenPage) -> View:
     if key in _STEPS:
         return replace(view, at=_within(view.at + _STEPS[key], page.count - 1))
     if key in ("enter", "right", "space"):
@@ -71,7 +71,7 @@ def _in_list(view: View, key: str, page: Page) -> View:
     return view
 
 
-def _in_proposal(view: View, key: str, page: Page) -> tuple[View, Asked | None]:
+def _in_proposal(view: View, key: str, page: ScreenPage) -> tuple[View, Asked | None]:
     last = max(0, page.lines - page.height)
     leaps = {"space": page.height - 1, "pagedown": page.height - 1, "b": 1 - page.height, "pageup": 1 - page.height}
     if key in _WORDS:

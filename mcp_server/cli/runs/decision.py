@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.cli.review.card import card, ending
 from mcp_server.cli.review.screen import CONFIRMED, confirmation
 from mcp_server.cli.review.session import Office
@@ -26,7 +26,7 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 async def decided(app: App, proposal_id: str) -> bool:
     """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False where it is left waiting."""
-    office = Office(app.services.state, app.desk, Person(os_user(), "terminal"), utc_now, app.review)
+    office = Office(app.services.state, app.desk, Approver(os_user(), "terminal"), utc_now, app.review)
     proposal = await _newest(office, proposal_id)
     if proposal.state == "pending":
         await _show(office, proposal)

@@ -69,7 +69,7 @@ class NoModel(WronglyAsked):
         super().__init__(f"{told}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
 
 
-class Watch:
+class RunWatch:
     """What a person, or a program, sees of a run while it is led: each of its steps once, from number `start` on."""
 
     def __init__(self, *, as_json: bool, start: int = 0) -> None:
@@ -148,7 +148,7 @@ class Lead:
     """Leads runs in this process. `asks`: a person is there who can be asked."""
 
     app: App
-    watch: Watch
+    watch: RunWatch
     asks: bool
 
     async def through(self, run: Run, *, answer: str = "") -> int:
@@ -279,7 +279,7 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
     try:
         async with open_app(settings, announcing=False) as app:
             await _askable(app)
-            watch = Watch(as_json=settings.json, start=start)
+            watch = RunWatch(as_json=settings.json, start=start)
             app.services.runs.why_cancelled = watch.why_ended
             yield Lead(app, watch, asks)
     except BaseExceptionGroup as group:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName, model_name
+from mcp_server.app.settings.values import LanguageModelName, model_name
 from mcp_server.cli.runs.lead import leading, until_signalled
 from mcp_server.cli.terminal.options import WronglyAsked, said, whole
 
@@ -56,7 +56,7 @@ def add_provider(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def provider(text: str) -> ModelName:
+def provider(text: str) -> LanguageModelName:
     """Return the model that was typed."""
     try:
         return model_name(text)

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunRecords:
     """The runs on record, for which no model, tool or page needs to be opened."""
 
     state: StateStore
@@ -81,13 +81,13 @@ class Record:
 
 
 @asynccontextmanager
-async def stored(settings: Settings) -> AsyncIterator[Record]:
+async def stored(settings: Settings) -> AsyncIterator[RunRecords]:
     """Yield the runs on record."""
     from mcp_server.app.knowledge_base import open_state
     from mcp_server.runs.locations import runs_in
 
     async with open_state(settings) as state:
-        yield Record(state, runs_in(state))
+        yield RunRecords(state, runs_in(state))
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
         return await _ended(record, there, settings)
 
 
-async def _ended(record: Record, there: Run, settings: Settings) -> int:
+async def _ended(record: RunRecords, there: Run, settings: Settings) -> int:
     """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.cli.runs.view import answer_lines, end_line, ways_on
@@ -176,7 +176,7 @@ async def _ended(record: Record, there: Run, settings: Settings) -> int:
     return code_of(there)
 
 
-async def _adrift(record: Record, run_id: str) -> bool:
+async def _adrift(record: RunRecords, run_id: str) -> bool:
     from mcp_server.app.knowledge_base import utc_now
 
     return any(one.id == run_id for one in await record.store.runs(adrift_at=utc_now(), limit=MOST_ADRIFT))

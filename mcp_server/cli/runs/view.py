@@ -13,9 +13,9 @@ from agents.loop.record.frames import (
     AskUser,
     Control,
     Frame,
-    Plan,
-    Response,
-    ToolCall,
+    PlanFrame,
+    ResponseFrame,
+    ToolCallFrame,
     ToolResult,
     frame_text,
     header_text,
@@ -39,7 +39,7 @@ STATES: Mapping[str, State] = {
 MOST_DOING = 60
 _NAMES = {state: name for name, state in STATES.items()}
 _LISTED: Mapping[State, str] = {**STANDS, "running": "running"}
-_STYLES: Mapping[type[Frame], str] = {AskUser: "yellow", Control: "yellow", ToolResult: "dim", ToolCall: "cyan"}
+_STYLES: Mapping[type[Frame], str] = {AskUser: "yellow", Control: "yellow", ToolResult: "dim", ToolCallFrame: "cyan"}
 
 
 def status_of(state: State) -> str:
@@ -52,10 +52,10 @@ def status_of(state: State) -> str:
 
 def step_lines(frame: Frame) -> list[str]:
     """Return a step as lines; the answer itself, which has its own place, is left out."""
-    if isinstance(frame, Response):
+    if isinstance(frame, ResponseFrame):
         return []
     lines = [visible(line) for line in told_of(frame)]
-    return lines[:1] if isinstance(frame, Plan) and frame.next_action == "respond" else lines
+    return lines[:1] if isinstance(frame, PlanFrame) and frame.next_action == "respond" else lines
 
 
 def style_of(frame: Frame) -> str:

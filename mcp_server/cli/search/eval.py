@@ -22,8 +22,8 @@ from mcp_server.cli.terminal.output import drawing, output, print_json, say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from knowledge.evaluate.compare import Comparison
-    from knowledge.evaluate.queries import Query
+    from knowledge.evaluate.compare import RunComparison
+    from knowledge.evaluate.queries import LabelledQuery
     from knowledge.evaluate.run import Measured, Subject, Summary
     from knowledge.state.ports import Progress
     from mcp_server.app.knowledge_base import KnowledgeBase
@@ -40,7 +40,7 @@ _SHARES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvaluationReport:
     """A finished run: its summary, every query, and what in the set does not fit this knowledge base."""
 
     summary: Summary
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if too_low or report.unresolved else 0
 
 
-def _queries(file: Path, qrels: Path | None) -> list[Query]:
+def _queries(file: Path, qrels: Path | None) -> list[LabelledQuery]:
     from knowledge.evaluate.queries import read_queries
     from knowledge.evaluate.trec import read_trec
 
@@ -116,7 +116,7 @@ def _earlier(file: Path) -> list[Measured]:
         raise WronglyAsked(f"{file} cannot be compared with: {why}; measure it anew with --json") from error
 
 
-async def _evaluate(queries: Sequence[Query], limit: int, settings: Settings) -> Report:
+async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Settings) -> EvaluationReport:
     from knowledge.evaluate.run import run as measure
     from knowledge.evaluate.run import summarise, unresolved
     from mcp_server.app.knowledge_base import open_base
@@ -129,7 +129,7 @@ async def _evaluate(queries: Sequence[Query], limit: int, settings: Settings) ->
             with _asking(len(queries), shown=not settings.json) as on_progress:
                 began = time.perf_counter()
                 measured = await measure(queries, subject, limit=limit, on_progress=on_progress)
-    return Report(summarise(measured), measured, wrong, time.perf_counter() - began)
+    return EvaluationReport(summarise(measured), measured, wrong, time.perf_counter() - began)
 
 
 async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
@@ -145,9 +145,9 @@ async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress
 
 def _subject(base: KnowledgeBase) -> Subject:
     from knowledge.evaluate.run import Subject
-    from knowledge.search.answers import Reading, SearchAnswer
+    from knowledge.search.answers import PageReading, SearchAnswer
 
-    async def search(query: Query, limit: int, cursor: str | None) -> SearchAnswer:
+    async def search(query: LabelledQuery, limit: int, cursor: str | None) -> SearchAnswer:
         return await base.finder.search(
             query.query,
             path=query.path,
@@ -157,7 +157,7 @@ def _subject(base: KnowledgeBase) -> Subject:
             filters=replace(query.filters, path=""),
         )
 
-    async def read(path: str, section: str | None, offset: int) -> Reading:
+    async def read(path: str, section: str | None, offset: int) -> PageReading:
         return await base.circles.read(path, section=section, offset=offset)
 
     async def text(path: str) -> str:
@@ -167,7 +167,7 @@ def _subject(base: KnowledgeBase) -> Subject:
     return Subject(search, read, text, time.perf_counter)
 
 
-def _as_json(report: Report, comparison: Comparison | None, args: argparse.Namespace) -> dict[str, Any]:
+def _as_json(report: EvaluationReport, comparison: RunComparison | None, args: argparse.Namespace) -> dict[str, Any]:
     return {
         "set": str(args.queries),
         "limit": args.limit,
@@ -179,7 +179,7 @@ def _as_json(report: Report, comparison: Comparison | None, args: argparse.Names
     }
 
 
-def _show(report: Report, comparison: Comparison | None, *, details: bool) -> None:
+def _show(report: EvaluationReport, comparison: RunComparison | None, *, details: bool) -> None:
     console = output()
     console.print(_measures(report.summary))
     console.print(_scents(report.summary))
@@ -241,7 +241,7 @@ def _show_details(queries: Sequence[Measured]) -> None:
             console.print(f"[dim]{'':46}{escape(place)}[/]", soft_wrap=True)
 
 
-def _show_comparison(comparison: Comparison) -> None:
+def _show_comparison(comparison: RunComparison) -> None:
     from rich.markup import escape
 
     console = output()

@@ -12,7 +12,7 @@ import anyio
 
 from agents.engine.work.markdown import counted
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import Done, bars, bring_up_to_date, held_lease, other_process, stale
+from mcp_server.cli.search.index_update import IndexUpdate, bars, bring_up_to_date, held_lease, other_process, stale
 from mcp_server.cli.terminal.options import seconds
 from mcp_server.cli.terminal.output import print_json
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class IndexReport:
     """What a run did. Not `ours`: another process keeps this index, and we only looked; `kept_by` is its name."""
 
     ours: bool
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1
 
 
-def _not_ours(report: Report, *, rebuild: bool) -> str:
+def _not_ours(report: IndexReport, *, rebuild: bool) -> str:
     keeps = f"another process keeps this index ({report.kept_by or 'it has just ended'})"
     if rebuild:
         return f"{keeps}, so it was not built anew: end that server, or give it time with --wait SECONDS"
@@ -80,7 +80,7 @@ async def _index(
     settings: Settings,
     on_progress: Callable[[Progress], None],
     on_renewal: Callable[[Progress], None],
-) -> Report:
+) -> IndexReport:
     from mcp_server.app.knowledge_base import open_base
     from mcp_server.cli.doctor.map_lines import made_lines
 
@@ -89,10 +89,10 @@ async def _index(
         held_lease(base, wait_s=args.wait, or_fresh=not args.rebuild, on_progress=on_progress) as lease,
     ):
         started = time.perf_counter()
-        done = Done() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)
+        done = IndexUpdate() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)
         spent = time.perf_counter() - started
         progress = await base.index.progress()
-        return Report(
+        return IndexReport(
             ours=lease is not None,
             documents=progress.done,
             total=progress.total,

@@ -25,7 +25,7 @@ ASK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class IndexUpdate:
     """What a run did: documents that say something else now or are gone, and chunks that were embedded.
 
     `waiting` says why passages have no vectors of the wanted embedder yet, if they have not.
@@ -36,7 +36,9 @@ class Done:
     waiting: str = ""
 
 
-async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False) -> Done:
+async def bring_up_to_date(
+    base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False
+) -> IndexUpdate:
     """Make the index say what the files say; with `anew` nothing that was in it is used again.
 
     With `vectors` all passages get vectors of the embedder that is set, if they have those of another one; without, an
@@ -56,7 +58,7 @@ async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = Fa
     waiting = await _renewed(base, lease) if vectors else ""
     await base.indexer.catch_up()
     await _servers_up(base)
-    return Done(len(outcomes.changed), outcomes.embedded, waiting)
+    return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
 
 
 async def _servers_up(base: KnowledgeBase) -> None:

@@ -13,7 +13,7 @@ from mcp_server.cli.terminal.options import said
 from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from knowledge.search.answers import Reading
+    from knowledge.search.answers import PageReading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _read(args: argparse.Namespace, settings: Settings) -> Reading:
+async def _read(args: argparse.Namespace, settings: Settings) -> PageReading:
     from mcp_server.app.knowledge_base import open_base
 
     async with open_base(settings) as base:

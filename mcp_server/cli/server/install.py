@@ -20,7 +20,7 @@ from knowledge.state.locations import default_state_dir
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings, host_environment, user_file
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
-from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
+from mcp_server.hosts.catalogue import HOSTS, Host, HostMachine, host_named
 from mcp_server.hosts.entry import (
     MASKED,
     NAME,
@@ -79,7 +79,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class InstallRequest:
     """What the person asked for; `edit` None means that the question is still open, and so does `forms` where `edit` is None.
 
     `default_state_dir` is where the state is if the person named no `state_dir`: a host may have other variables than this terminal.
@@ -110,7 +110,7 @@ class Means:
     configured and that nobody vouches for, `vouch` has text of a place hold no host up.
     """
 
-    place: Place
+    place: HostMachine
     launch: Launch
     enrol: Callable[[str, bool], str]
     grant: Callable[[str, int], None]
@@ -121,7 +121,7 @@ class Means:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Connect the host, show how that would look, or undo it; return 0, 1 (the file refuses) or 2 (wrongly asked)."""
-    request = Request(
+    request = InstallRequest(
         host=args.host,
         kb=settings.kb,
         state_dir=settings.state_dir,
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.gate.host_registration import Principal, os_user
 
     means = Means(
-        place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
+        place=HostMachine(sys.platform, Path.home(), Path.cwd(), host_environment()),
         launch=with_file(with_database(launch_of_this_program(), settings), settings),
         enrol=lambda host, forms: anyio.run(partial(enrol, settings, host, forms=forms)),
         grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
@@ -214,7 +214,7 @@ def with_file(launch: Launch, settings: Settings) -> Launch:
     return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file), **stdio})
 
 
-def install(request: Request, means: Means) -> int:
+def install(request: InstallRequest, means: Means) -> int:
     """Do what `request` asks with `means`; say on stderr what was refused and why."""
     host = host_named(request.host)
     if host is None:
@@ -239,7 +239,7 @@ def install(request: Request, means: Means) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Installation:
-    request: Request
+    request: InstallRequest
     means: Means
     host: Host
     file: Path

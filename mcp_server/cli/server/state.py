@@ -12,7 +12,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from knowledge.state.ports import Held, Size, StateStore
+    from knowledge.state.ports import Held, StateSize, StateStore
     from mcp_server.app.retention import Passed
 
 LARGE = 200_000_000
@@ -25,8 +25,8 @@ NOT_DONE = 1
 class Compacted:
     """What `state compact` did. `left` says what it did not do, and how to have it done."""
 
-    before: Size
-    after: Size
+    before: StateSize
+    after: StateSize
     shortened: Passed
     rewritten: bool
     left: str = ""
@@ -65,14 +65,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _look(settings: Settings) -> tuple[str, Size, list[Held]]:
+async def _look(settings: Settings) -> tuple[str, StateSize, list[Held]]:
     from mcp_server.app.knowledge_base import open_state
 
     async with open_state(settings) as state:
         return state.place, await state.size(), list(await state.held())
 
 
-def _listed(place: str, size: Size, found: list[Held], settings: Settings) -> list[str]:
+def _listed(place: str, size: StateSize, found: list[Held], settings: Settings) -> list[str]:
     from knowledge.errors import size_in_words
     from mcp_server.cli.terminal.escape import visible
 
@@ -89,7 +89,7 @@ def _listed(place: str, size: Size, found: list[Held], settings: Settings) -> li
     return lines if found else [lines[0], "Nothing is recorded yet."]
 
 
-def said(size: Size) -> str:
+def said(size: StateSize) -> str:
     """Return how large the state is, as people read it."""
     from knowledge.errors import size_in_words
 

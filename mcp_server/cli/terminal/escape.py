@@ -1,7 +1,7 @@
 """Text that others wrote, in a terminal: nothing in it moves the cursor, hides, or changes direction.
 
-`visible` is for a line whose every character matters. The program writes everything through `Seen`, whichever verb it runs, so that
-titles, hosts' names, diffs and unexpected errors are harmless too.
+`visible` is for a line whose every character matters. The program writes everything through `EscapedStream`, whichever verb
+it runs, so that titles, hosts' names, diffs and unexpected errors are harmless too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def one_line(text: str) -> str:
     return "".join(_BREAKS.get(character, character) for character in harmless(text))
 
 
-class Seen:
+class EscapedStream:
     """A stream on which what would act on a terminal is seen instead. For the rest it is the stream that it writes to.
 
     `remarks`: what the program and its libraries say, such as tracebacks and logs, in which no address gives a password away.

@@ -33,13 +33,13 @@ def drawing(*, stderr: bool = False, **more: Any) -> Console:
     from rich.console import Console, ConsoleOptions, RenderableType  # `serve` never draws
     from rich.segment import Segment
 
-    from mcp_server.cli.terminal.escape import Seen, harmless
+    from mcp_server.cli.terminal.escape import EscapedStream, harmless
 
     class Drawing(Console):
         @property
         def file(self) -> IO[str]:
             file = super().file
-            return file.stream if isinstance(file, Seen) else file
+            return file.stream if isinstance(file, EscapedStream) else file
 
         @file.setter
         def file(self, new: IO[str]) -> None:

@@ -17,7 +17,7 @@ from mcp_server.cli.terminal.output import json_text, output, print_json
 if TYPE_CHECKING:
     from knowledge.history.audit.chain import Broken
     from knowledge.history.audit.inspection import Inspection
-    from knowledge.history.ports import Ledger, Record
+    from knowledge.history.ports import AuditRecord, Ledger
     from knowledge.state.ports import StateStore
     from mcp_server.gate.trust.reconcile import Unaccounted
 
@@ -126,7 +126,7 @@ async def _search(state: StateStore, args: argparse.Namespace, settings: Setting
     return 0 if rows else 1
 
 
-async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[Record]:
+async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditRecord]:
     """Yield the records from then on; one that cannot be read may be of then."""
     from knowledge.history.audit.chain import recorded_at
     from knowledge.history.audit.inspection import records_of
@@ -137,7 +137,7 @@ async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[Record
             yield record
 
 
-def _fields(record: Record) -> dict[str, Any]:
+def _fields(record: AuditRecord) -> dict[str, Any]:
     """Return what the record says, with its hash. Of one that somebody made unreadable: the text as it is."""
     from knowledge.history.audit.chain import fields_of
 

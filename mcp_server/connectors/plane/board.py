@@ -16,7 +16,7 @@ from mcp_server.connectors.cache import Keeping
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.plane.errors import SERVICE, BadReference, ClosedProject, TooManyProjects
-from mcp_server.connectors.plane.model import Comment, Cycle, Label, Module, Person, Project, State, Task
+from mcp_server.connectors.plane.model import Comment, Cycle, Label, Module, PlaneMember, PlaneTask, Project, State
 from mcp_server.connectors.plane.pagination import Walked, everything
 from mcp_server.connectors.plane.wire import SOURCE
 from mcp_server.connectors.text.name_match import chosen, folded
@@ -35,7 +35,7 @@ ALLOWED = "PLANE_PROJECTS"
 API_OF_THE_CLOUD, WEB_OF_THE_CLOUD = "api.plane.so", "app.plane.so"
 
 
-class Named(Protocol):
+class NamedThing(Protocol):
     """What has an id and a name."""
 
     @property
@@ -49,7 +49,7 @@ class Named(Protocol):
         ...
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=NamedThing)
 T = TypeVar("T")
 
 
@@ -70,13 +70,13 @@ class Board:
         self.client, self.access, self.now = client, access, now
         self._web = web_address(access.base_url)
         self._projects: Keeping[tuple[Project, ...]] = Keeping(monotonic, longest_s=NAMES_S)
-        self._me: Keeping[Person] = Keeping(monotonic, longest_s=NAMES_S)
-        self._tasks: Keeping[Walked[Task]] = Keeping(monotonic, longest_s=LISTING_S)
-        self._states: _Names[State] = _Names(monotonic, self._states_told)
-        self._people: _Names[Person] = _Names(monotonic, client.members)
-        self._labels: _Names[Label] = _Names(monotonic, self._labels_told)
-        self._cycles: _Names[Cycle] = _Names(monotonic, self._cycles_told)
-        self._modules: _Names[Module] = _Names(monotonic, self._modules_told)
+        self._me: Keeping[PlaneMember] = Keeping(monotonic, longest_s=NAMES_S)
+        self._tasks: Keeping[Walked[PlaneTask]] = Keeping(monotonic, longest_s=LISTING_S)
+        self._states: _ProjectNames[State] = _ProjectNames(monotonic, self._states_told)
+        self._people: _ProjectNames[PlaneMember] = _ProjectNames(monotonic, client.members)
+        self._labels: _ProjectNames[Label] = _ProjectNames(monotonic, self._labels_told)
+        self._cycles: _ProjectNames[Cycle] = _ProjectNames(monotonic, self._cycles_told)
+        self._modules: _ProjectNames[Module] = _ProjectNames(monotonic, self._modules_told)
 
     async def projects(self) -> tuple[Project, ...]:
         """Return the projects that may be used, by key: allowed, not archived, and the key's owner belongs to them."""
@@ -121,7 +121,7 @@ class Board:
 
         return await self._states.chosen(project.id, choose)
 
-    async def person(self, project: Project, asked: str) -> Person:
+    async def person(self, project: Project, asked: str) -> PlaneMember:
         """Return the member of the project by name, full name, e-mail or id; `me` is the owner of the key.
 
         Raises:
@@ -129,7 +129,7 @@ class Board:
         """
         my_id = (await self.me()).id if folded(asked) == "me" else None
 
-        def choose(people: Sequence[Person]) -> Person:
+        def choose(people: Sequence[PlaneMember]) -> PlaneMember:
             if my_id is None:
                 return chosen(SERVICE, "member", asked, people, _names_of_person)
             for person in people:
@@ -175,7 +175,7 @@ class Board:
             project.id, lambda modules: chosen(SERVICE, "module", asked, modules, _names_of)
         )
 
-    async def me(self) -> Person:
+    async def me(self) -> PlaneMember:
         """Return the owner of the key."""
         return await self._me.get("", self.client.me)
 
@@ -183,7 +183,7 @@ class Board:
         """Return the states of the project by id; asked for anew if one of the ids is not among those that are known."""
         return await self._states.by_id(project.id, having)
 
-    async def people_of(self, project: Project, having: Collection[str] = ()) -> Mapping[str, Person]:
+    async def people_of(self, project: Project, having: Collection[str] = ()) -> Mapping[str, PlaneMember]:
         """Return the members of the project by id, likewise."""
         return await self._people.by_id(project.id, having)
 
@@ -199,27 +199,27 @@ class Board:
         """Return the modules of the project by id."""
         return await self._modules.by_id(project.id)
 
-    async def tasks_of(self, project: Project) -> Walked[Task]:
+    async def tasks_of(self, project: Project) -> Walked[PlaneTask]:
         """Return the tasks of the project without their texts, as they were within the last half minute."""
 
-        async def listed() -> Walked[Task]:
+        async def listed() -> Walked[PlaneTask]:
             # In this order a task that is changed or made meanwhile moves none from a later page to an earlier one.
             return await everything(lambda cursor: self.client.tasks(project.id, cursor, order_by="-created_at"))
 
         return await self._tasks.get(project.id, listed)
 
-    async def tasks_in_cycle(self, project: Project, cycle: Cycle) -> Walked[Task]:
+    async def tasks_in_cycle(self, project: Project, cycle: Cycle) -> Walked[PlaneTask]:
         """Return the tasks of the cycle, likewise."""
 
-        async def listed() -> Walked[Task]:
+        async def listed() -> Walked[PlaneTask]:
             return await everything(lambda cursor: self.client.cycle_tasks(project.id, cycle.id, cursor))
 
         return await self._tasks.get(f"{project.id}/{cycle.id}", listed)
 
-    async def tasks_in_module(self, project: Project, module: Module) -> Walked[Task]:
+    async def tasks_in_module(self, project: Project, module: Module) -> Walked[PlaneTask]:
         """Return the tasks of the module, likewise."""
 
-        async def listed() -> Walked[Task]:
+        async def listed() -> Walked[PlaneTask]:
             return await everything(lambda cursor: self.client.module_tasks(project.id, module.id, cursor))
 
         return await self._tasks.get(f"{project.id}/{module.id}", listed)
@@ -235,7 +235,7 @@ class Board:
         """Have the tasks of the project, its cycles and modules listed anew: one was changed."""
         self._tasks.forget_under(project_id)
 
-    async def task(self, asked: str) -> tuple[Project, Task]:
+    async def task(self, asked: str) -> tuple[Project, PlaneTask]:
         """Return a task as it is now, with its text, and its project. `asked` is its key in any case, its id or its address.
 
         Raises:
@@ -252,7 +252,7 @@ class Board:
             return project, await self.client.task(project.id, meant.task_id)
         return await self._looked_for(meant)
 
-    async def comments(self, project: Project, task: Task) -> Walked[Comment]:
+    async def comments(self, project: Project, task: PlaneTask) -> Walked[Comment]:
         """Return what was said about the task, first to last; of very many the last."""
         walked = await everything(lambda cursor: self.client.comments(project.id, task.id, cursor), most=MOST_COMMENTS)
         return Walked(tuple(sorted(walked.items, key=lambda comment: (comment.at, comment.id))), walked.note)
@@ -297,7 +297,7 @@ class Board:
             own=own and not others,
         )
 
-    def key(self, project: Project, task: Task) -> str:
+    def key(self, project: Project, task: PlaneTask) -> str:
         """Return what people call the task, like KB-12."""
         return f"{project.key}-{task.number}"
 
@@ -316,14 +316,14 @@ class Board:
     def _base_path(self) -> str:
         return urlsplit(self._web).path
 
-    async def _held_to(self, project: Project, task: Task) -> tuple[Project, Task]:
+    async def _held_to(self, project: Project, task: PlaneTask) -> tuple[Project, PlaneTask]:
         """Return both, if the task is where its key says; a key may have passed on to another project meanwhile."""
         if task.project_id == project.id:
             return project, task
         self._projects.forget("")
         return await self.project(task.project_id), task
 
-    async def _looked_for(self, meant: Reference) -> tuple[Project, Task]:
+    async def _looked_for(self, meant: Reference) -> tuple[Project, PlaneTask]:
         usable = await self.projects()
         listed = {
             task.project_id
@@ -393,7 +393,7 @@ class Board:
         return (await self.client.modules(project_id)).items
 
 
-class _Names(Generic[N]):
+class _ProjectNames(Generic[N]):
     """The things of one kind in each project."""
 
     def __init__(self, monotonic: Callable[[], float], ask: Callable[[str], Awaitable[Sequence[N]]]) -> None:
@@ -445,7 +445,7 @@ def _names_with_group(state: State, meant: frozenset[str] | None, asked: str) ->
     return (state.name, state.id) if meant is None else (state.name, state.id, asked)
 
 
-def _names_of(thing: Named) -> Sequence[str]:
+def _names_of(thing: NamedThing) -> Sequence[str]:
     return thing.name, thing.id
 
 
@@ -453,5 +453,5 @@ def _names_of_project(project: Project) -> Sequence[str]:
     return project.key, project.name, project.id
 
 
-def _names_of_person(person: Person) -> Sequence[str]:
+def _names_of_person(person: PlaneMember) -> Sequence[str]:
     return person.name, person.full_name, person.email, person.id

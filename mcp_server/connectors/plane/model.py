@@ -39,7 +39,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class PlaneMember:
     """A member. `name` is what Plane shows, `full_name` first and last name."""
 
     id: str
@@ -85,7 +85,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlaneTask:
     """A task as Plane has it. `html` is None where only the lean fields were asked for."""
 
     id: str
@@ -108,7 +108,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTask:
     """A task as a search tells it."""
 
     id: str
@@ -172,14 +172,14 @@ class TaskChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class KeyTaken:
     """Nothing was created, for `id` was created with the same key before."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """Some of a list; `next_cursor` is None at its end, `total` how many Plane says there are in all, where it says so."""
 
     items: Sequence[T]

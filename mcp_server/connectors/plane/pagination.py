@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from mcp_server.connectors.plane.model import Page
+from mcp_server.connectors.plane.model import ListPage
 
 
-class Named(Protocol):
+class Identified(Protocol):
     """What has an id."""
 
     @property
@@ -22,8 +22,8 @@ class Named(Protocol):
         ...
 
 
-T_co = TypeVar("T_co", bound=Named, covariant=True)
-T = TypeVar("T", bound=Named)
+T_co = TypeVar("T_co", bound=Identified, covariant=True)
+T = TypeVar("T", bound=Identified)
 MOST_PAGES = 100
 
 
@@ -36,7 +36,7 @@ class Walked(Generic[T_co]):
 
 
 async def everything(
-    page: Callable[[str | None], Awaitable[Page[T]]],
+    page: Callable[[str | None], Awaitable[ListPage[T]]],
     *,
     most: int = 20_000,
     until: Callable[[T], bool] = lambda _item: False,
@@ -69,13 +69,13 @@ async def everything(
     return _stopped(list(found.values()), got, f"only the first {MOST_PAGES} pages were read")
 
 
-def _ended(items: list[T], last: Page[T]) -> Walked[T]:
+def _ended(items: list[T], last: ListPage[T]) -> Walked[T]:
     if last.total is not None and len(items) < last.total:
         return _stopped(items, last, "the pages ended early")
     return Walked(tuple(items))
 
 
-def _stopped(items: list[T], last: Page[T], why: str) -> Walked[T]:
+def _stopped(items: list[T], last: ListPage[T], why: str) -> Walked[T]:
     if last.total is not None and len(items) == last.total:
         return Walked(tuple(items))
     of = f" of {last.total}" if last.total is not None else ""

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcp_server.connectors.plane.model import Task
+from mcp_server.connectors.plane.model import PlaneTask
 from mcp_server.connectors.plane.text.markdown import differs, markdown_of, same_words
-from mcp_server.toolsets.plane.act_model import Field, TaskPlan, Value
+from mcp_server.toolsets.plane.act_model import TaskField, TaskPlan, Value
 
 ONE_OF: Mapping[str, str] = {"assignees": "assignee", "labels": "label"}
 UNKNOWN = "one that this server does not know"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReadbackDifference:
     """`dropped` names what Plane did not take, `differs` what it has otherwise; no text of the task is in either."""
 
     dropped: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
 
 
-def value_of(task: Task, field: Field) -> Value:
+def value_of(task: PlaneTask, field: TaskField) -> Value:
     """Return what the task has in that field, in the form in which fields have it."""
     match field.name:
         case "name":
@@ -42,28 +42,28 @@ def value_of(task: Task, field: Field) -> Value:
             return task.html or ""
 
 
-def is_set(plan: TaskPlan, task: Task) -> bool:
+def is_set(plan: TaskPlan, task: PlaneTask) -> bool:
     """Return whether each field is just as the plan sets it."""
     return all(value_of(task, one) == one.after for one in plan.fields)
 
 
-def is_done(plan: TaskPlan, task: Task) -> bool:
+def is_done(plan: TaskPlan, task: PlaneTask) -> bool:
     """Return whether the plan's change is there: each field as it is set, or, where Plane may take only some of it, as some."""
     return all(_is_taken(one, value_of(task, one)) for one in plan.fields)
 
 
-def is_as_before(plan: TaskPlan, task: Task) -> bool:
+def is_as_before(plan: TaskPlan, task: PlaneTask) -> bool:
     """Return whether the fields that the plan sets still have what they had when it was made."""
     return all(value_of(task, one) == one.before for one in plan.fields)
 
 
-def is_between(plan: TaskPlan, task: Task) -> bool:
+def is_between(plan: TaskPlan, task: PlaneTask) -> bool:
     """Return whether each field has what it had when the plan was made, or what it was to get, as far as Plane takes it."""
     values = [(one, value_of(task, one)) for one in plan.fields]
     return all(value == one.before or _is_taken(one, value) for one, value in values)
 
 
-def _is_taken(field: Field, value: Value) -> bool:
+def _is_taken(field: TaskField, value: Value) -> bool:
     """Return whether a value is what Plane may have made of the one that it was sent.
 
     Of people and labels it leaves out some, of a text elements, but no word: other words are somebody else's.
@@ -75,7 +75,7 @@ def _is_taken(field: Field, value: Value) -> bool:
     return field.name == "description" and same_words(field.text or "", value or "")
 
 
-def difference(plan: TaskPlan, task: Task) -> Difference:
+def difference(plan: TaskPlan, task: PlaneTask) -> ReadbackDifference:
     """Return what of the plan's fields the task has otherwise."""
     dropped: list[str] = []
     differing: list[str] = []
@@ -92,7 +92,7 @@ def difference(plan: TaskPlan, task: Task) -> Difference:
     if plan.kind == "create" and plan.fields and plan.field("assignees") is None:
         # A project may have somebody who gets what nobody is named for.
         differing += [f"assignees: also {plan.names.get(id_, UNKNOWN)}" for id_ in task.assignee_ids]
-    return Difference(tuple(dropped), tuple(differing))
+    return ReadbackDifference(tuple(dropped), tuple(differing))
 
 
 def text_difference(name: str, sent: str, kept: str) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def text_difference(name: str, sent: str, kept: str) -> tuple[str, ...]:
     return tuple(f"{name}: {words}" for words in differs(sent, kept)) or (f"{name}: it is not what was sent",)
 
 
-def _several(plan: TaskPlan, field: Field, task: Task) -> tuple[list[str], list[str]]:
+def _several(plan: TaskPlan, field: TaskField, task: PlaneTask) -> tuple[list[str], list[str]]:
     wanted = set(field.ids)
     there = value_of(task, field)
     has = set(there) if isinstance(there, list) else set()
@@ -111,7 +111,7 @@ def _several(plan: TaskPlan, field: Field, task: Task) -> tuple[list[str], list[
     return missing, added
 
 
-def _otherwise(plan: TaskPlan, field: Field, value: Value) -> str:
+def _otherwise(plan: TaskPlan, field: TaskField, value: Value) -> str:
     """Return that a field has another value, in words that hold no text of the task."""
     if field.name == "name":
         return "name: it is not what was sent"

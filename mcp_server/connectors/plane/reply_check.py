@@ -10,9 +10,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Limited, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.plane.wire import ADDRESS_SETTING, HOW_TO_FIND, SERVICE, Unreadable
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.errors import (
+    ConnectorError,
+    Denied,
+    Missing,
+    NoAnswer,
+    ReplyLost,
+    ServiceLimited,
+    ServiceRefused,
+)
+from mcp_server.connectors.plane.wire import ADDRESS_SETTING, HOW_TO_FIND, SERVICE, UnreadableReply
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 
 FIELDS = {
     "name": "name",
@@ -40,7 +48,7 @@ UNKNOWN_PATH = f"this Plane does not know the question; check {ADDRESS_SETTING},
 DEFAULT_WAIT_S = 60.0
 
 
-def judge(request: Request, reply: Reply, what: str) -> None:
+def judge(request: ServiceRequest, reply: ServiceReply, what: str) -> None:
     """Return where the reply says that it was done; `what` was asked about, in our words.
 
     Raises:
@@ -55,28 +63,28 @@ def judge(request: Request, reply: Reply, what: str) -> None:
     raise _verdict(request, reply, what)
 
 
-def unreadable(request: Request, odd: Unreadable) -> ConnectorError:
+def unreadable(request: ServiceRequest, odd: UnreadableReply) -> ConnectorError:
     """Return the error of a reply that says that it was done, and has not the shape that such a reply has."""
     return ReplyLost(SERVICE, str(odd)) if request.writes else NoAnswer(SERVICE, str(odd))
 
 
-def _verdict(request: Request, reply: Reply, what: str) -> ConnectorError:
+def _verdict(request: ServiceRequest, reply: ServiceReply, what: str) -> ConnectorError:
     reason = f"a page of HTML; is {ADDRESS_SETTING} Plane's address?" if reply.page else _reason(reply.body)
     if reply.page and 400 <= reply.status < 500:
-        return Refused(SERVICE, reply.status, reason)
+        return ServiceRefused(SERVICE, reply.status, reason)
     if reply.status in (401, 403):
         return Denied(SERVICE, reply.status, reason, _mend(reply, what))
     if reply.status == 404:
         return Missing(SERVICE, what, UNKNOWN_PATH if "Page not found" in reason else HOW_TO_FIND)
     if reply.status == 429:
-        return Limited(SERVICE, _wait_s(reply))
+        return ServiceLimited(SERVICE, _wait_s(reply))
     if 400 <= reply.status < 500:
-        return Refused(SERVICE, reply.status, reason)
+        return ServiceRefused(SERVICE, reply.status, reason)
     lost = f"status {reply.status}"
     return ReplyLost(SERVICE, lost) if request.writes else NoAnswer(SERVICE, lost)
 
 
-def _mend(reply: Reply, what: str) -> str:
+def _mend(reply: ServiceReply, what: str) -> str:
     detail = reply.body.get("detail") if isinstance(reply.body, Mapping) else None
     if reply.status == 401 or "token" in str(detail).casefold():
         return "PLANE_API_KEY has to be a personal access token that is still valid"
@@ -84,7 +92,7 @@ def _mend(reply: Reply, what: str) -> str:
     return f"either there is no {what}, or the key's owner is no member there; guests only read"
 
 
-def _wait_s(reply: Reply) -> float:
+def _wait_s(reply: ServiceReply) -> float:
     try:
         return max(0.0, float(reply.headers.get("retry-after", "")))
     except ValueError:

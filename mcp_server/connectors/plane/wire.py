@@ -20,20 +20,20 @@ from mcp_server.connectors.plane.model import (
     CLEAR,
     Comment,
     Cycle,
-    Found,
+    FoundTask,
+    KeyTaken,
     Label,
+    ListPage,
     Module,
-    Page,
-    Person,
+    PlaneMember,
+    PlaneTask,
     Project,
     Relation,
     State,
-    Taken,
-    Task,
     TaskChanges,
     TaskDraft,
 )
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.text.dates import in_utc
 
 SERVICE = "Plane"
@@ -78,7 +78,7 @@ HOW_TO_FIND = "check how it is written, or whether it was deleted or archived"
 T = TypeVar("T")
 
 
-class Unreadable(ValueError):
+class UnreadableReply(ValueError):
     """A reply that is not of the shape that Plane's replies have; says which part, never what it holds."""
 
 
@@ -90,42 +90,42 @@ def headers_of(api_key: str) -> dict[str, str]:
     return {"X-API-Key": api_key}
 
 
-def me() -> Request:
+def me() -> ServiceRequest:
     """Return the question who owns the key (users_me)."""
     return _get(f"{API}/users/me/")
 
 
-def projects(workspace: str, cursor: str | None = None) -> Request:
+def projects(workspace: str, cursor: str | None = None) -> ServiceRequest:
     """Return the question for projects: the owner's, and those that are public to the workspace (projects_list)."""
     return _get(f"{_workspace(workspace)}/projects/", _paged(cursor, MOST_A_PAGE))
 
 
-def members(workspace: str, project_id: str) -> Request:
+def members(workspace: str, project_id: str) -> ServiceRequest:
     """Return the question for the people of a project; answered as a plain list (project_members_list2)."""
     return _get(f"{_project(workspace, project_id)}/members/")
 
 
-def states(workspace: str, project_id: str, cursor: str | None = None) -> Request:
+def states(workspace: str, project_id: str, cursor: str | None = None) -> ServiceRequest:
     """Return the question for the states of a project (states_list)."""
     return _get(f"{_project(workspace, project_id)}/states/", _paged(cursor, MOST_A_PAGE))
 
 
-def labels(workspace: str, project_id: str, cursor: str | None = None) -> Request:
+def labels(workspace: str, project_id: str, cursor: str | None = None) -> ServiceRequest:
     """Return the question for the labels of a project (labels_list)."""
     return _get(f"{_project(workspace, project_id)}/labels/", _paged(cursor, MOST_A_PAGE))
 
 
-def cycles(workspace: str, project_id: str, cursor: str | None = None) -> Request:
+def cycles(workspace: str, project_id: str, cursor: str | None = None) -> ServiceRequest:
     """Return the question for the cycles of a project that are not archived (cycles_list)."""
     return _get(f"{_project(workspace, project_id)}/cycles/", _paged(cursor, MOST_A_PAGE))
 
 
-def modules(workspace: str, project_id: str, cursor: str | None = None) -> Request:
+def modules(workspace: str, project_id: str, cursor: str | None = None) -> ServiceRequest:
     """Return the question for the modules of a project that are not archived (modules_list)."""
     return _get(f"{_project(workspace, project_id)}/modules/", _paged(cursor, MOST_A_PAGE))
 
 
-def tasks(workspace: str, project_id: str, cursor: str | None, per_page: int, order_by: str) -> Request:
+def tasks(workspace: str, project_id: str, cursor: str | None, per_page: int, order_by: str) -> ServiceRequest:
     """Return the question for a page of a project's tasks, without their texts (work_items_list_page1).
 
     Archived tasks and drafts are not among them. `order_by` is a field, with `-` before it for last first.
@@ -134,19 +134,19 @@ def tasks(workspace: str, project_id: str, cursor: str | None, per_page: int, or
     return _get(f"{_project(workspace, project_id)}/work-items/", query)
 
 
-def cycle_tasks(workspace: str, project_id: str, cycle_id: str, cursor: str | None, per_page: int) -> Request:
+def cycle_tasks(workspace: str, project_id: str, cycle_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
     """Return the question for a page of a cycle's tasks (cycle_issues_list)."""
     query = _paged(cursor, per_page) | {"fields": ",".join(LEAN)}
     return _get(f"{_project(workspace, project_id)}/cycles/{_part(cycle_id)}/cycle-issues/", query)
 
 
-def module_tasks(workspace: str, project_id: str, module_id: str, cursor: str | None, per_page: int) -> Request:
+def module_tasks(workspace: str, project_id: str, module_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
     """Return the question for a page of a module's tasks (module_issues_list)."""
     query = _paged(cursor, per_page) | {"fields": ",".join(LEAN)}
     return _get(f"{_project(workspace, project_id)}/modules/{_part(module_id)}/module-issues/", query)
 
 
-def search(workspace: str, text: str, project_id: str | None, limit: int) -> Request:
+def search(workspace: str, text: str, project_id: str | None, limit: int) -> ServiceRequest:
     """Return the question for tasks whose name or project's key has `text`, or whose number is a number in it.
 
     Unordered; without a project it goes over all that the key's owner belongs to (search, search_workspace).
@@ -155,23 +155,23 @@ def search(workspace: str, text: str, project_id: str | None, limit: int) -> Req
     return _get(f"{_workspace(workspace)}/work-items/search/", {"search": text, "limit": str(limit)} | where)
 
 
-def task(workspace: str, project_id: str, task_id: str) -> Request:
+def task(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
     """Return the question for one task with its text (work_item_get)."""
     return _get(_task(workspace, project_id, task_id))
 
 
-def task_by_key(workspace: str, key: str) -> Request:
+def task_by_key(workspace: str, key: str) -> ServiceRequest:
     """Return the question for the task that people call `key`, such as KB-1 (work_item_by_identifier)."""
     return _get(f"{_workspace(workspace)}/work-items/{_part(key)}/")
 
 
-def task_by_external(workspace: str, project_id: str, key: str) -> Request:
+def task_by_external(workspace: str, project_id: str, key: str) -> ServiceRequest:
     """Return the question for the task that was created with our `key`, archived or not (work_item_by_external_id)."""
     query = {"external_id": key, "external_source": SOURCE}
     return _get(f"{_project(workspace, project_id)}/work-items/", query)
 
 
-def create_task(workspace: str, project_id: str, draft: TaskDraft) -> Request:
+def create_task(workspace: str, project_id: str, draft: TaskDraft) -> ServiceRequest:
     """Return the request for a new task; a second one with the same key is a 409 with the first one's id.
 
     It is not repeatable by itself: Plane looks for the key first and writes then, and two that run at once both find none.
@@ -191,10 +191,10 @@ def create_task(workspace: str, project_id: str, draft: TaskDraft) -> Request:
         external_id=draft.key,
         external_source=SOURCE,
     )
-    return Request("POST", f"{_project(workspace, project_id)}/work-items/", json=body)
+    return ServiceRequest("POST", f"{_project(workspace, project_id)}/work-items/", json=body)
 
 
-def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChanges) -> Request:
+def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChanges) -> ServiceRequest:
     """Return the request that sets some fields to values (work_item_update).
 
     It is not repeatable by itself: between the first time and the second somebody else may have changed the same fields.
@@ -210,21 +210,21 @@ def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChan
     for name, day in (("start_date", changes.starts), ("target_date", changes.due)):
         if day is not None:
             body[name] = None if day is CLEAR else day.isoformat()
-    return Request("PATCH", _task(workspace, project_id, task_id), json=body)
+    return ServiceRequest("PATCH", _task(workspace, project_id, task_id), json=body)
 
 
-def comments(workspace: str, project_id: str, task_id: str, cursor: str | None, per_page: int) -> Request:
+def comments(workspace: str, project_id: str, task_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
     """Return the question for a page of a task's comments, last first (comments_list)."""
     query = _paged(cursor, per_page) | {"fields": ",".join(SAID)}
     return _get(f"{_task(workspace, project_id, task_id)}comments/", query)
 
 
-def comment(workspace: str, project_id: str, task_id: str, comment_id: str) -> Request:
+def comment(workspace: str, project_id: str, task_id: str, comment_id: str) -> ServiceRequest:
     """Return the question for one comment (comment_get)."""
     return _get(f"{_task(workspace, project_id, task_id)}comments/{_part(comment_id)}/")
 
 
-def create_comment(workspace: str, project_id: str, task_id: str, html: str, key: str) -> Request:
+def create_comment(workspace: str, project_id: str, task_id: str, html: str, key: str) -> ServiceRequest:
     """Return the request for a new comment; a second one with the same key is a 409 with the first one's id.
 
     The key counts for the whole project, not for the task; as with a task, of two that run at once both are written. An
@@ -232,10 +232,10 @@ def create_comment(workspace: str, project_id: str, task_id: str, html: str, key
     Source: comment_create_external, comment_create_external_dup_409
     """
     body = {"comment_html": html, "external_id": key, "external_source": SOURCE}
-    return Request("POST", f"{_task(workspace, project_id, task_id)}comments/", json=body)
+    return ServiceRequest("POST", f"{_task(workspace, project_id, task_id)}comments/", json=body)
 
 
-def relations(workspace: str, project_id: str, task_id: str) -> Request:
+def relations(workspace: str, project_id: str, task_id: str) -> ServiceRequest:
     """Return the question what a task is tied to (relations_list)."""
     return _get(f"{_task(workspace, project_id, task_id)}relations/")
 
@@ -243,11 +243,11 @@ def relations(workspace: str, project_id: str, task_id: str) -> Request:
 # Readers
 
 
-def read_person(body: Any) -> Person:
+def read_person(body: Any) -> PlaneMember:
     """Return a person; names may be empty (users_me, project_members_list2)."""
     whole = _object(body, "a person")
     full = f"{_text(whole, 'first_name', '')} {_text(whole, 'last_name', '')}".strip()
-    return Person(_id(whole), _text(whole, "display_name", ""), full, _text(whole, "email", ""))
+    return PlaneMember(_id(whole), _text(whole, "display_name", ""), full, _text(whole, "email", ""))
 
 
 def read_project(body: Any) -> Project:
@@ -289,10 +289,10 @@ def read_module(body: Any) -> Module:
     return Module(_id(whole), _text(whole, "name"))
 
 
-def read_task(body: Any) -> Task:
+def read_task(body: Any) -> PlaneTask:
     """Return a task; without its text where only the lean fields came (work_item_get, work_items_list_page1)."""
     whole = _object(body, "a task")
-    return Task(
+    return PlaneTask(
         id=_id(whole),
         number=_number(whole, "sequence_id"),
         project_id=_reference(whole, "project") or _odd("a task's project is missing"),
@@ -313,10 +313,10 @@ def read_task(body: Any) -> Task:
     )
 
 
-def read_found(body: Any) -> Found:
+def read_found(body: Any) -> FoundTask:
     """Return what a search tells of a task (search)."""
     whole = _object(body, "a task that was found")
-    return Found(
+    return FoundTask(
         _id(whole),
         _number(whole, "sequence_id"),
         _text(whole, "name"),
@@ -325,7 +325,7 @@ def read_found(body: Any) -> Found:
     )
 
 
-def read_search(body: Any) -> tuple[Found, ...]:
+def read_search(body: Any) -> tuple[FoundTask, ...]:
     """Return what a search found; a task that is told twice counts once (search, search_empty)."""
     found = [read_found(item) for item in _list(_object(body, "a search"), "issues")]
     return tuple({item.id: item for item in found}.values())
@@ -358,38 +358,38 @@ def read_relations(body: Any) -> tuple[Relation, ...]:
     )
 
 
-def read_page(body: Any, read: Callable[[Any], T]) -> Page[T]:
+def read_page(body: Any, read: Callable[[Any], T]) -> ListPage[T]:
     """Return a page, or a plain list as a page that is whole (projects_list, project_members_list2, cycles_list_current).
 
     `next_cursor` is told at the end, too, where `next_page_results` is false (work_items_list_cursor_past_end).
     """
     if isinstance(body, list):
-        return Page(tuple(read(item) for item in body), None, len(body))
+        return ListPage(tuple(read(item) for item in body), None, len(body))
     whole = _object(body, "a page")
     total = whole.get("total_results")
     goes_on = whole.get("next_page_results")
     if not isinstance(goes_on, bool):
         _odd("a page does not say whether it is the last")
-    return Page(
+    return ListPage(
         tuple(read(item) for item in _list(whole, "results")),
         _text(whole, "next_cursor") if goes_on else None,
         total if isinstance(total, int) and not isinstance(total, bool) else None,
     )
 
 
-def read_taken(reply: Reply) -> Taken | None:
+def read_taken(reply: ServiceReply) -> KeyTaken | None:
     """Return what has our key already, None where the reply is no such conflict (work_item_create_external_dup_409)."""
     body = reply.body
     if reply.status == 409 and isinstance(body, Mapping) and isinstance(body.get("id"), str) and body["id"]:
-        return Taken(body["id"])
+        return KeyTaken(body["id"])
     return None
 
 
 # Parts
 
 
-def _get(path: str, query: Mapping[str, str] | None = None) -> Request:
-    return Request("GET", path, query=query or {}, repeatable=True)
+def _get(path: str, query: Mapping[str, str] | None = None) -> ServiceRequest:
+    return ServiceRequest("GET", path, query=query or {}, repeatable=True)
 
 
 def _workspace(workspace: str) -> str:
@@ -429,7 +429,7 @@ def _ids(ids: tuple[str, ...] | None) -> list[str] | None:
 
 
 def _odd(what: str) -> NoReturn:
-    raise Unreadable(what)
+    raise UnreadableReply(what)
 
 
 def _object(body: Any, what: str) -> Mapping[str, Any]:
@@ -496,7 +496,7 @@ def _moment(whole: Mapping[str, Any], name: str) -> datetime:
         # Plane tells times in the time zone of the key's owner; one without a zone would be UTC.
         return in_utc(told)
     except ValueError as odd:
-        raise Unreadable(f"{name} is no time") from odd
+        raise UnreadableReply(f"{name} is no time") from odd
 
 
 def _day_or_none(whole: Mapping[str, Any], name: str) -> date | None:
@@ -504,4 +504,4 @@ def _day_or_none(whole: Mapping[str, Any], name: str) -> date | None:
     try:
         return None if told is None else date.fromisoformat(told[:10])
     except ValueError as odd:
-        raise Unreadable(f"{name} is no day") from odd
+        raise UnreadableReply(f"{name} is no day") from odd

@@ -10,7 +10,7 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServiceRequest:
     """One request to the service that is configured. `path` begins with `/` and is put behind the configured address.
 
     A body is JSON (`json`) or a form (`form`), never both. `repeatable`: sending it twice does what sending it once does,
@@ -33,7 +33,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ServiceReply:
     """What came back: the status, the headers by lower-case name, and the body, parsed from JSON; None where it is empty.
 
     An error (400 to 499) may come without JSON, also from what stands before the service: then the body is None, and

@@ -28,16 +28,16 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class MentionedPage:
     """A page that may be named: by one of `paths`, the likeliest first, or by what it is `called`."""
 
     paths: tuple[str, ...] = ()
     called: str = ""
 
 
-def names_in(texts: Iterable[str]) -> tuple[Named, ...]:
+def names_in(texts: Iterable[str]) -> tuple[MentionedPage, ...]:
     """Return what may name pages in these texts, each once, as it comes."""
-    found: dict[Named, None] = {}
+    found: dict[MentionedPage, None] = {}
     for text in texts:
         for named in _in(text[:LONGEST_TEXT]):
             found[named] = None
@@ -46,12 +46,12 @@ def names_in(texts: Iterable[str]) -> tuple[Named, ...]:
     return tuple(found)
 
 
-def _in(text: str) -> Iterable[Named]:
+def _in(text: str) -> Iterable[MentionedPage]:
     for match in _OWN.finditer(text):
         yield from _inside(match[1])
     for match in _WIKI.finditer(text):
         if name := " ".join(match[1].split()):
-            yield Named((name,), called=name)
+            yield MentionedPage((name,), called=name)
     for match in _TARGET.finditer(text):
         target = match[1] or match[2]
         if not _SCHEME.match(target) and not target.startswith("//"):
@@ -62,14 +62,14 @@ def _in(text: str) -> Iterable[Named]:
         yield from _inside(match[0])
 
 
-def _inside(written: str) -> Iterable[Named]:
+def _inside(written: str) -> Iterable[MentionedPage]:
     """Yield a path within the knowledge base; who writes it from another folder begins with dots."""
     path = unquote(written).rstrip(".,;:!?").lstrip("./")
     if path and len(path) <= LONGEST_NAME:
-        yield Named((path,))
+        yield MentionedPage((path,))
 
 
-def _on_the_web(url: str) -> Iterable[Named]:
+def _on_the_web(url: str) -> Iterable[MentionedPage]:
     """Yield the ends of a link to a Markdown file: somewhere in it the path within the knowledge base begins."""
     try:
         path = unquote(urlsplit(url.rstrip(".,;:!?")).path).strip("/")
@@ -79,4 +79,4 @@ def _on_the_web(url: str) -> Iterable[Named]:
     # A file's name alone says too little: there is a README.md everywhere.
     ends = tuple("/".join(parts[at:]) for at in range(len(parts) - 1))
     if ends and is_markdown(path) and len(ends[0]) <= LONGEST_NAME:
-        yield Named(ends)
+        yield MentionedPage(ends)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from mcp_server.connectors.errors import AmbiguousName, UnknownName
+from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
 
 SHORTEST_BEGINNING = 2
 ONE_EDIT_FROM = 5
@@ -47,7 +47,7 @@ def chosen(
         if len(fitting) == 1:
             return fitting[0].thing
         if fitting:
-            raise AmbiguousName(service, kind, asked, _labels(_nearest_first(wanted, fitting)))
+            raise AmbiguousServiceName(service, kind, asked, _labels(_nearest_first(wanted, fitting)))
     raise UnknownName(service, kind, asked, _labels(_nearest_first(wanted, named)))
 
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mcp_server.connectors.cache import Keeping
-from mcp_server.connectors.errors import AmbiguousName, ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import AmbiguousServiceName, ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.connectors.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
-from mcp_server.connectors.zulip.model import Channel, Message, Person, Server, Topic, Where
+from mcp_server.connectors.zulip.model import Channel, Message, Topic, Where, ZulipServer, ZulipUser
 from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_link
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 
@@ -54,9 +54,9 @@ class Chat:
         self.site = access.site
         self._allowed = None if access.channels is None else {folded(name) for name in access.channels}
         self._channels = Keeping[Sequence[Channel]](monotonic, longest_s=KEPT_S)
-        self._people = Keeping[Sequence[Person]](monotonic, longest_s=KEPT_S)
+        self._people = Keeping[Sequence[ZulipUser]](monotonic, longest_s=KEPT_S)
         self._namesakes: _Namesakes | None = None
-        self._me = Keeping[Person](monotonic, longest_s=KEPT_S)
+        self._me = Keeping[ZulipUser](monotonic, longest_s=KEPT_S)
 
     @property
     def limited(self) -> bool:
@@ -89,11 +89,11 @@ class Chat:
         here, wanted = topic_names(where.topic)[-1], topic_names(topic)[-1]
         return folded(where.channel.name) == folded(channel) and folded(here) == folded(wanted)
 
-    async def me(self) -> Person:
+    async def me(self) -> ZulipUser:
         """Return the user whose key it is."""
         return await self._me.get(ALL, self.client.me)
 
-    async def server(self) -> Server:
+    async def server(self) -> ZulipServer:
         """Return what the server is."""
         return await self.client.server()
 
@@ -175,16 +175,16 @@ class Chat:
         topics = [topic.name for topic in await self.topics(channel)]
         try:
             return chosen(SERVICE, "topic", asked, topics, topic_names)
-        except (UnknownName, AmbiguousName) as error:
+        except (UnknownName, AmbiguousServiceName) as error:
             found = "no topic" if isinstance(error, UnknownName) else "more than one topic like"
             told = f"{found} {asked[:60]!r} in #{channel.name}; zulip_list_channels with this channel lists them"
             raise Unclear(told) from None
 
-    async def people(self, *, fresh: bool = False) -> Sequence[Person]:
+    async def people(self, *, fresh: bool = False) -> Sequence[ZulipUser]:
         """Return everybody, those whose accounts are deactivated too, by name."""
         return await self._people.get(ALL, self.client.people, at_most_s=JUST_ASKED_S if fresh else None)
 
-    async def person(self, asked: str, *, active: bool = False) -> Person:
+    async def person(self, asked: str, *, active: bool = False) -> ZulipUser:
         """Return the user who is called so: by name, `@name`, e-mail, id, or `me`; those who are active first.
 
         Raises:
@@ -199,7 +199,7 @@ class Chat:
         except UnknownName:
             return _chosen_person(wanted, await self.people(fresh=True), active=active)
 
-    async def somebody(self, asked: Sequence[str], *, active: bool = False) -> tuple[Person, ...]:
+    async def somebody(self, asked: Sequence[str], *, active: bool = False) -> tuple[ZulipUser, ...]:
         """Return these people, each once, by id. Who we are there takes part anyway, and is named only where nobody else is.
 
         Raises:
@@ -211,7 +211,7 @@ class Chat:
         me = (await self.me()).id
         return tuple(found[number] for number in sorted(found) if number != me or len(found) == 1)
 
-    async def people_by_id(self, ids: Sequence[int]) -> tuple[Person, ...]:
+    async def people_by_id(self, ids: Sequence[int]) -> tuple[ZulipUser, ...]:
         """Return the people with these ids, as an address names them."""
         return await self.somebody([str(number) for number in ids])
 
@@ -254,7 +254,7 @@ class Chat:
 
         return await fetched(self, locator)
 
-    async def _others(self, people: Sequence[Person]) -> tuple[Person, ...]:
+    async def _others(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return who takes part besides the bot; the bot itself where nobody else does."""
         me = await self.me()
         others = tuple(person for person in people if person.id != me.id)
@@ -264,7 +264,7 @@ class Chat:
         except ConnectorError:  # what somebody said can be read all the same
             return others
 
-    async def told_apart(self, people: Sequence[Person]) -> tuple[Person, ...]:
+    async def told_apart(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return them with what sets them apart in their names, where another is called the same, or one like two.
 
         Anybody may take anybody's name, and a person who is asked is shown names.
@@ -279,17 +279,17 @@ class Chat:
 class _Namesakes:
     """Who is called like somebody else, counted once for each list of everybody: there may be many, and many messages."""
 
-    among: Sequence[Person]
-    by_id: Mapping[int, Person]
+    among: Sequence[ZulipUser]
+    by_id: Mapping[int, ZulipUser]
     called: Counter[str]
 
     @classmethod
-    def of(cls, everybody: Sequence[Person]) -> _Namesakes:
+    def of(cls, everybody: Sequence[ZulipUser]) -> _Namesakes:
         """Count them."""
         by_id = {person.id: person for person in everybody}
         return cls(everybody, by_id, Counter(folded(person.name) for person in everybody))
 
-    def told_apart(self, people: Sequence[Person]) -> tuple[Person, ...]:
+    def told_apart(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return these people, with their address in the name where that could be taken for another, or for two."""
         return tuple(
             _with_address(self.by_id.get(person.id, person))
@@ -299,7 +299,7 @@ class _Namesakes:
         )
 
 
-def _with_address(person: Person) -> Person:
+def _with_address(person: ZulipUser) -> ZulipUser:
     return replace(person, name=f"{' '.join(person.name.split())} ({person.delivery_email or person.email})")
 
 
@@ -309,7 +309,7 @@ def _unmarked(marks: re.Pattern[str], asked: str) -> str:
     return (match["marked"] or match["bare"] or "").strip() if match else asked.strip()
 
 
-def _chosen_person(asked: str, people: Sequence[Person], *, active: bool) -> Person:
+def _chosen_person(asked: str, people: Sequence[ZulipUser], *, active: bool) -> ZulipUser:
     try:
         return chosen(SERVICE, "person", asked, [person for person in people if person.active], _person_names)
     except UnknownName:
@@ -322,7 +322,7 @@ def _chosen_person(asked: str, people: Sequence[Person], *, active: bool) -> Per
     return chosen(SERVICE, "person", asked, exactly, _person_names)
 
 
-def _person_names(person: Person) -> Sequence[str]:
+def _person_names(person: ZulipUser) -> Sequence[str]:
     """Return by what a person is asked for. `name|id` is how Zulip writes a mention of one of several of the same name.
 
     Source: https://zulip.com/api/message-formatting#mentions.

@@ -7,10 +7,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, ReplyLost, ServiceRefused
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.zulip import wire
-from mcp_server.connectors.zulip.model import Channel, Heard, Message, Person, Queue, Server, Topic, Where, Window
+from mcp_server.connectors.zulip.model import (
+    Channel,
+    Message,
+    Queue,
+    QueueEvents,
+    Topic,
+    Where,
+    Window,
+    ZulipServer,
+    ZulipUser,
+)
 
 if TYPE_CHECKING:
     from mcp_server.connectors.http import Sender
@@ -25,16 +35,16 @@ class ZulipClient:
 
     def __init__(self, sender: Sender, *, monotonic: Callable[[], float]) -> None:
         self._sender, self._monotonic = sender, monotonic
-        self._server: tuple[float, Server] | None = None
-        self._limits: tuple[float, Server] | None = None
+        self._server: tuple[float, ZulipServer] | None = None
+        self._limits: tuple[float, ZulipServer] | None = None
 
-    async def server(self) -> Server:
+    async def server(self) -> ZulipServer:
         """Return what the server is, asked at most once an hour. Its limits may be the usual ones: see `limits`."""
         if self._server is None or self._old(self._server[0]):
             self._server = self._monotonic(), await self._do(wire.server_settings(), wire.server_read)
         return self._server[1]
 
-    async def limits(self) -> Server:
+    async def limits(self) -> ZulipServer:
         """Return the same, with the limits that this server has for messages and topics, asked at most once an hour."""
         if self._limits is None or self._old(self._limits[0]):
             server = await self.server()
@@ -48,11 +58,11 @@ class ZulipClient:
             await self.drop(queue)
         return self._limits[1]
 
-    async def me(self) -> Person:
+    async def me(self) -> ZulipUser:
         """Return the user whose key it is."""
         return await self._do(wire.own_user(), wire.person_read)
 
-    async def people(self) -> Sequence[Person]:
+    async def people(self) -> Sequence[ZulipUser]:
         """Return all users by name, those that are deactivated too."""
         return await self._do(wire.users(), wire.people_read)
 
@@ -73,7 +83,7 @@ class ZulipClient:
         after: int = 0,
         with_anchor: bool = True,
         search: str = "",
-        sender: Person | None = None,
+        sender: ZulipUser | None = None,
     ) -> Window:
         """Return messages of `where` around `anchor`, oldest first, at most 1,000.
 
@@ -82,7 +92,9 @@ class ZulipClient:
         """
         server = await self.server()
         if isinstance(anchor, datetime) and server.level < wire.DATED_ANCHOR:
-            raise Refused(wire.SERVICE, 400, f"servers of feature level {server.level} know no moment as an anchor")
+            raise ServiceRefused(
+                wire.SERVICE, 400, f"servers of feature level {server.level} know no moment as an anchor"
+            )
         wanted = wire.messages(
             server,
             where,
@@ -106,7 +118,7 @@ class ZulipClient:
         """
         try:
             return await self._do(wire.message(message_id), wire.message_read)
-        except Refused as refused:
+        except ServiceRefused as refused:
             raise self._no_message(message_id, refused) from None
 
     async def send(self, where: Where, text: str, *, queue: Queue | None = None, local_id: str = "") -> int:
@@ -125,21 +137,21 @@ class ZulipClient:
         """Give a message of the bot's own another text."""
         try:
             await self._do(wire.edit(message_id, text), wire.judged)
-        except Refused as refused:
+        except ServiceRefused as refused:
             raise self._no_message(message_id, refused) from None
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """Add an emoji by its name; return False where it was there already."""
         try:
             return await self._do(wire.react(message_id, emoji), wire.reaction_judged)
-        except Refused as refused:
+        except ServiceRefused as refused:
             raise self._no_message(message_id, refused) from None
 
     async def unreact(self, message_id: int, emoji: str) -> bool:
         """Take an emoji back; return False where it was not there."""
         try:
             return await self._do(wire.unreact(message_id, emoji), wire.reaction_judged)
-        except Refused as refused:
+        except ServiceRefused as refused:
             raise self._no_message(message_id, refused) from None
 
     async def register(self, where: Where | None = None, *, reactions: bool = False) -> Queue:
@@ -152,13 +164,13 @@ class ZulipClient:
         try:
             wanted = wire.register(server, where, reactions=reactions, public=public)
             return await self._queued(wanted, wire.queue_read)
-        except (Denied, Refused):
+        except (Denied, ServiceRefused):
             if not public:
                 raise
             # Guests may not listen to all public channels; what they are subscribed to they hear without.
             return await self._queued(wire.register(server, where, reactions=reactions), wire.queue_read)
 
-    async def heard(self, queue: Queue, after: int, *, block: bool = False) -> Heard:
+    async def heard(self, queue: Queue, after: int, *, block: bool = False) -> QueueEvents:
         """Return what `queue` heard after the event `after`; with `block` as soon as there is something, or after a minute.
 
         What it heard up to `after` is forgotten there. `last_event_id` stays `after` when nothing was heard.
@@ -176,10 +188,10 @@ class ZulipClient:
         except ConnectorError:
             return
 
-    async def _do(self, request: Request, read: Callable[[Request, Reply], _T]) -> _T:
+    async def _do(self, request: ServiceRequest, read: Callable[[ServiceRequest, ServiceReply], _T]) -> _T:
         return read(request, await self._sender.send(request))
 
-    async def _queued(self, request: Request, read: Callable[[Request, Reply], _T]) -> _T:
+    async def _queued(self, request: ServiceRequest, read: Callable[[ServiceRequest, ServiceReply], _T]) -> _T:
         """Return what came of asking for a queue; one more of which nobody knows is nothing that was done."""
         try:
             return await self._do(request, read)
@@ -190,7 +202,7 @@ class ZulipClient:
         return self._monotonic() - asked_at > SERVER_KEPT_S
 
     @staticmethod
-    def _no_message(message_id: int, refused: Refused) -> ConnectorError:
+    def _no_message(message_id: int, refused: ServiceRefused) -> ConnectorError:
         """Return that there is no such message, if that is what was refused. Source: message_by_id_no_access_400.json."""
         if refused.why.startswith("Invalid message"):
             return Missing(wire.SERVICE, f"message {message_id}", "it may be deleted, or in a channel without the bot")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ZulipServer:
     """What the server says of itself: `level` decides which words it knows, `longest_message` is in characters."""
 
     name: str
@@ -47,7 +47,7 @@ def mailbox(address: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class ZulipUser:
     """A user. `email` is the one that the API takes."""
 
     id: int
@@ -92,7 +92,7 @@ class Message:
     channel_id: int | None = None
     channel: str = ""
     topic: str = ""
-    people: Sequence[Person] = ()
+    people: Sequence[ZulipUser] = ()
     reactions: Sequence[Reaction] = ()
     local_id: str | None = None
     edited_s: int = 0
@@ -119,7 +119,7 @@ class Where:
 
     channel: Channel | None = None
     topic: str | None = None
-    people: tuple[Person, ...] = ()
+    people: tuple[ZulipUser, ...] = ()
     public: bool = False
     direct: bool = False
 
@@ -134,7 +134,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class QueueEvents:
     """What a queue told: messages, the last event, and by message the reactions that were added and those that were taken back.
 
     A message has its `local_id` where it was sent from this queue.

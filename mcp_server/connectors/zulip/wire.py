@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, ReplyLost, ServiceRefused
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.zulip.model import (
     Channel,
-    Heard,
     Message,
-    Person,
     Queue,
+    QueueEvents,
     Reaction,
-    Server,
     Topic,
     Where,
     Window,
+    ZulipServer,
+    ZulipUser,
 )
 from mcp_server.connectors.zulip.text.links import CHANNEL_WORD, DIRECT_WORD
 
@@ -76,7 +76,7 @@ class QueueGone(ConnectorError):
 class TooOld(ConnectorError):
     """The server is older than what can be spoken to."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ZulipServer) -> None:
         self.server = server
         found = f"Zulip {server.version[:20]} (feature level {server.level}) is too old"
         super().__init__(SERVICE, f"{found}; this needs feature level {OLDEST}, which is Zulip 5.0")
@@ -99,22 +99,22 @@ def _basic(email: str, key: str) -> str:
 # Requests
 
 
-def server_settings() -> Request:
+def server_settings() -> ServiceRequest:
     """Ask what the server is. Source: https://zulip.com/api/get-server-settings, server_settings.json."""
     return _asking("/server_settings")
 
 
-def own_user() -> Request:
+def own_user() -> ServiceRequest:
     """Ask who the key belongs to. Source: https://zulip.com/api/get-own-user, users_me_bot.json."""
     return _asking("/users/me")
 
 
-def users() -> Request:
+def users() -> ServiceRequest:
     """Ask for all users. Source: https://zulip.com/api/get-users, users_list.json."""
     return _asking("/users")
 
 
-def channels() -> Request:
+def channels() -> ServiceRequest:
     """Ask for the channels that the key sees, without those that are archived.
 
     Source: https://zulip.com/api/get-streams, streams_list_bot.json.
@@ -122,22 +122,22 @@ def channels() -> Request:
     return _asking("/streams")
 
 
-def topics(channel: Channel) -> Request:
+def topics(channel: Channel) -> ServiceRequest:
     """Ask for the topics of a channel. Source: https://zulip.com/api/get-stream-topics, topics.json."""
     return _asking(f"/users/me/{channel.id}/topics")
 
 
 def messages(
-    server: Server,
+    server: ZulipServer,
     where: Where,
     *,
     anchor: Anchor,
     before: int,
     after: int,
     search: str = "",
-    sender: Person | None = None,
+    sender: ZulipUser | None = None,
     with_anchor: bool = True,
-) -> Request:
+) -> ServiceRequest:
     """Ask for messages before and after one, as their writers typed them; older servers give the anchor in any case.
 
     Source: https://zulip.com/api/get-messages, https://zulip.com/api/construct-narrow, messages_get_narrow_topic.json.
@@ -154,12 +154,14 @@ def messages(
     return _asking("/messages", query | _anchored(anchor))
 
 
-def message(message_id: int) -> Request:
+def message(message_id: int) -> ServiceRequest:
     """Ask for one message. Source: https://zulip.com/api/get-message, message_by_id.json."""
     return _asking(f"/messages/{message_id}", {"apply_markdown": "false"})
 
 
-def send(server: Server, where: Where, text: str, *, queue: Queue | None = None, local_id: str = "") -> Request:
+def send(
+    server: ZulipServer, where: Where, text: str, *, queue: Queue | None = None, local_id: str = ""
+) -> ServiceRequest:
     """Send a message. With a queue, its event comes back there with our `local_id`. It is not repeatable.
 
     Source: https://zulip.com/api/send-message, message_send_stream_bot.json, message_send_direct.json.
@@ -174,25 +176,29 @@ def send(server: Server, where: Where, text: str, *, queue: Queue | None = None,
         form["topic"] = where.topic or ""
     if queue is not None:
         form |= {"queue_id": queue.id, "local_id": local_id}
-    return Request("POST", f"{API}/messages", form=form)
+    return ServiceRequest("POST", f"{API}/messages", form=form)
 
 
-def edit(message_id: int, text: str) -> Request:
+def edit(message_id: int, text: str) -> ServiceRequest:
     """Give a message of our own another text. Source: https://zulip.com/api/update-message, message_update.json."""
-    return Request("PATCH", f"{API}/messages/{message_id}", form={"content": text}, repeatable=True)
+    return ServiceRequest("PATCH", f"{API}/messages/{message_id}", form={"content": text}, repeatable=True)
 
 
-def react(message_id: int, emoji: str) -> Request:
+def react(message_id: int, emoji: str) -> ServiceRequest:
     """Add an emoji. Source: https://zulip.com/api/add-reaction, reaction_add.json."""
-    return Request("POST", f"{API}/messages/{message_id}/reactions", form={"emoji_name": emoji}, repeatable=True)
+    return ServiceRequest("POST", f"{API}/messages/{message_id}/reactions", form={"emoji_name": emoji}, repeatable=True)
 
 
-def unreact(message_id: int, emoji: str) -> Request:
+def unreact(message_id: int, emoji: str) -> ServiceRequest:
     """Take an emoji back. Source: https://zulip.com/api/remove-reaction."""
-    return Request("DELETE", f"{API}/messages/{message_id}/reactions", form={"emoji_name": emoji}, repeatable=True)
+    return ServiceRequest(
+        "DELETE", f"{API}/messages/{message_id}/reactions", form={"emoji_name": emoji}, repeatable=True
+    )
 
 
-def register(server: Server, where: Where | None = None, *, reactions: bool = False, public: bool = False) -> Request:
+def register(
+    server: ZulipServer, where: Where | None = None, *, reactions: bool = False, public: bool = False
+) -> ServiceRequest:
     """Ask for a queue of events: messages, of one place where one is given, and reactions if asked.
 
     `public`: also of public channels that the bot did not subscribe to, in which its own messages would else not come back.
@@ -212,36 +218,36 @@ def register(server: Server, where: Where | None = None, *, reactions: bool = Fa
         "all_public_streams": _packed(public),
         "apply_markdown": "false",
     }
-    return Request("POST", f"{API}/register", form=form, repeatable=True)
+    return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
 
 
-def limits() -> Request:
+def limits() -> ServiceRequest:
     """Ask how long messages may be, which only the state of the organisation says. It makes a queue, too, to be dropped.
 
     Source: https://zulip.com/api/register-queue (`max_message_length`, feature level 53).
     """
     form = {"event_types": _packed(["restart"]), "fetch_event_types": _packed(["realm"])}
-    return Request("POST", f"{API}/register", form=form, repeatable=True)
+    return ServiceRequest("POST", f"{API}/register", form=form, repeatable=True)
 
 
-def events(queue: Queue, after: int, *, block: bool) -> Request:
+def events(queue: Queue, after: int, *, block: bool) -> ServiceRequest:
     """Ask what a queue heard after an event; `block` waits for something to hear.
 
     Source: https://zulip.com/api/get-events, events_dont_block.json, events_longpoll_woken.json.
     """
     query = {"queue_id": queue.id, "last_event_id": str(after)}
     if block:
-        return Request("GET", f"{API}/events", query, repeatable=True, patience_s=LONG_POLL_S)
+        return ServiceRequest("GET", f"{API}/events", query, repeatable=True, patience_s=LONG_POLL_S)
     return _asking("/events", query | {"dont_block": "true"})
 
 
-def drop(queue: Queue) -> Request:
+def drop(queue: Queue) -> ServiceRequest:
     """Have a queue forgotten. Source: https://zulip.com/api/delete-queue, queue_delete.json."""
-    return Request("DELETE", f"{API}/events", form={"queue_id": queue.id}, repeatable=True)
+    return ServiceRequest("DELETE", f"{API}/events", form={"queue_id": queue.id}, repeatable=True)
 
 
-def _asking(path: str, query: Mapping[str, str] | None = None) -> Request:
-    return Request("GET", f"{API}{path}", query or {}, repeatable=True)
+def _asking(path: str, query: Mapping[str, str] | None = None) -> ServiceRequest:
+    return ServiceRequest("GET", f"{API}{path}", query or {}, repeatable=True)
 
 
 def _anchored(anchor: Anchor) -> dict[str, str]:
@@ -250,7 +256,7 @@ def _anchored(anchor: Anchor) -> dict[str, str]:
     return {"anchor": str(anchor)}
 
 
-def _narrow(server: Server, where: Where, search: str, sender: Person | None) -> list[dict[str, Any]]:
+def _narrow(server: ZulipServer, where: Where, search: str, sender: ZulipUser | None) -> list[dict[str, Any]]:
     terms: list[tuple[str, Any]] = []
     if where.channel is not None:
         terms.append(("channel" if server.level >= CHANNEL_WORD else "stream", where.channel.id))
@@ -276,7 +282,7 @@ def _packed(value: object) -> str:
 # Replies
 
 
-def judged(request: Request, reply: Reply) -> Mapping[str, Any]:
+def judged(request: ServiceRequest, reply: ServiceReply) -> Mapping[str, Any]:
     """Return the body of a reply that says success.
 
     Raises:
@@ -313,8 +319,8 @@ def _error(status: int, body: Mapping[str, Any]) -> ConnectorError:
     if status == _RIGHT_STATUS or why.startswith(_RIGHTS):
         return Denied(SERVICE, status, why, MEND_RIGHTS)
     if not body and status in _NO_ROUTE:
-        return Refused(SERVICE, status, f"this is no address of its API; see whether {ADDRESS_SETTING} is right")
-    return Refused(SERVICE, status, why)
+        return ServiceRefused(SERVICE, status, f"this is no address of its API; see whether {ADDRESS_SETTING} is right")
+    return ServiceRefused(SERVICE, status, why)
 
 
 def _unknown_channel(code: str, body: Mapping[str, Any]) -> str | None:
@@ -331,7 +337,7 @@ def _unknown_channel(code: str, body: Mapping[str, Any]) -> str | None:
     return _shortened(desc.removeprefix(word)) if code == "BAD_NARROW" and word else None
 
 
-def _no_reply(request: Request, why: str) -> ConnectorError:
+def _no_reply(request: ServiceRequest, why: str) -> ConnectorError:
     return ReplyLost(SERVICE, why) if request.writes else NoAnswer(SERVICE, why)
 
 
@@ -341,7 +347,7 @@ def _shortened(text: object) -> str:
     return line if len(line) <= LONGEST_WHY else f"{line[: LONGEST_WHY - 3]}..."
 
 
-def reaction_judged(request: Request, reply: Reply) -> bool:
+def reaction_judged(request: ServiceRequest, reply: ServiceReply) -> bool:
     """Return whether the reaction is another now: False where it was there already, or was not there to be taken back.
 
     Servers below feature level 193 say so in words only. Source: reaction_dup_400.json.
@@ -357,7 +363,7 @@ def reaction_judged(request: Request, reply: Reply) -> bool:
     return True
 
 
-def dropped(request: Request, reply: Reply) -> None:
+def dropped(request: ServiceRequest, reply: ServiceReply) -> None:
     """Find that the queue is gone, whoever did it.
 
     Raises:
@@ -369,10 +375,10 @@ def dropped(request: Request, reply: Reply) -> None:
         return
 
 
-def _reading(read: Callable[[Request, Mapping[str, Any]], _T]) -> Callable[[Request, Reply], _T]:
+def _reading(read: Callable[[ServiceRequest, Mapping[str, Any]], _T]) -> Callable[[ServiceRequest, ServiceReply], _T]:
     """Make a reader of judged bodies; a body of another form than documented is told as such."""
 
-    def reader(request: Request, reply: Reply) -> _T:
+    def reader(request: ServiceRequest, reply: ServiceReply) -> _T:
         body = judged(request, reply)
         try:
             return read(request, body)
@@ -384,21 +390,21 @@ def _reading(read: Callable[[Request, Mapping[str, Any]], _T]) -> Callable[[Requ
 
 
 @_reading
-def server_read(_request: Request, body: Mapping[str, Any]) -> Server:
+def server_read(_request: ServiceRequest, body: Mapping[str, Any]) -> ZulipServer:
     """Return what the server is; its limits are those of any server until `limits_read`.
 
     Raises:
         TooOld: it does not know what is asked here. Servers before Zulip 3.0 tell no feature level at all.
     """
     level = int(body.get("zulip_feature_level", 0))
-    server = Server(str(body.get("realm_name", "")), str(body["zulip_version"]), level)
+    server = ZulipServer(str(body.get("realm_name", "")), str(body["zulip_version"]), level)
     if level < OLDEST:
         raise TooOld(server)
     return server
 
 
 @_reading
-def limits_read(_request: Request, body: Mapping[str, Any]) -> tuple[Queue, int | None, int | None]:
+def limits_read(_request: ServiceRequest, body: Mapping[str, Any]) -> tuple[Queue, int | None, int | None]:
     """Return the queue that was made, the longest message and the longest topic, where the server says."""
     return _queue(body), _length(body, "max_message_length"), _length(body, "max_topic_length")
 
@@ -409,33 +415,33 @@ def _length(body: Mapping[str, Any], name: str) -> int | None:
 
 
 @_reading
-def person_read(_request: Request, body: Mapping[str, Any]) -> Person:
+def person_read(_request: ServiceRequest, body: Mapping[str, Any]) -> ZulipUser:
     """Return the user whose key it is."""
     return _person(body)
 
 
 @_reading
-def people_read(_request: Request, body: Mapping[str, Any]) -> Sequence[Person]:
+def people_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Sequence[ZulipUser]:
     """Return all users, those that are deactivated too, by name."""
     return sorted((_person(user) for user in body["members"]), key=lambda person: (person.name.casefold(), person.id))
 
 
 @_reading
-def channels_read(_request: Request, body: Mapping[str, Any]) -> Sequence[Channel]:
+def channels_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Sequence[Channel]:
     """Return the channels by name. One that is archived is none that could be used."""
     found = [_channel(channel) for channel in body["streams"] if not channel.get("is_archived", False)]
     return sorted(found, key=lambda channel: (channel.name.casefold(), channel.id))
 
 
 @_reading
-def topics_read(_request: Request, body: Mapping[str, Any]) -> Sequence[Topic]:
+def topics_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Sequence[Topic]:
     """Return the topics, the one with the newest message first."""
     found = [Topic(str(topic["name"]), int(topic["max_id"])) for topic in body["topics"]]
     return sorted(found, key=lambda topic: -topic.last_message_id)
 
 
 @_reading
-def window_read(_request: Request, body: Mapping[str, Any]) -> Window:
+def window_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Window:
     """Return the messages, oldest first, each once."""
     found = {message.id: message for message in map(_message, body["messages"])}
     return Window(
@@ -447,25 +453,25 @@ def window_read(_request: Request, body: Mapping[str, Any]) -> Window:
 
 
 @_reading
-def message_read(_request: Request, body: Mapping[str, Any]) -> Message:
+def message_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Message:
     """Return the message."""
     return _message(body["message"])
 
 
 @_reading
-def sent_read(_request: Request, body: Mapping[str, Any]) -> int:
+def sent_read(_request: ServiceRequest, body: Mapping[str, Any]) -> int:
     """Return the id of the message that was sent."""
     return int(body["id"])
 
 
 @_reading
-def queue_read(_request: Request, body: Mapping[str, Any]) -> Queue:
+def queue_read(_request: ServiceRequest, body: Mapping[str, Any]) -> Queue:
     """Return the queue that was made."""
     return _queue(body)
 
 
 @_reading
-def heard_read(_request: Request, body: Mapping[str, Any]) -> Heard:
+def heard_read(_request: ServiceRequest, body: Mapping[str, Any]) -> QueueEvents:
     """Return what was heard. Events of other kinds only move `last_event_id`; without any it is -1.
 
     A message has our `local_id` when the queue is the one that was named at its sending.
@@ -480,16 +486,16 @@ def heard_read(_request: Request, body: Mapping[str, Any]) -> Heard:
             among = reacted if event["op"] == "add" else taken_back
             among.setdefault(int(event["message_id"]), []).append(_reaction(event))
     last = max((int(event["id"]) for event in body["events"]), default=-1)
-    return Heard(said, last, reacted, taken_back)
+    return QueueEvents(said, last, reacted, taken_back)
 
 
 def _queue(body: Mapping[str, Any]) -> Queue:
     return Queue(str(body["queue_id"]), int(body["last_event_id"]), int(body.get("max_message_id", -1)))
 
 
-def _person(user: Mapping[str, Any]) -> Person:
+def _person(user: Mapping[str, Any]) -> ZulipUser:
     delivery = user.get("delivery_email")
-    return Person(
+    return ZulipUser(
         int(user["user_id"]),
         str(user["full_name"]),
         str(user["email"]),
@@ -539,8 +545,8 @@ def _message(said: Mapping[str, Any], *, local_id: object = None) -> Message:
     )
 
 
-def _recipient(person: Mapping[str, Any]) -> Person:
-    return Person(int(person["id"]), str(person["full_name"]), str(person["email"]))
+def _recipient(person: Mapping[str, Any]) -> ZulipUser:
+    return ZulipUser(int(person["id"]), str(person["full_name"]), str(person["email"]))
 
 
 def _reaction(reaction: Mapping[str, Any]) -> Reaction:

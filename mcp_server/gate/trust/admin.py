@@ -10,14 +10,14 @@ from typing import Any
 
 from knowledge.pages.claim_source import trusted_place
 from knowledge.state.ports import Enrolment, StateStore
-from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
+from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
 from mcp_server.app.dependencies import Services
-from mcp_server.approvals.approvers import AdminAct, CannotDecide, Person
+from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.host_registration import Principal, checked_host_name
 from mcp_server.gate.trust.scores import grant, granted, thaw
-from mcp_server.toolsets.spec import Shown
+from mcp_server.toolsets.spec import CallPreview
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "trust.grant": ("principal", "level"),
@@ -33,7 +33,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 FORMS = ", and let forms that it shows approve what needs level 3 or less"
 
 
-def asking(person: Person) -> Principal:
+def asking(person: Approver) -> Principal:
     """Return in whose name a person asks: theirs, on no host."""
     return Principal(person.name, person.channel)
 
@@ -43,7 +43,7 @@ def definition(act: AdminAct) -> str:
     return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
 
 
-async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any]) -> Shown:
+async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any]) -> CallPreview:
     """Return what a person is shown of the act.
 
     Raises:
@@ -66,7 +66,7 @@ async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any])
     if act == "place.trust":
         checked_place(str(arguments["place"]))
     effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
-    return Shown({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
+    return CallPreview({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
 
 
 def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
@@ -81,7 +81,7 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
     }[act].format(**arguments)
 
 
-async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
+async def perform(services: Services, proposal: Proposal, verdict: ProposalVerdict) -> dict[str, Any]:
     """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does.
 
     Raises:
@@ -144,7 +144,7 @@ def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) 
     raise CannotDecide(f"the host {arguments['host']} has another secret now; ask again if it is still meant")
 
 
-async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: Verdict) -> None:
+async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: ProposalVerdict) -> None:
     """Let forms of that host count, unless that was taken back after the yes."""
     digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
     note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's word")
@@ -167,7 +167,7 @@ def checked_place(text: str) -> str:
         raise CannotDecide(str(error)) from None
 
 
-async def _require_no_later_freeze(state: StateStore, principal: str, verdict: Verdict) -> None:
+async def _require_no_later_freeze(state: StateStore, principal: str, verdict: ProposalVerdict) -> None:
     """Do nothing unless the principal was frozen after the yes, as it can be if who was to carry it out died first."""
     standing = await state.standing(principal)
     if standing is not None and standing.frozen and standing.updated_at > verdict.at:

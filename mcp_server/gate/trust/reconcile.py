@@ -11,7 +11,7 @@ from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import records_of
 from knowledge.state.ports import Enrolment, StateStore
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood
-from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State, TrustedPlace
+from knowledge.trust.ports import Note, Passkey, Proposal, StandingChange, State, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
 
 STRETCH = 500
@@ -100,7 +100,7 @@ def _is_shortened(proposal: Proposal) -> bool:
     return proposal.cut is not None and not proposal.open and proposal.kind != "admin"
 
 
-def _standing(standing: Standing, said: _Said) -> Iterator[Unaccounted]:
+def _standing(standing: TrustRecord, said: _Said) -> Iterator[Unaccounted]:
     what, record = f"the trust of {standing.principal}", said.standings.get(standing.principal)
     if record is None:
         yield Unaccounted(what, f"is {standing.score:g}, and no record says why: grant it again")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Note, Restand, Standing, StandingChange
+from knowledge.trust.ports import Note, Restand, StandingChange, TrustRecord
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
@@ -37,10 +37,10 @@ class BadGrant(KnowledgeError):
     """A grant that cannot be made."""
 
 
-def first_standing(principal: str, *, now: datetime) -> Standing:
+def first_standing(principal: str, *, now: datetime) -> TrustRecord:
     """Return where a principal begins that was never seen: at its floor."""
     ceiling = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
-    return Standing(principal, FIRST_FLOOR, FIRST_FLOOR, ceiling, frozen=False, updated_at=now)
+    return TrustRecord(principal, FIRST_FLOOR, FIRST_FLOOR, ceiling, frozen=False, updated_at=now)
 
 
 def is_unenrolled(principal: str) -> bool:
@@ -53,7 +53,7 @@ def is_person(principal: str) -> bool:
     return principal.rpartition("@")[2] == ANY_HOST
 
 
-def sunk(standing: Standing, *, now: datetime) -> Standing:
+def sunk(standing: TrustRecord, *, now: datetime) -> TrustRecord:
     """Return the standing with its score as it is by now: what lies above the floor halves in thirty idle days."""
     above = standing.score - standing.floor
     if above <= 0 or standing.frozen:
@@ -63,7 +63,7 @@ def sunk(standing: Standing, *, now: datetime) -> Standing:
     return replace(standing, score=min(standing.score, standing.floor + above * 0.5 ** (idle / HALF_LIFE)))
 
 
-async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> Standing:
+async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> TrustRecord:
     """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
     own = await state.standing(principal.id) or first_standing(principal.id, now=now)
     own = sunk(own, now=now)
@@ -78,7 +78,7 @@ async def standing_of(state: StateStore, principal: Principal, *, now: datetime)
     return own if person is None else _with_person(own, person)
 
 
-def _at_most(own: Standing, others: Standing) -> Standing:
+def _at_most(own: TrustRecord, others: TrustRecord) -> TrustRecord:
     """Return `own`, which is worth no more than `others`."""
     if others.frozen:
         return replace(own, frozen=True, score=0.0)
@@ -86,14 +86,14 @@ def _at_most(own: Standing, others: Standing) -> Standing:
     return replace(own, floor=floor, ceiling=ceiling, score=min(own.score, others.score))
 
 
-def _with_person(own: Standing, person: Standing) -> Standing:
+def _with_person(own: TrustRecord, person: TrustRecord) -> TrustRecord:
     if person.frozen:
         return replace(own, frozen=True, score=0.0)
     floor = max(own.floor, person.floor)
     return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, person.ceiling))
 
 
-def held(standing: Standing) -> Grant:
+def held(standing: TrustRecord) -> Grant:
     """Return the part of a standing that the policy looks at."""
     return Grant(standing.principal, min(max(standing.score, standing.floor), standing.ceiling), standing.frozen)
 
@@ -101,7 +101,7 @@ def held(standing: Standing) -> Grant:
 def moved(principal: str, by: float, *, now: datetime) -> Restand:
     """Return the change of a score that a decision brings: never below the floor, at most +0.3 a day by approvals."""
 
-    def change(known: Standing | None, recent: Sequence[StandingChange]) -> Standing:
+    def change(known: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
         standing = sunk(known or first_standing(principal, now=now), now=now)
         if standing.frozen:
             return known or standing
@@ -121,7 +121,7 @@ def _raised(recent: Sequence[StandingChange]) -> float:
 def frozen(principal: str, *, now: datetime) -> Restand:
     """Return the change that takes all trust away until a person lifts it."""
 
-    def change(known: Standing | None, _: Sequence[StandingChange]) -> Standing:
+    def change(known: TrustRecord | None, _: Sequence[StandingChange]) -> TrustRecord:
         standing = known or first_standing(principal, now=now)
         return replace(standing, score=0.0, frozen=True, updated_at=now)
 
@@ -131,7 +131,7 @@ def frozen(principal: str, *, now: datetime) -> Restand:
 def thawed(principal: str, *, now: datetime) -> Restand:
     """Return the change that lifts a freeze: the principal is at its floor again."""
 
-    def change(known: Standing | None, _: Sequence[StandingChange]) -> Standing:
+    def change(known: TrustRecord | None, _: Sequence[StandingChange]) -> TrustRecord:
         standing = known or first_standing(principal, now=now)
         return replace(standing, score=standing.floor, frozen=False, updated_at=now) if standing.frozen else standing
 
@@ -156,11 +156,11 @@ def granted(principal: str, level: float, *, now: datetime) -> Restand:
         )
     usual = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
     ceiling = max(usual, level) if level >= FIRST_FLOOR else int(level) + 0.9
-    standing = Standing(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
+    standing = TrustRecord(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
     return lambda _known, _recent: standing
 
 
-async def grant(state: StateStore, principal: str, level: float, *, by: str, now: datetime) -> Standing:
+async def grant(state: StateStore, principal: str, level: float, *, by: str, now: datetime) -> TrustRecord:
     """Grant the principal a level and return what it holds then.
 
     Raises:
@@ -171,13 +171,13 @@ async def grant(state: StateStore, principal: str, level: float, *, by: str, now
     return await state.trust.restand(principal, change, note=note, unseen=FIRST_FLOOR)
 
 
-async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> Standing:
+async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> TrustRecord:
     """Take all trust away from the principal until a person lifts it."""
     note = Note(by, "trust.freeze", principal, now, reason)
     return await state.trust.restand(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
-async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> Standing:
+async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> TrustRecord:
     """Lift a freeze; the principal is at its floor again."""
     note = Note(by, "trust.thaw", principal, now, "the freeze was lifted")
     return await state.trust.restand(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)

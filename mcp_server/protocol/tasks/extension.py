@@ -16,7 +16,7 @@ from mcp_server.approvals.elicitation.client_features import may_ask
 from mcp_server.gate.caller import caller
 from mcp_server.gate.host_registration import Principal
 from mcp_server.protocol.gate_extension import ASKED, REFUSED, Identify
-from mcp_server.protocol.tasks.states import AGENT_RUN, BadAnswer, NoSuchTask, Tasks
+from mcp_server.protocol.tasks.states import AGENT_RUN, BadAnswer, NoSuchTask, ProtocolTasks
 from mcp_server.protocol.tasks.wire import (
     CANCEL,
     GET,
@@ -46,7 +46,7 @@ class TasksExtension(Extension):
 
     identifier = IDENTIFIER
 
-    def __init__(self, tasks: Tasks, identify: Identify) -> None:
+    def __init__(self, tasks: ProtocolTasks, identify: Identify) -> None:
         self._tasks, self._identify = tasks, identify
 
     def methods(self) -> Sequence[MethodBinding]:

@@ -12,12 +12,12 @@ from mcp.server.extension import Extension
 from mcp.server.subscriptions import SubscriptionBus
 
 from mcp_server.app.dependencies import Services
-from mcp_server.approvals.approvers import Desk
+from mcp_server.approvals.approvers import Approvals
 from mcp_server.gate.dispatch import Gate
 from mcp_server.protocol.gate_extension import GateExtension, Identify, refusing
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.tasks.extension import TasksExtension
-from mcp_server.protocol.tasks.states import Tasks
+from mcp_server.protocol.tasks.states import ProtocolTasks
 from mcp_server.protocol.tasks.subscriptions import TaskListening
 
 
@@ -27,13 +27,13 @@ class Seams:
 
     gate: Gate
     identify: Identify
-    desk: Desk
+    desk: Approvals
     services: Services
 
     @cached_property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> ProtocolTasks:
         """Return the tasks of all callers."""
-        return Tasks(self.gate, self.desk, self.services)
+        return ProtocolTasks(self.gate, self.desk, self.services)
 
     @property
     def extensions(self) -> Sequence[Extension]:

@@ -21,21 +21,21 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.app.dependencies import NotConfigured, Services
-from mcp_server.approvals.approvers import Desk, Person, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.outcome import ending
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
-from mcp_server.gate.dispatch import Answered, Gate
+from mcp_server.gate.dispatch import CallAnswered, Gate
 from mcp_server.gate.host_registration import Principal
 from mcp_server.protocol.gate_extension import as_result
-from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, Form, Task
+from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, ProtocolTask, TaskForm
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.runs.decision_notes import chain_of
 
 if TYPE_CHECKING:
-    from agents.loop.record.frames import Answered as Answer
+    from agents.loop.record.frames import PersonAnswered as Answer
     from agents.loop.record.run import Run
 
 logger = logging.getLogger("knowledge_forge.tasks")
@@ -77,10 +77,10 @@ class _Traced:
     answers: int = 0
 
 
-class Tasks:
+class ProtocolTasks:
     """The tasks of all callers of one knowledge base, as one process tells and moves them."""
 
-    def __init__(self, gate: Gate, desk: Desk, services: Services) -> None:
+    def __init__(self, gate: Gate, desk: Approvals, services: Services) -> None:
         self._gate, self._desk, self._services = gate, desk, services
 
     @property
@@ -88,7 +88,7 @@ class Tasks:
         """Return where tasks are on record."""
         return self._services.state
 
-    async def task(self, task: str, who: Principal, *, forms: bool) -> Task:
+    async def task(self, task: str, who: Principal, *, forms: bool) -> ProtocolTask:
         """Return where the caller's task stands; `forms`: the client shows forms, and a person allowed that they count.
 
         Raises:
@@ -201,9 +201,9 @@ class Tasks:
 
     # --- where it stands ----------------------------------------------------------------------------------------------
 
-    async def _proposal(self, found: _Traced, proposal: Proposal, *, forms: bool) -> Task:
+    async def _proposal(self, found: _Traced, proposal: Proposal, *, forms: bool) -> ProtocolTask:
         await self._note_read(scopes_of(proposal), proposal.principal)
-        told = Task(found.id, "working", found.created_at, _moved_at(proposal))
+        told = ProtocolTask(found.id, "working", found.created_at, _moved_at(proposal))
         if proposal.state == "pending":
             told = replace(told, lasts=proposal.expires_at - found.created_at, poll_ms=WAITING_MS)
             return await self._asking_about(told, proposal, forms=forms)
@@ -216,7 +216,7 @@ class Tasks:
         result = as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
         return replace(told, status="completed", message=f"the proposal is {proposal.state}", result=result)
 
-    async def _asking_about(self, told: Task, proposal: Proposal, *, forms: bool) -> Task:
+    async def _asking_about(self, told: ProtocolTask, proposal: Proposal, *, forms: bool) -> ProtocolTask:
         """Return the task as one that waits for a decision: with a form if that may decide, and who decides where."""
         page = await summary(proposal, self._services.review_address)
         where = page["review_url"] or "`knowledge-forge review`"
@@ -224,14 +224,14 @@ class Tasks:
         weak = requirement(proposal, "host", passkeys=False) == "word" and asking.can_be_shown(proposal)
         if not (forms and weak and self._services.now() < proposal.expires_at):
             return told
-        form = Form(proposal.id, asking.message(proposal, page), asking.SCHEMA)
+        form = TaskForm(proposal.id, asking.message(proposal, page), asking.SCHEMA)
         return replace(told, status="input_required", forms=(form,))
 
-    async def _run(self, found: _Traced, run: Run, *, forms: bool) -> Task:
+    async def _run(self, found: _Traced, run: Run, *, forms: bool) -> ProtocolTask:
         await self._note_read((run.id,), run.header.principal)
         if not forms and (asking := _when_it_asked(run, found.answers)):
             run = asking  # which its call is told whole: it can answer with another one, and in no form
-        told = Task(found.id, "working", found.created_at, run.moved_at)
+        told = ProtocolTask(found.id, "working", found.created_at, run.moved_at)
         if not forms and run.ask is not None:
             return replace(told, status="completed", message="it asks a person", result=await self._answered(run))
         if run.state == "cancelled":
@@ -247,21 +247,21 @@ class Tasks:
             return replace(told, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
         return replace(told, message=_step(run))
 
-    async def _asking(self, told: Task, run: Run) -> Task:
+    async def _asking(self, told: ProtocolTask, run: Run) -> ProtocolTask:
         """Return the task as one whose run asks a question, of a client that shows forms."""
         if run.ask is None:
             return told
         asked = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
         told = replace(told, poll_ms=WAITING_MS, message=asked)
-        shown = await run_rounds.form(self._services, run_rounds.Question(run.id, run.ask.id))
-        return replace(told, status="input_required", forms=(Form(run.ask.id, shown.text, shown.schema),))
+        shown = await run_rounds.form(self._services, run_rounds.RunQuestion(run.id, run.ask.id))
+        return replace(told, status="input_required", forms=(TaskForm(run.ask.id, shown.text, shown.schema),))
 
     async def _answered(self, run: Run) -> Mapping[str, Any]:
         """Return what the call would have returned that began the run, had it waited."""
         from mcp_server.toolsets.runs.tools import AGENT_RUN as TOOL
         from mcp_server.toolsets.runs.tools import answered
 
-        outcome = Answered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
+        outcome = CallAnswered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _note_read(self, scopes: Sequence[str], principal: str) -> None:
@@ -272,7 +272,7 @@ class Tasks:
 
     # --- what a person answered ---------------------------------------------------------------------------------------
 
-    async def _tell_run(self, run: Run, ask: str, reply: asking.Reply, who: Principal) -> None:
+    async def _tell_run(self, run: Run, ask: str, reply: asking.FormReply, who: Principal) -> None:
         """Have the run led on with the answer, in the background; a form without one leaves it waiting."""
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
         if not text or not await run_rounds.counts(self._services, who, run.id):
@@ -286,11 +286,11 @@ class Tasks:
         except RunNotThere as error:
             logger.debug("%s: %s", run.id, error)  # it was answered elsewhere: where it stands now is asked for
 
-    async def _decide(self, proposal_id: str, reply: asking.Reply, who: Principal) -> None:
+    async def _decide(self, proposal_id: str, reply: asking.FormReply, who: Principal) -> None:
         proposal = await self._services.state.trust.proposal(proposal_id)
         if proposal is None or proposal.principal != who.id:
             return
-        person = Person(f"{who.id} (in the host)", "host")
+        person = Approver(f"{who.id} (in the host)", "host")
         try:
             if reply.word == "approve":
                 await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
@@ -304,7 +304,7 @@ class Tasks:
 
 def _answers(run: Run) -> Sequence[Answer]:
     """Return what a person answered the run, oldest first."""
-    from agents.loop.record.frames import Answered as PersonAnswered
+    from agents.loop.record.frames import PersonAnswered
 
     return [frame for frame in run.frames if isinstance(frame, PersonAnswered)]
 
@@ -318,14 +318,14 @@ def _when_it_asked(run: Run, answers: int) -> Run | None:
     return fold(run.header, run.frames[: asked[answers] + 1]) if answers < len(asked) else None
 
 
-def _seen(told: Task) -> Task:
+def _seen(told: ProtocolTask) -> ProtocolTask:
     """Return the task with a message in which every character is seen: hosts show it to people, and models wrote parts of it."""
     from mcp_server.web.text.sanitize import spelled_out
 
     return replace(told, message=spelled_out(told.message))
 
 
-def _reply(key: str, answer: Any) -> asking.Reply:
+def _reply(key: str, answer: Any) -> asking.FormReply:
     try:
         given = ElicitResult.model_validate(without_surrogates(answer))
     except ValidationError:

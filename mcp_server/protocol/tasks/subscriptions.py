@@ -30,7 +30,7 @@ from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.protocol.gate_extension import Identify
 from mcp_server.protocol.tasks.extension import caller_of
-from mcp_server.protocol.tasks.states import NoSuchTask, Tasks
+from mcp_server.protocol.tasks.states import NoSuchTask, ProtocolTasks
 from mcp_server.protocol.tasks.wire import MOST_LISTENED, TOLD, detailed, require_declared
 
 logger = logging.getLogger("knowledge_forge.tasks")
@@ -42,7 +42,9 @@ AFTER_TROUBLE_S = 1.0
 class TaskListening(ListenHandler):
     """The SDK's handler, which also tells of tasks. Of those that are named it acknowledges the caller's own."""
 
-    def __init__(self, bus: SubscriptionBus, tasks: Tasks, gate: Gate, state: StateStore, identify: Identify) -> None:
+    def __init__(
+        self, bus: SubscriptionBus, tasks: ProtocolTasks, gate: Gate, state: StateStore, identify: Identify
+    ) -> None:
         super().__init__(bus)
         self._tasks, self._gate, self._state, self._identify = tasks, gate, state, identify
 

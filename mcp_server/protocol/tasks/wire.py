@@ -51,7 +51,7 @@ class UpdateParams(TaskParams):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TaskForm:
     """What a person is asked: a text, and the fields below it. `key` names it in its task, for ever."""
 
     key: str
@@ -60,7 +60,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ProtocolTask:
     """Where a task stands. `message` says it in a sentence. `lasts`: how long it can be asked about, None: without end.
 
     `forms` are what a person is asked (input_required), `result` is what the call would have returned (completed).
@@ -74,7 +74,7 @@ class Task:
     message: str = ""
     lasts: timedelta | None = None
     poll_ms: int = WORKING_MS
-    forms: tuple[Form, ...] = ()
+    forms: tuple[TaskForm, ...] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -83,12 +83,12 @@ class Task:
         return self.status in OVER
 
 
-def handle(task: Task) -> dict[str, Any]:
+def handle(task: ProtocolTask) -> dict[str, Any]:
     """Return the answer of a call that is a task (CreateTaskResult)."""
-    return {"resultType": Task.IS_HANDLE, **_plain(task)}
+    return {"resultType": ProtocolTask.IS_HANDLE, **_plain(task)}
 
 
-def detailed(task: Task) -> dict[str, Any]:
+def detailed(task: ProtocolTask) -> dict[str, Any]:
     """Return all that a client is told of a task (DetailedTask)."""
     told = _plain(task)
     if task.status == "input_required":
@@ -98,7 +98,7 @@ def detailed(task: Task) -> dict[str, Any]:
     return told
 
 
-def _plain(task: Task) -> dict[str, Any]:
+def _plain(task: ProtocolTask) -> dict[str, Any]:
     told: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
@@ -113,7 +113,7 @@ def _plain(task: Task) -> dict[str, Any]:
     return told
 
 
-def _asked(form: Form) -> dict[str, Any]:
+def _asked(form: TaskForm) -> dict[str, Any]:
     params = ElicitRequestFormParams(message=form.text, requested_schema=dict(form.schema))
     return ElicitRequest(params=params).model_dump(by_alias=True, mode="json", exclude_none=True)
 

@@ -14,7 +14,7 @@ from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import misplaced
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
-from agents.spec.files import FOLDERS, Files
+from agents.spec.files import FOLDERS, AgentFiles
 from agents.store.ports import JourneyStore
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
@@ -44,7 +44,7 @@ class KnowledgeLook:
     """A look at one moment: what was read or searched once is not read or searched again for the same submit."""
 
     def __init__(
-        self, services: Services, files: Files, store: JourneyStore, journey: str, state: JourneyState
+        self, services: Services, files: AgentFiles, store: JourneyStore, journey: str, state: JourneyState
     ) -> None:
         self._services, self._files, self._store = services, files, store
         self._journey, self._state = journey, state

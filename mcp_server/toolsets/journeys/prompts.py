@@ -24,10 +24,10 @@ from mcp_server.toolsets.journeys.sentences import beginning, continuing
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from agents.catalogue import Entry, Listing
+    from agents.catalogue import AgentListing, CatalogueEntry
     from agents.engine.agent import Agent
     from agents.engine.graph import PhaseGraph
-    from agents.engine.progress.position import Position
+    from agents.engine.progress.position import JourneyPosition
 
 logger = logging.getLogger("knowledge_forge.journeys")
 
@@ -46,7 +46,7 @@ _JOURNEY_ID = PromptArgument(name=JOURNEY_ID, description="A journey to go on wi
 class WithTeam(Protocol):
     """A catalogue that can tell the team's agents without loading this program's."""
 
-    async def team(self) -> Sequence[Listing]:
+    async def team(self) -> Sequence[AgentListing]:
         """Return the team's agents and skills that can be used now."""
         ...
 
@@ -56,14 +56,14 @@ def leads_journeys(services: Services) -> bool:
     return {spec.name for spec in services.tools()} >= LEADING
 
 
-def own_entries() -> Sequence[Entry]:
+def own_entries() -> Sequence[CatalogueEntry]:
     """Return this program's agents as lists show them; what says so is loaded with the first list."""
     from agents import catalogue
 
     return catalogue.entries()
 
 
-async def team_agents(services: Services) -> Sequence[Listing]:
+async def team_agents(services: Services) -> Sequence[AgentListing]:
     """Return the agents and skills beside this program's; none while they cannot be read.
 
     This program's are not loaded for it: lists are asked for while a host starts.
@@ -235,12 +235,12 @@ def done_by_itself(graph: PhaseGraph) -> list[str]:
     return found
 
 
-def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> Position:
+def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> JourneyPosition:
     """Return where a journey stands as soon as it is begun. Nothing is recorded."""
     from agents.engine.decide import started
     from agents.engine.events import Logged, Started
     from agents.engine.fold import fold
-    from agents.engine.progress.position import Position
+    from agents.engine.progress.position import JourneyPosition
 
     begun = started(agent.graph, Started(agent.name, brief, "", "", dict(inputs)))
-    return Position("", agent, fold([Logged(1, 1, now, "", begun)]))
+    return JourneyPosition("", agent, fold([Logged(1, 1, now, "", begun)]))

@@ -17,7 +17,7 @@ from mcp_server.toolsets.spec import JOURNEYS, Arguments, ToolSpec
 
 if TYPE_CHECKING:
     from agents.engine.events import Logged
-    from agents.engine.progress.position import Position
+    from agents.engine.progress.position import JourneyPosition
 
 MOST_TOLD = 40
 """Events of one answer, the newest; the resource has all."""
@@ -83,7 +83,7 @@ class DecideArguments(Arguments):
     ] = Field(default_factory=dict)
 
 
-class StatusArguments(Arguments):
+class JourneyStatusArguments(Arguments):
     """Arguments of journey_status."""
 
     journey_id: JourneyId
@@ -171,14 +171,14 @@ async def start(services: Services, call: Call, asked: StartArguments) -> Journe
 
 async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:
     """Record work and go where it leads."""
-    from agents.engine.events import Usage
+    from agents.engine.events import StepUsage
     from agents.engine.runner import Submission
 
     usage = asked.usage or ReportedUsage()
     submission = Submission(
         asked.work,
         tuple(asked.signals),
-        Usage(usage.tokens_in, usage.tokens_out, usage.model),
+        StepUsage(usage.tokens_in, usage.tokens_out, usage.model),
         usage.conversation,
         asked.confidence,
         asked.reasoning or "",
@@ -199,9 +199,9 @@ async def _carried(services: Services, call: Call, journey: str) -> None:
 
 async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:
     """Record a person's word that the host relays."""
-    from agents.engine.runner import Opinion
+    from agents.engine.runner import JourneyDecision
 
-    opinion = Opinion(asked.decision, "relayed", asked.note, asked.changes)
+    opinion = JourneyDecision(asked.decision, "relayed", asked.note, asked.changes)
     require_handle(call.principal, asked.journey_id)
     began = (await services.journeys.store.journey(asked.journey_id)).principal
     require_may_decide(call.principal, asked.journey_id, began)
@@ -210,7 +210,7 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
     return await told(services, position)
 
 
-async def status(services: Services, call: Call, asked: StatusArguments) -> JourneyView:
+async def status(services: Services, call: Call, asked: JourneyStatusArguments) -> JourneyView:
     """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
     from agents.errors import NoSuchAgent, PhaseGone
 
@@ -225,7 +225,7 @@ async def status(services: Services, call: Call, asked: StatusArguments) -> Jour
     return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
 
 
-async def _report(services: Services, asked: StatusArguments) -> str | None:
+async def _report(services: Services, asked: JourneyStatusArguments) -> str | None:
     """Return the report of a journey without its agent, if it is asked for."""
     if asked.view != "report":
         return None
@@ -236,7 +236,7 @@ async def _report(services: Services, asked: StatusArguments) -> str | None:
     return _bounded(whole(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked)
 
 
-def _bounded(text: str, asked: StatusArguments) -> str:
+def _bounded(text: str, asked: JourneyStatusArguments) -> str:
     rest = f"\n\n[cut: journey://{asked.journey_id}/report has all of it]"
     return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
 
@@ -259,7 +259,7 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
     )
 
 
-async def _text(services: Services, position: Position, asked: StatusArguments) -> str | None:
+async def _text(services: Services, position: JourneyPosition, asked: JourneyStatusArguments) -> str | None:
     if asked.view == "graph":
         from agents.engine.graph import mermaid
 
@@ -349,7 +349,9 @@ async def _behind(services: Services, cursor: str | None, key: str) -> str | Non
     return last
 
 
-async def told(services: Services, position: Position, *, after_submit: bool = False, lean: bool = False) -> Journey:
+async def told(
+    services: Services, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
+) -> Journey:
     """Return the position as a host is told of it; `lean`: without what it can do next."""
     from agents.prompts import prompt as prompting
 
@@ -373,7 +375,7 @@ async def told(services: Services, position: Position, *, after_submit: bool = F
     )
 
 
-async def checkpoint(services: Services, position: Position) -> Mapping[str, Any] | None:
+async def checkpoint(services: Services, position: JourneyPosition) -> Mapping[str, Any] | None:
     """Return what a person is asked, and where they can answer; None if nothing is."""
     from agents.engine.work.questions import open_questions, within
     from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
@@ -444,13 +446,13 @@ JOURNEY_DECIDE = ToolSpec[DecideArguments, None, Journey](
     idempotent=True,
 )
 
-JOURNEY_STATUS = ToolSpec[StatusArguments, None, JourneyView](
+JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, None, JourneyView](
     name="journey_status",
     title="Where a journey stands",
     level=Trust.READ,
     toolset=JOURNEYS,
     description="Returns all that is needed to go on with a journey from here; or its events, graph (Mermaid) or report.",
-    arguments=StatusArguments,
+    arguments=JourneyStatusArguments,
     result=JourneyView,
     answer=status,
     taints=read_in,

@@ -12,12 +12,12 @@ from pydantic import Field, field_validator
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
-from knowledge.writing.answers import Changed, Disagreements, History, Merged
+from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
 from knowledge.writing.model import Stakes
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.read_tools import origin_of, quoted_from
-from mcp_server.toolsets.spec import Arguments, InJourney, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
 
 if TYPE_CHECKING:
     from knowledge.merge.model import Doubt
@@ -73,13 +73,13 @@ def only_by_person(plan: WritePlan[Any]) -> str:
     return f"{plan.stakes.unmarks[0]}{more}, and only a person decides that"
 
 
-def shows(plan: WritePlan[Any]) -> Shown:
+def shows(plan: WritePlan[Any]) -> CallPreview:
     """Return what a person is shown of the plan, which must have been planned whole."""
     if plan.preview is None or plan.rehearsed is None or plan.effect is None:
         raise ValueError("a plan that nobody was to see cannot be shown")
     work, request, effect = plan.rehearsed.work, plan.request, plan.effect
     nothing = not work.contents and not work.contradictions and not work.record
-    return Shown(
+    return CallPreview(
         answer=plan.preview,
         sentence=_sentence(request, effect.files),
         effect="" if nothing else effect.digest,
@@ -198,7 +198,7 @@ class MergeArguments(Arguments):
 
 
 def _request(call: Call, asked: MergeArguments) -> MergeRequest:
-    from knowledge.writing.evidence.judge import Judgement
+    from knowledge.writing.evidence.judge import PairJudgement
     from knowledge.writing.requests import MergeRequest
 
     return MergeRequest(
@@ -213,7 +213,7 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
         against=call.against,
-        judgement=Judgement(call.doubts) if call.origin == "approved" else None,
+        judgement=PairJudgement(call.doubts) if call.origin == "approved" else None,
     )
 
 
@@ -291,7 +291,7 @@ async def unsettled_claims(
     return (plan, against) if plan.act and plan.rehearsed and plan.rehearsed.work.contents else None
 
 
-async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
+async def change(services: Services, call: Call, plan: WritePlan[ChangeAnswer]) -> ChangeAnswer:
     """Move, delete or bring back a page."""
     request = replace(plan.request, approval=call.approval)
     return await services.writer.change(request, plan.stakes)
@@ -332,7 +332,7 @@ class MoveArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[Changed]:
+async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[ChangeAnswer]:
     """Work out which links a move would rewrite. Changes nothing."""
     from knowledge.writing.requests import MoveRequest
 
@@ -340,14 +340,14 @@ async def plan_move(services: Services, call: Call, asked: MoveArguments) -> Wri
     return await _planned(services, request, dry_run=asked.dry_run)
 
 
-KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
+KB_MOVE = ToolSpec[MoveArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     name="kb_move",
     title="Move a page",
     level=Trust.ROUTINE,
     toolset="knowledge",
     description="Moves or renames a page and rewrites every link to it, in one act that kb_revert takes back whole.",
     arguments=MoveArguments,
-    result=Changed,
+    result=ChangeAnswer,
     plan=plan_move,
     apply=change,
     rehearsed=shown,
@@ -368,7 +368,7 @@ class DeleteArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[Changed]:
+async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[ChangeAnswer]:
     """Work out what a deletion would leave behind. Changes nothing."""
     from knowledge.writing.requests import DeleteRequest
 
@@ -376,14 +376,14 @@ async def plan_delete(services: Services, call: Call, asked: DeleteArguments) ->
     return await _planned(services, request, dry_run=asked.dry_run)
 
 
-KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
+KB_DELETE = ToolSpec[DeleteArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     name="kb_delete",
     title="Delete a page",
     level=Trust.ROUTINE,
     toolset="knowledge",
     description="Deletes a page that is still as you read it. kb_revert brings it back; links to it are named.",
     arguments=DeleteArguments,
-    result=Changed,
+    result=ChangeAnswer,
     plan=plan_delete,
     apply=change,
     rehearsed=shown,
@@ -404,7 +404,7 @@ class RevertArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[Changed]:
+async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[ChangeAnswer]:
     """Work out what going back would change. Changes nothing."""
     from knowledge.writing.requests import RevertRequest
 
@@ -412,14 +412,14 @@ async def plan_revert(services: Services, call: Call, asked: RevertArguments) ->
     return await _planned(services, request, dry_run=asked.dry_run)
 
 
-KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
+KB_REVERT = ToolSpec[RevertArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     name="kb_revert",
     title="Bring back an earlier state of a page",
     level=Trust.EDIT,
     toolset="knowledge",
     description="Makes a page again what it was at a revision of kb_history, also one that was deleted or moved.",
     arguments=RevertArguments,
-    result=Changed,
+    result=ChangeAnswer,
     plan=plan_revert,
     apply=change,
     rehearsed=shown,
@@ -432,7 +432,7 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
 )
 
 
-async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[Changed]:
+async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[ChangeAnswer]:
     preview = await services.writer.preview_change(request)
     if dry_run:
         return await _rehearsal(services, preview.request, preview.changed)

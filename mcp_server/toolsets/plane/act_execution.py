@@ -11,9 +11,9 @@ from anyio import to_thread
 
 from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
-from mcp_server.connectors.plane.model import CLEAR, Clear, Taken, Task, TaskChanges, TaskDraft
+from mcp_server.connectors.plane.model import CLEAR, Clear, KeyTaken, PlaneTask, TaskChanges, TaskDraft
 from mcp_server.connectors.plane.readback import (
-    Difference,
+    ReadbackDifference,
     difference,
     is_as_before,
     is_between,
@@ -21,7 +21,7 @@ from mcp_server.connectors.plane.readback import (
     is_set,
     text_difference,
 )
-from mcp_server.toolsets.plane.act_model import LONG, Field, Kind, TaskPlan, answered
+from mcp_server.toolsets.plane.act_model import LONG, Kind, TaskField, TaskPlan, answered
 from mcp_server.toolsets.plane.answers import TaskActed
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ class Creating:
     async def send(self, trip: Trip) -> Result:
         """Create it and return what it is known by."""
         made = await self._board.client.create_task(self._project.id, draft_of(self._plan, trip.id))
-        return {"task_id": made.id, "key": None} if isinstance(made, Taken) else self._told(made)
+        return {"task_id": made.id, "key": None} if isinstance(made, KeyTaken) else self._told(made)
 
     async def look(self, trip: Trip) -> Result | None:
         """Return what the task with that key is known by; None if there is none now."""
         found = await self._board.client.task_by_external(self._project.id, trip.id)
         return self._told(found) if found else None
 
-    def _told(self, task: Task) -> Result:
+    def _told(self, task: PlaneTask) -> Result:
         return {"task_id": task.id, "key": f"{self._project.key}-{task.number}"}
 
 
@@ -76,7 +76,7 @@ class Changing:
 
     keyed = True
 
-    def __init__(self, board: Board, plan: TaskPlan, task: Task) -> None:
+    def __init__(self, board: Board, plan: TaskPlan, task: PlaneTask) -> None:
         self._board, self._plan, self._task = board, plan, task
 
     async def send(self, trip: Trip) -> Result:
@@ -107,12 +107,12 @@ class Changing:
             self._require_ours(now)
         return None
 
-    def _require_ours(self, now: Task) -> None:
+    def _require_ours(self, now: PlaneTask) -> None:
         """Return if the task has nothing but what it had and what it was to get, so that to set that again harms nobody."""
         if not is_between(self._plan, now):
             raise ReplyLost("Plane", f"somebody else changed {self._plan.key} meanwhile")
 
-    async def _now(self) -> Task:
+    async def _now(self) -> PlaneTask:
         return await self._board.client.task(self._plan.project.id, self._task.id)
 
     def _told(self) -> Result:
@@ -124,7 +124,7 @@ class Commenting:
 
     keyed = True
 
-    def __init__(self, board: Board, plan: TaskPlan, task: Task) -> None:
+    def __init__(self, board: Board, plan: TaskPlan, task: PlaneTask) -> None:
         self._board, self._plan, self._task = board, plan, task
 
     async def send(self, trip: Trip) -> Result:
@@ -290,7 +290,7 @@ def _minute(moment: datetime) -> str:
 @dataclass(frozen=True, slots=True)
 class _ReadBack:
     number: int
-    difference: Difference
+    difference: ReadbackDifference
 
 
 async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | None]) -> _ReadBack:
@@ -300,7 +300,7 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
         sent = _text(plan.field("comment")) or ""
         return _ReadBack(
             plan.task.number,
-            Difference(differs=await to_thread.run_sync(text_difference, "comment", sent, comment.html)),
+            ReadbackDifference(differs=await to_thread.run_sync(text_difference, "comment", sent, comment.html)),
         )
     task = await board.client.task(plan.project.id, task_id)
     if not set(task.assignee_ids) <= set(plan.names):
@@ -308,13 +308,13 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
     return _ReadBack(task.number, await to_thread.run_sync(difference, plan, task))
 
 
-def _text(field: Field | None) -> str | None:
+def _text(field: TaskField | None) -> str | None:
     return field.text if field else None
 
 
-def _date(field: Field | None) -> date | None:
+def _date(field: TaskField | None) -> date | None:
     return date.fromisoformat(field.text) if field and field.text else None
 
 
-def _date_or_clear(field: Field | None) -> date | Clear | None:
+def _date_or_clear(field: TaskField | None) -> date | Clear | None:
     return CLEAR if field and field.text is None else _date(field)

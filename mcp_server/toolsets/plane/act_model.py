@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from mcp_server.connectors.plane.model import Priority, Project, Task
+from mcp_server.connectors.plane.model import PlaneTask, Priority, Project
 from mcp_server.connectors.text.preview import Change, shown_change
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.toolsets.plane.answers import TaskActed
@@ -23,7 +23,7 @@ LONGEST_PREVIEW = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TaskWish:
     """What a caller says that a task is to have, in the caller's words; None where nothing is said, "" where nothing is to be."""
 
     name: str | None = None
@@ -37,7 +37,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TaskField:
     """A field that an act sets.
 
     `before` and `after` are what Plane has and gets: ids, HTML, dates; ids are sorted. `was` and `will_be` are the same for
@@ -74,9 +74,9 @@ class TaskPlan:
 
     kind: Kind
     project: Project
-    fields: tuple[Field, ...]
+    fields: tuple[TaskField, ...]
     names: Mapping[str, str] = field(default_factory=dict)
-    task: Task | None = None
+    task: PlaneTask | None = None
     url: str | None = None
     halted: TaskActed | None = None
     quotes: bool = False
@@ -109,7 +109,7 @@ class TaskPlan:
         since = self.task.updated_at.isoformat() if self.task and self.kind == "update" else ""
         return _digest([*self._told(), since])
 
-    def field(self, name: FieldName) -> Field | None:
+    def field(self, name: FieldName) -> TaskField | None:
         """Return what the act sets this field to, None where it leaves it alone."""
         return next((one for one in self.fields if one.name == name), None)
 
@@ -197,7 +197,7 @@ def _line(name: str, value: str) -> str:
     return f"{name}: {' '.join(value.split()) or 'none'}"
 
 
-def _quoted(one: Field | None) -> str:
+def _quoted(one: TaskField | None) -> str:
     return f"“{' '.join((one.will_be if one else '').replace('”', chr(39)).split())}”"
 
 

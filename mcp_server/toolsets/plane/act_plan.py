@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from mcp_server.connectors.errors import ConnectorError
-from mcp_server.connectors.plane.model import State, Task
+from mcp_server.connectors.plane.model import PlaneTask, State
 from mcp_server.connectors.plane.readback import UNKNOWN
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
 from mcp_server.connectors.plane.text.markdown import html_of, markdown_of
 from mcp_server.connectors.text.dates import in_utc
 from mcp_server.connectors.text.name_match import folded
-from mcp_server.toolsets.plane.act_model import Field, FieldName, TaskPlan, Wish, answered
+from mcp_server.toolsets.plane.act_model import FieldName, TaskField, TaskPlan, TaskWish, answered
 
 if TYPE_CHECKING:
     from mcp_server.connectors.plane.board import Board
-    from mcp_server.connectors.plane.model import Label, Person, Project
+    from mcp_server.connectors.plane.model import Label, PlaneMember, Project
 
 NOTHING = "<p></p>"
 """How Plane keeps a description without any text; it refuses HTML that is empty."""
@@ -40,7 +40,7 @@ class Unfit(ConnectorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ActRequest:
     """How a call was made: `rehearsal` only wants to see, `unseen` that nobody is shown the plan before it is carried out."""
 
     arguments_hash: str
@@ -48,14 +48,14 @@ class Asked:
     unseen: bool = False
 
 
-async def planned_creation(board: Board, project_name: str, wish: Wish, asked: Asked) -> TaskPlan:
+async def planned_creation(board: Board, project_name: str, wish: TaskWish, asked: ActRequest) -> TaskPlan:
     """Return what creating a task would send.
 
     Raises:
         UnknownName, AmbiguousName, NotAllowed, Unfit: it cannot be meant so.
     """
     project = await board.project(project_name)
-    names = _Names(board, project)
+    names = _FieldNames(board, project)
     fields = [_plain("name", None, _name(wish.name or ""))]
     names.hear(project_name, (project.key, project.name, project.id))
     if wish.state:
@@ -69,13 +69,13 @@ async def planned_creation(board: Board, project_name: str, wish: Wish, asked: A
     _require_order({one.name: one.after for one in fields})
     html, shown = await to_thread.run_sync(_rendered, wish.description or "")
     if html:
-        fields.append(Field("description", None, html, "", shown))
+        fields.append(TaskField("description", None, html, "", shown))
     heard = tuple(names.heard)
     plan = TaskPlan("create", project, tuple(fields), names.known, heard=heard, arguments_hash=asked.arguments_hash)
     return _halted(plan, asked)
 
 
-async def planned_comment(board: Board, task_name: str, text: str, asked: Asked) -> TaskPlan:
+async def planned_comment(board: Board, task_name: str, text: str, asked: ActRequest) -> TaskPlan:
     """Return what a comment would send.
 
     Raises:
@@ -88,7 +88,7 @@ async def planned_comment(board: Board, task_name: str, text: str, asked: Asked)
     plan = TaskPlan(
         "comment",
         project,
-        (Field("comment", None, html, "", shown),),
+        (TaskField("comment", None, html, "", shown),),
         task=task,
         url=board.url(project, task.number),
         arguments_hash=asked.arguments_hash,
@@ -97,7 +97,7 @@ async def planned_comment(board: Board, task_name: str, text: str, asked: Asked)
 
 
 async def planned_update(
-    board: Board, task_name: str, wish: Wish, asked: Asked, *, seen_at: str | None = None
+    board: Board, task_name: str, wish: TaskWish, asked: ActRequest, *, seen_at: str | None = None
 ) -> TaskPlan:
     """Return what of the task would change. Where `seen_at` is named, nothing does if the task was changed since.
 
@@ -106,10 +106,10 @@ async def planned_update(
     Raises:
         Missing, UnknownName, AmbiguousName, NotAllowed, Unfit: it cannot be meant so.
     """
-    if wish == Wish():
+    if wish == TaskWish():
         raise Unfit("no field is named; name at least one that is to change")
     project, task = await board.task(task_name)
-    names = _Names(board, project)
+    names = _FieldNames(board, project)
     fields = [one for one in await _wished(board, names, task, wish) if one.before != one.after]
     plan = TaskPlan(
         "update",
@@ -133,7 +133,7 @@ async def planned_update(
     return _halted(replace(plan, quotes=quotes), asked)
 
 
-async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[Field]:
+async def _wished(board: Board, names: _FieldNames, task: PlaneTask, wish: TaskWish) -> list[TaskField]:
     """Return every field that is named, as it is and as it is to be."""
     project = names.project
     fields = []
@@ -161,18 +161,18 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
     return fields
 
 
-async def _description(names: _Names, task: Task, markdown: str) -> Field:
+async def _description(names: _FieldNames, task: PlaneTask, markdown: str) -> TaskField:
     """Return the description; one that says the same in other HTML does not change."""
     await names.load()
     return await to_thread.run_sync(_described, task.html or "", markdown, names.people)
 
 
-def _described(there: str, markdown: str, people: Mapping[str, str]) -> Field:
+def _described(there: str, markdown: str, people: Mapping[str, str]) -> TaskField:
     html = with_pictures(html_of(markdown) or NOTHING, there)
     was, will_be = markdown_of(there, people), markdown_of(html)
     if was == will_be:
-        return Field("description", there, there, was, will_be)
-    return Field("description", there, html, was, will_be, flattened(there, html))
+        return TaskField("description", there, there, was, will_be)
+    return TaskField("description", there, html, was, will_be, flattened(there, html))
 
 
 def _rendered(markdown: str) -> tuple[str, str]:
@@ -181,7 +181,7 @@ def _rendered(markdown: str) -> tuple[str, str]:
     return html, markdown_of(html)
 
 
-class _Names:
+class _FieldNames:
     """The names of what fields hold as ids: those that were resolved, and, once loaded, all that the project has."""
 
     def __init__(self, board: Board, project: Project) -> None:
@@ -206,7 +206,7 @@ class _Names:
         if folded(asked) not in {folded(name) for name in names}:
             self.heard.append(f"{' '.join(asked.split())[:LONGEST_HEARD]!r} was taken for {names[0]}")
 
-    async def people_called(self, asked: Sequence[str]) -> list[Person]:
+    async def people_called(self, asked: Sequence[str]) -> list[PlaneMember]:
         """Return the members of these names."""
         found = [await self.board.person(self.project, name) for name in asked]
         for name, one in zip(asked, found, strict=True):
@@ -221,27 +221,27 @@ class _Names:
             self.hear(name, (one.name, one.id))
         return found
 
-    def state(self, before: str | None, after: State, asked: str) -> Field:
+    def state(self, before: str | None, after: State, asked: str) -> TaskField:
         """Return the state; one that Plane has and this server has not heard of yet keeps its id."""
         self.hear(asked, (after.name, after.id))
         self.known[after.id] = after.name
-        return Field("state", before, after.id, self._told([before]) if before else "", after.name)
+        return TaskField("state", before, after.id, self._told([before]) if before else "", after.name)
 
-    def several(self, name: FieldName, before: Sequence[str], after: Sequence[Person | Label]) -> Field:
+    def several(self, name: FieldName, before: Sequence[str], after: Sequence[PlaneMember | Label]) -> TaskField:
         """Return a field for several things; the same ones in another order are the same."""
         self.known |= {one.id: _called(one) for one in after}
         ids = sorted({one.id for one in after})
-        return Field(name, sorted(set(before)), ids, self._told(before), self._told(ids))
+        return TaskField(name, sorted(set(before)), ids, self._told(before), self._told(ids))
 
     def _told(self, ids: Sequence[str]) -> str:
         return ", ".join(sorted(self.known.get(id_, UNKNOWN) for id_ in ids))
 
 
-def _called(one: Person | Label) -> str:
+def _called(one: PlaneMember | Label) -> str:
     return one.name or getattr(one, "full_name", "") or getattr(one, "email", "") or one.id
 
 
-def _halted(plan: TaskPlan, asked: Asked) -> TaskPlan:
+def _halted(plan: TaskPlan, asked: ActRequest) -> TaskPlan:
     return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if asked.rehearsal else plan
 
 
@@ -258,7 +258,7 @@ def _seen(plan: TaskPlan, seen_at: str | None) -> datetime:
         raise Unfit(f"seen_at {seen_at[:40]!r} is no time; name updated_at just as plane_get_task told it") from None
 
 
-def _conflict(plan: TaskPlan, task: Task) -> TaskPlan:
+def _conflict(plan: TaskPlan, task: PlaneTask) -> TaskPlan:
     """Return that the task may not be the one that was seen, with what it has now, so that nobody's words are lost."""
     text = plan.field("description")
     what = "its description as it is now" if text else "what it has now"
@@ -272,8 +272,8 @@ def _conflict(plan: TaskPlan, task: Task) -> TaskPlan:
     return replace(plan, halted=answer, quotes=True)
 
 
-def _plain(name: FieldName, before: str | None, after: str | None) -> Field:
-    return Field(name, before, after, before or "", after or "")
+def _plain(name: FieldName, before: str | None, after: str | None) -> TaskField:
+    return TaskField(name, before, after, before or "", after or "")
 
 
 def _is_in(state: State, asked: str) -> bool:
@@ -291,7 +291,7 @@ def _name(text: str) -> str:
     return name
 
 
-def _dates(wish: Wish) -> tuple[tuple[FieldName, str | None], ...]:
+def _dates(wish: TaskWish) -> tuple[tuple[FieldName, str | None], ...]:
     return ("start", wish.start), ("due", wish.due)
 
 

@@ -13,11 +13,11 @@ from mcp_server.connectors.plane.model import Priority
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.answers import TaskActed
 from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate
-from mcp_server.toolsets.spec import Arguments, InJourney, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.plane.act_model import TaskPlan, Wish
-    from mcp_server.toolsets.plane.act_plan import Asked
+    from mcp_server.toolsets.plane.act_model import TaskPlan, TaskWish
+    from mcp_server.toolsets.plane.act_plan import ActRequest
 
 LONGEST_NAME = 255
 LONGEST_TEXT = 100_000
@@ -108,10 +108,10 @@ async def _unless_done(
     return replace(plan, halted=await still_there(services.plane, plan, known))
 
 
-def _wish(asked: CreateArguments | UpdateArguments) -> Wish:
-    from mcp_server.toolsets.plane.act_model import Wish
+def _wish(asked: CreateArguments | UpdateArguments) -> TaskWish:
+    from mcp_server.toolsets.plane.act_model import TaskWish
 
-    return Wish(
+    return TaskWish(
         name=asked.name,
         description=asked.description,
         priority=asked.priority,
@@ -123,10 +123,10 @@ def _wish(asked: CreateArguments | UpdateArguments) -> Wish:
     )
 
 
-def _how(call: Call, asked: CreateArguments | UpdateArguments | CommentArguments) -> Asked:
-    from mcp_server.toolsets.plane.act_plan import Asked
+def _how(call: Call, asked: CreateArguments | UpdateArguments | CommentArguments) -> ActRequest:
+    from mcp_server.toolsets.plane.act_plan import ActRequest
 
-    return Asked(ToolSpec.hash_of(asked), rehearsal=asked.dry_run, unseen=call.trusted)
+    return ActRequest(ToolSpec.hash_of(asked), rehearsal=asked.dry_run, unseen=call.trusted)
 
 
 async def act(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
@@ -168,11 +168,11 @@ def rehearsed(plan: TaskPlan) -> TaskActed | None:
     return plan.halted
 
 
-def shows(plan: TaskPlan) -> Shown:
+def shows(plan: TaskPlan) -> CallPreview:
     """Return what a person is shown of the plan before they agree to it."""
     from mcp_server.toolsets.plane.act_model import answered, changes, sentence
 
-    return Shown(
+    return CallPreview(
         answer=answered(plan, "analysis"),
         sentence=sentence(plan),
         effect=plan.effect,

@@ -47,7 +47,7 @@ class TaskLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class TaskList:
     """Tasks that fit, last changed first. `note` says what could not be looked through."""
 
     tasks: Sequence[TaskLine]
@@ -57,7 +57,7 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommentAnswer:
     """A comment, as Markdown."""
 
     by: str
@@ -92,7 +92,7 @@ class TaskView:
     created_at: str
     updated_at: str
     text: str
-    comments: Sequence[Said]
+    comments: Sequence[CommentAnswer]
     relations: Sequence[Tied]
     pages: Sequence[str]
     next_cursor: str | None

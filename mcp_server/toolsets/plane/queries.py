@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal, unseal
 from mcp_server.connectors.plane.errors import BadDate, BadReference
-from mcp_server.connectors.plane.model import State, Task
+from mcp_server.connectors.plane.model import PlaneTask, State
 from mcp_server.connectors.text.dates import in_utc
 
 CLOSED = frozenset({"completed", "cancelled"})
@@ -26,7 +26,7 @@ OVERDUE = "overdue"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TaskFilter:
     """What a task of one project has to have; None for what does not matter. Ids are resolved.
 
     `words` have to be in its name, or are its key. `nobody`: it must have no assignee. `among` are the ids of the tasks of a
@@ -44,7 +44,7 @@ class Wanted:
     closed_ids: frozenset[str] = frozenset()
     updated_since: datetime | None = None
 
-    def fits(self, task: Task, key: str) -> bool:
+    def fits(self, task: PlaneTask, key: str) -> bool:
         """Return whether a task has all of it; `key` is its readable key."""
         return (
             self._says(task, key)
@@ -57,13 +57,13 @@ class Wanted:
             and self._is_due(task)
         )
 
-    def _says(self, task: Task, key: str) -> bool:
+    def _says(self, task: PlaneTask, key: str) -> bool:
         if not self.words:
             return True
         name = _in_small(task.name)
         return self.words == (_in_small(key),) or all(word in name for word in self.words)
 
-    def _is_due(self, task: Task) -> bool:
+    def _is_due(self, task: PlaneTask) -> bool:
         if self.overdue_at is not None:
             return task.due is not None and task.due < self.overdue_at and task.state_id not in self.closed_ids
         return self.due_by is None or (task.due is not None and task.due <= self.due_by)
@@ -131,7 +131,7 @@ def told(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def newest_first(task: Task) -> tuple[float, str]:
+def newest_first(task: PlaneTask) -> tuple[float, str]:
     """Return what tasks are sorted by: last changed first, and then by something that does not change."""
     return -task.updated_at.timestamp(), task.id
 
@@ -143,16 +143,16 @@ class Rest:
     `changed` counts tasks that were changed or made after that: they are in front now, where nobody reads on.
     """
 
-    tasks: Sequence[Task]
+    tasks: Sequence[PlaneTask]
     seen_to: str
     changed: int = 0
 
-    def cursor_behind(self, task: Task, key: str) -> str:
+    def cursor_behind(self, task: PlaneTask, key: str) -> str:
         """Return the cursor that goes on behind `task`."""
         return seal(key, (self.seen_to, told(task.updated_at), task.id))
 
 
-def rest_of(tasks: Iterable[Task], cursor: str | None, key: str) -> Rest:
+def rest_of(tasks: Iterable[PlaneTask], cursor: str | None, key: str) -> Rest:
     """Return the tasks behind the cursor, last changed first.
 
     Raises:

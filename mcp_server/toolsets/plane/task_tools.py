@@ -10,7 +10,7 @@ from pydantic import Field
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.connectors.plane.model import Priority
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.plane.answers import Projects, Tasks, TaskView
+from mcp_server.toolsets.plane.answers import Projects, TaskList, TaskView
 from mcp_server.toolsets.spec import Arguments, InJourney, ToolSpec
 
 TOOLSET = "plane"
@@ -58,12 +58,12 @@ async def list_projects(services: Services, _call: Call, asked: ProjectsArgument
     return await projects_told(services.plane, asked.project)
 
 
-async def query_tasks(services: Services, _call: Call, asked: QueryArguments) -> Tasks:
+async def query_tasks(services: Services, _call: Call, asked: QueryArguments) -> TaskList:
     """Answer plane_query_tasks."""
-    from mcp_server.toolsets.plane.task_views import Query, tasks_told
+    from mcp_server.toolsets.plane.task_views import TaskQuery, tasks_told
 
     named = asked.model_dump(exclude={"limit", "cursor", "journey_id"})
-    return await tasks_told(services.plane, Query(**named), asked.limit, asked.cursor)
+    return await tasks_told(services.plane, TaskQuery(**named), asked.limit, asked.cursor)
 
 
 async def get_task(services: Services, _call: Call, asked: GetArguments) -> TaskView:
@@ -83,7 +83,7 @@ async def projects_read(_services: Services, told: Projects) -> Sequence[str]:
     return tuple(f"{TOOLSET}:{line.key}" for line in told.projects) if told.tainted else ()
 
 
-async def tasks_read(_services: Services, told: Tasks) -> Sequence[str]:
+async def tasks_read(_services: Services, told: TaskList) -> Sequence[str]:
     """Return which tasks were read of."""
     return tuple(f"{TOOLSET}:{line.key}" for line in told.tasks)
 
@@ -108,14 +108,14 @@ PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, None, Projects](
     open_world=True,
 )
 
-PLANE_QUERY_TASKS = ToolSpec[QueryArguments, None, Tasks](
+PLANE_QUERY_TASKS = ToolSpec[QueryArguments, None, TaskList](
     name="plane_query_tasks",
     title="Find tasks in Plane",
     level=Trust.READ,
     toolset=TOOLSET,
     description="Tasks that fit all that you name, last changed first. Names may be mistyped.",
     arguments=QueryArguments,
-    result=Tasks,
+    result=TaskList,
     answer=query_tasks,
     taints=tasks_read,
     read_only=True,

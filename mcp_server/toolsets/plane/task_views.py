@@ -13,12 +13,12 @@ from knowledge.wire.cursors import question, seal, unseal
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, UnknownName
 from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.errors import SERVICE
-from mcp_server.connectors.plane.model import Comment, Project, Relation, Task
+from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
 from mcp_server.connectors.plane.pagination import Walked
-from mcp_server.toolsets.plane.answers import ProjectLine, Projects, Said, TaskLine, Tasks, TaskView, Tied
+from mcp_server.toolsets.plane.answers import CommentAnswer, ProjectLine, Projects, TaskLine, TaskList, TaskView, Tied
 from mcp_server.toolsets.plane.queries import (
     OVERDUE,
-    Wanted,
+    TaskFilter,
     closed_states,
     day_of,
     moment_of,
@@ -45,7 +45,7 @@ SOMEBODY = "somebody"
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class TaskQuery:
     """What a caller asks of tasks, by names."""
 
     project: str | None = None
@@ -82,28 +82,28 @@ async def projects_told(board: Board, asked: str | None) -> Projects:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundTasks:
     """Tasks of one project that fit, and why they may not be all."""
 
     project: Project
-    tasks: Sequence[Task] = ()
+    tasks: Sequence[PlaneTask] = ()
     note: str | None = None
     error: ConnectorError | None = None
 
 
-async def tasks_told(board: Board, query: Query, limit: int, cursor: str | None) -> Tasks:
+async def tasks_told(board: Board, query: TaskQuery, limit: int, cursor: str | None) -> TaskList:
     """Return the tasks that fit, last changed first, at most `limit`.
 
     Raises:
         BadCursor: it belongs to another question.
         BadDate, UnknownName, AmbiguousName: what was asked does not say what is meant.
     """
-    key = question({name: getattr(query, name) for name in Query.__slots__} | {"workspace": board.access.workspace})
+    key = question({name: getattr(query, name) for name in TaskQuery.__slots__} | {"workspace": board.access.workspace})
     rest_of((), cursor, key)
     _check_dates(query)
     projects = await _asked_projects(board, query)
     if projects is None:
-        return Tasks([], None, tainted=False, note=NO_PROJECT)
+        return TaskList([], None, tainted=False, note=NO_PROJECT)
     found = await _in_each(board, query, projects)
     of = {task.id: one.project for one in found for task in one.tasks}
     rest = rest_of((task for one in found for task in one.tasks), cursor, key)
@@ -111,17 +111,17 @@ async def tasks_told(board: Board, query: Query, limit: int, cursor: str | None)
     lines = await _lines(board, shown, of)
     more = rest.cursor_behind(shown[-1], key) if len(rest.tasks) > len(shown) else None
     notes = [_noted(found), CHANGED.format(rest.changed) if rest.changed else None]
-    return Tasks(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
+    return TaskList(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
 
 
-def _check_dates(query: Query) -> None:
+def _check_dates(query: TaskQuery) -> None:
     if query.due is not None and query.due.strip().casefold() != OVERDUE:
         day_of("due", query.due, also="'overdue' or ")
     if query.updated_since is not None:
         moment_of("updated_since", query.updated_since)
 
 
-async def _asked_projects(board: Board, query: Query) -> Sequence[Project] | None:
+async def _asked_projects(board: Board, query: TaskQuery) -> Sequence[Project] | None:
     """Return where to look: the project that is named, or all in which a search finds the text; None if none may be used."""
     if query.project is not None:
         return [await board.project(query.project)]
@@ -138,13 +138,13 @@ async def _asked_projects(board: Board, query: Query) -> Sequence[Project] | Non
     return [project for project in projects if project.id in ids]
 
 
-async def _in_each(board: Board, query: Query, projects: Sequence[Project]) -> list[_Found]:
+async def _in_each(board: Board, query: TaskQuery, projects: Sequence[Project]) -> list[_FoundTasks]:
     """Return what fits in each project, a few projects at a time.
 
     Raises:
         ConnectorError: in none of them could be looked.
     """
-    found: dict[str, _Found] = {}
+    found: dict[str, _FoundTasks] = {}
     room = anyio.CapacityLimiter(AT_ONCE)
 
     async def look(project: Project) -> None:
@@ -161,14 +161,14 @@ async def _in_each(board: Board, query: Query, projects: Sequence[Project]) -> l
     return ordered
 
 
-async def _looked(board: Board, query: Query, project: Project) -> _Found:
+async def _looked(board: Board, query: TaskQuery, project: Project) -> _FoundTasks:
     try:
         wanted = await _wanted(board, query, project)
         walked = await _listed(board, query, project)
     except ConnectorError as error:
-        return _Found(project, error=error)
+        return _FoundTasks(project, error=error)
     fitting = [task for task in walked.items if wanted.fits(task, board.key(project, task))]
-    return _Found(project, fitting, walked.note)
+    return _FoundTasks(project, fitting, walked.note)
 
 
 def _one_of(errors: Sequence[ConnectorError]) -> ConnectorError:
@@ -182,13 +182,13 @@ def _one_of(errors: Sequence[ConnectorError]) -> ConnectorError:
     return UnknownName(SERVICE, first.kind, first.asked, candidates)
 
 
-async def _wanted(board: Board, query: Query, project: Project) -> Wanted:
+async def _wanted(board: Board, query: TaskQuery, project: Project) -> TaskFilter:
     """Return what is asked with the ids of this project."""
     overdue = query.due is not None and query.due.strip().casefold() == OVERDUE
     nobody = query.assignee is not None and query.assignee.strip().casefold() == "none"
     state_ids = await board.states_meant(project, query.state) if query.state is not None else None
     assignee_id = await _assignee(board, project, query.assignee) if query.assignee is not None and not nobody else None
-    return Wanted(
+    return TaskFilter(
         words=words_of(query.text),
         state_ids=state_ids,
         assignee_id=assignee_id,
@@ -209,9 +209,9 @@ async def _assignee(board: Board, project: Project, asked: str) -> str:
     return (await board.person(project, asked)).id
 
 
-async def _listed(board: Board, query: Query, project: Project) -> Walked[Task]:
+async def _listed(board: Board, query: TaskQuery, project: Project) -> Walked[PlaneTask]:
     """Return the tasks to look through: those of the cycle and the module that are named, or all of the project."""
-    lists: list[Walked[Task]] = []
+    lists: list[Walked[PlaneTask]] = []
     if query.cycle is not None:
         lists.append(await board.tasks_in_cycle(project, await board.cycle(project, query.cycle)))
     if query.module is not None:
@@ -223,7 +223,7 @@ async def _listed(board: Board, query: Query, project: Project) -> Walked[Task]:
     return Walked(tuple(task for task in lists[0].items if task.id in shared), note)
 
 
-def _noted(found: Iterable[_Found]) -> str | None:
+def _noted(found: Iterable[_FoundTasks]) -> str | None:
     """Return why there may be more tasks than were found; projects that failed alike together."""
     notes = [f"{one.project.key}: {one.note}" for one in found if one.note]
     failed: dict[str, list[str]] = {}
@@ -235,52 +235,52 @@ def _noted(found: Iterable[_Found]) -> str | None:
     return "; ".join(notes) or None
 
 
-async def _lines(board: Board, shown: Sequence[Task], of: Mapping[str, Project]) -> list[TaskLine]:
+async def _lines(board: Board, shown: Sequence[PlaneTask], of: Mapping[str, Project]) -> list[TaskLine]:
     """Return the tasks with names for ids; only what they have is asked for."""
-    tasks_in: dict[str, list[Task]] = {}
+    tasks_in: dict[str, list[PlaneTask]] = {}
     for task in shown:
         tasks_in.setdefault(of[task.id].id, []).append(task)
-    worded: dict[str, _Words] = {}
+    worded: dict[str, _ProjectWords] = {}
     for project_id, tasks in tasks_in.items():
         worded[project_id] = await _words(board, of[tasks[0].id], tasks)
     return [_line(board, of[task.id], task, worded[of[task.id].id]) for task in shown]
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _ProjectWords:
     """Names by id of what tasks of one project have."""
 
     states: Mapping[str, str]
     people: Mapping[str, str]
     labels: Mapping[str, str]
 
-    def state(self, task: Task) -> str:
+    def state(self, task: PlaneTask) -> str:
         """Return the name of the task's state."""
         return self.states.get(task.state_id or "", "")
 
-    def assignees(self, task: Task) -> Sequence[str]:
+    def assignees(self, task: PlaneTask) -> Sequence[str]:
         """Return the names of who the task is assigned to."""
         return [self.people.get(person, SOMEBODY) for person in task.assignee_ids]
 
-    def labels_of(self, task: Task) -> Sequence[str]:
+    def labels_of(self, task: PlaneTask) -> Sequence[str]:
         """Return the names of the task's labels."""
         return [self.labels[label] for label in task.label_ids if label in self.labels]
 
 
-async def _words(board: Board, project: Project, tasks: Sequence[Task]) -> _Words:
+async def _words(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> _ProjectWords:
     assigned = {person for task in tasks for person in task.assignee_ids}
     labelled = {label for task in tasks for label in task.label_ids}
     states = await board.states_of(project, {task.state_id for task in tasks if task.state_id})
     people = await board.names_of_people(project, assigned) if assigned else {}
     labels = await board.labels_of(project, labelled) if labelled else {}
-    return _Words(
+    return _ProjectWords(
         {state_id: state.name for state_id, state in states.items()},
         people,
         {label_id: label.name for label_id, label in labels.items()},
     )
 
 
-def _line(board: Board, project: Project, task: Task, words: _Words) -> TaskLine:
+def _line(board: Board, project: Project, task: PlaneTask, words: _ProjectWords) -> TaskLine:
     return TaskLine(
         board.key(project, task),
         task.name,
@@ -294,7 +294,7 @@ def _line(board: Board, project: Project, task: Task, words: _Words) -> TaskLine
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TaskTextPart:
     """A stretch of a task's text or of one comment; `index` is 0 for the text, and counts comments from 1."""
 
     index: int
@@ -361,16 +361,16 @@ def _start(cursor: str | None, key: str) -> tuple[int, int]:
     return index, offset
 
 
-def _parts(texts: Sequence[str], index: int, offset: int) -> tuple[list[_Part], tuple[int, int] | None]:
+def _parts(texts: Sequence[str], index: int, offset: int) -> tuple[list[_TaskTextPart], tuple[int, int] | None]:
     """Return as much as fits into one answer, from there on, and where to go on, None at the end."""
-    parts: list[_Part] = []
+    parts: list[_TaskTextPart] = []
     room = LONGEST_TEXT
     for at in range(index, len(texts)):
         text = texts[at][offset if at == index else 0 :]
         if parts and len(text) > room:
             return parts, (at, offset if at == index else 0)
         cut = text if len(text) <= room else _cut(text, room)
-        parts.append(_Part(at, cut))
+        parts.append(_TaskTextPart(at, cut))
         if len(cut) < len(text):
             return parts, (at, (offset if at == index else 0) + len(cut))
         room -= len(cut)
@@ -383,11 +383,11 @@ def _cut(text: str, room: int) -> str:
     return text[: end + 1 if end >= 0 else room]
 
 
-def _said(comment: Comment, text: str, people: Mapping[str, str]) -> Said:
-    return Said(people.get(comment.by or "", SOMEBODY), told(comment.at), text)
+def _said(comment: Comment, text: str, people: Mapping[str, str]) -> CommentAnswer:
+    return CommentAnswer(people.get(comment.by or "", SOMEBODY), told(comment.at), text)
 
 
-async def _tied(board: Board, project: Project, task: Task) -> tuple[Sequence[Tied], str | None]:
+async def _tied(board: Board, project: Project, task: PlaneTask) -> tuple[Sequence[Tied], str | None]:
     """Return the tasks that this one is tied to, by key and name, and how many are not told."""
     relations = await board.client.relations(project.id, task.id)
     usable = {one.id: one for one in await board.projects()}
@@ -402,7 +402,7 @@ async def _tied(board: Board, project: Project, task: Task) -> tuple[Sequence[Ti
     return tied, note if missing else None
 
 
-async def _tied_task(board: Board, project: Project, relation: Relation) -> Task | None:
+async def _tied_task(board: Board, project: Project, relation: Relation) -> PlaneTask | None:
     try:
         return await board.client.task(project.id, relation.task_id)
     except (Missing, Denied):

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.loop.model.ports import ToolDefinition
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.errors import KnowledgeError
 from knowledge.pages.claim_source import place_of
 from mcp_server.app.dependencies import Call
 from mcp_server.approvals.proposals import one_line
-from mcp_server.gate.dispatch import Answered, Failed, UnknownTool
+from mcp_server.gate.dispatch import CallAnswered, CallFailed, UnknownTool
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.runs.recovery import Lost, not_before, recalled
 from mcp_server.toolsets.spec import BadArguments
 
 if TYPE_CHECKING:
     from agents.engine.events import Json
-    from agents.loop.record.frames import Header, ToolCall
+    from agents.loop.record.frames import Header, ToolCallFrame
     from agents.loop.record.run import Run
     from mcp_server.app.dependencies import Services
     from mcp_server.gate.dispatch import Gate
@@ -48,22 +48,22 @@ class GatedTools:
         """Return what the model may call, in the order in which hosts are shown it."""
         return [ToolDefinition(spec.name, spec.description, spec.input_schema) for spec in self._offered()]
 
-    async def call(self, name: str, arguments: Mapping[str, Json], key: str) -> Outcome:
+    async def call(self, name: str, arguments: Mapping[str, Json], key: str) -> CallOutcome:
         """Let the call pass the gate under that key, and return what came of it."""
         offered = [spec.name for spec in self._offered()]
         if name not in offered:
-            return Outcome(success=False, text=str(UnknownTool(name, offered)), called=False)
+            return CallOutcome(success=False, text=str(UnknownTool(name, offered)), called=False)
         run = await self._run()
         if run.over:
-            return Outcome(success=False, text=CANCELLED, called=False)
+            return CallOutcome(success=False, text=CANCELLED, called=False)
         if not _is_due(run, key):
-            return Outcome(success=False, text=OVERTAKEN, called=False)
+            return CallOutcome(success=False, text=OVERTAKEN, called=False)
         answer = await self._gate.dispatch(name, dict(arguments), self._call(key))
-        if isinstance(answer, Failed):
-            return Outcome(success=False, text=answer.why, unsure=answer.unsure)
+        if isinstance(answer, CallFailed):
+            return CallOutcome(success=False, text=answer.why, unsure=answer.unsure)
         return told(answer)
 
-    async def recalled(self, name: str, key: str) -> Outcome | None:
+    async def recalled(self, name: str, key: str) -> CallOutcome | None:
         """Return what came of the call with that key; None where nobody can tell. Nothing is carried out.
 
         Raises:
@@ -75,11 +75,11 @@ class GatedTools:
             return None
         return await self._recalled(run, spec, call)
 
-    async def _recalled(self, run: Run, spec: AnySpec, call: ToolCall) -> Outcome | None:
+    async def _recalled(self, run: Run, spec: AnySpec, call: ToolCallFrame) -> CallOutcome | None:
         try:
             asked = spec.parse(dict(call.arguments))
         except BadArguments as error:
-            return Outcome(success=False, text=str(error))
+            return CallOutcome(success=False, text=str(error))
         lost = Lost(spec, asked, self._call(call.key, spec.journey_of(asked)), not_before(run))
         try:
             return await recalled(self._gate, self._services, lost)
@@ -111,13 +111,13 @@ def principal_of(header: Header) -> Principal:
     return Principal(user, host)
 
 
-def told(answer: Answered) -> Outcome:
+def told(answer: CallAnswered) -> CallOutcome:
     """Return an answer of the gate as a run is told of it; of text that nobody vouches for it says so before all else."""
     content: dict[str, Any] = answer.content
     marked = {UNTRUSTED: DATA.format(where=_named(answer.origins)), **content} if answer.origins else content
     waits = answer.waits.id if answer.waits else ""
     text = json.dumps(marked, ensure_ascii=False, separators=(",", ":"))
-    return Outcome(
+    return CallOutcome(
         success=True, text=text, structured=content, proposal=waits, unsure=content.get("status") == "unsure"
     )
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from agents.loop.record.frames import Control
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.errors import KnowledgeError
 from knowledge.history.audit.chain import fields_of
 from mcp_server.approvals.proposals import DOCUMENTED
@@ -52,7 +52,7 @@ class Lost:
     since: datetime
 
 
-async def recalled(gate: Gate, services: Services, lost: Lost) -> Outcome | None:
+async def recalled(gate: Gate, services: Services, lost: Lost) -> CallOutcome | None:
     """Return what became of the call; None where nobody can tell.
 
     Raises:
@@ -62,9 +62,9 @@ async def recalled(gate: Gate, services: Services, lost: Lost) -> Outcome | None
     if spec.read_only or getattr(lost.asked, "dry_run", False):
         return _failed(ANSWER_LOST)
     if isinstance(decision := await gate.decide(spec.name, Trust.READ, lost.call.principal), Refuse):
-        return Outcome(success=False, text=NOT_ANSWERED.format(why=decision.why), unsure=True)
+        return CallOutcome(success=False, text=NOT_ANSWERED.format(why=decision.why), unsure=True)
     if spec.plan is None:
-        return Outcome(success=False, text=f"{REPEATABLE}.", unsure=True) if spec.idempotent else None
+        return CallOutcome(success=False, text=f"{REPEATABLE}.", unsure=True) if spec.idempotent else None
     if proposal := await _proposed(services, lost):
         content = {"status": "proposed", "proposal": await summary(proposal, services.review_address)}
         return _told(content, proposal=proposal.id)
@@ -85,7 +85,7 @@ async def _proposed(services: Services, lost: Lost) -> Proposal | None:
     return await trust.proposal(its) if its else None
 
 
-async def _elsewhere(services: Services, lost: Lost) -> Outcome:
+async def _elsewhere(services: Services, lost: Lost) -> CallOutcome:
     """Return what became of an act in another service. Before it is sent it is on record: without a record it was not sent."""
     spec, courier = lost.spec, services.courier
     errand = await courier.errand_of_call(lost.call.key)
@@ -99,14 +99,14 @@ async def _elsewhere(services: Services, lost: Lost) -> Outcome:
     try:
         answer = await spec.recalled(services, lost.call, lost.asked)
     except KnowledgeError as error:
-        return Outcome(success=False, text=NOT_ANSWERED.format(why=str(error).rstrip(".")), unsure=True)
+        return CallOutcome(success=False, text=NOT_ANSWERED.format(why=str(error).rstrip(".")), unsure=True)
     if answer is None:
-        return Outcome(success=False, text=NOT_WHOLE, unsure=True)
+        return CallOutcome(success=False, text=NOT_WHOLE, unsure=True)
     content = spec.as_json(answer)
     return _told(content, unsure=content.get("status") == "unsure")
 
 
-async def _written(services: Services, lost: Lost) -> Outcome | None:
+async def _written(services: Services, lost: Lost) -> CallOutcome | None:
     """Return what became of a change of pages. What its process left half done is ended first: that is done by whoever comes next."""
     ledger = services.state.ledger
     if await ledger.intents():
@@ -176,10 +176,10 @@ def _is_its(lost: Lost, fields: Mapping[str, Any]) -> bool:
     return all(fields.get(name) == value for name, value in its.items())
 
 
-def _failed(text: str) -> Outcome:
-    return Outcome(success=False, text=f"{text}.")
+def _failed(text: str) -> CallOutcome:
+    return CallOutcome(success=False, text=f"{text}.")
 
 
-def _told(content: Mapping[str, Any], *, proposal: str = "", unsure: bool = False) -> Outcome:
+def _told(content: Mapping[str, Any], *, proposal: str = "", unsure: bool = False) -> CallOutcome:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return Outcome(success=True, text=text, structured=dict(content), proposal=proposal, unsure=unsure)
+    return CallOutcome(success=True, text=text, structured=dict(content), proposal=proposal, unsure=unsure)

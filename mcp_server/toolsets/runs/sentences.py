@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Literal, assert_never
 
 from agents.engine.work.markdown import one_line
-from agents.loop.record.frames import Action, Answered, AskUser, Control, Frame, Plan, Response, ToolCall, ToolResult
+from agents.loop.record.frames import (
+    Action,
+    AskUser,
+    Control,
+    Frame,
+    PersonAnswered,
+    PlanFrame,
+    ResponseFrame,
+    ToolCallFrame,
+    ToolResult,
+)
 from agents.loop.record.run import Run
 
 Status = Literal["done", "failed", "cancelled", "asking", "proposed", "running"]
@@ -58,17 +68,17 @@ def note_on(run: Run) -> str | None:
 def step(run: Run, frame: Frame) -> str:
     """Return the step in a few words, without any text of a model, a person, a page or a tool."""
     match frame:
-        case Plan():
+        case PlanFrame():
             return f"iteration {frame.iteration} of {run.header.limits.iterations}: {_DECIDED[frame.next_action]}"
-        case ToolCall():
+        case ToolCallFrame():
             return f"calling {_name(frame.tool)}" if not frame.problem else "a call that cannot be made"
         case ToolResult():
             return f"{_name(frame.tool)}: {_came(frame)}" if frame.called else "a call was not made"
         case AskUser():
             return "a person is asked"
-        case Answered():
+        case PersonAnswered():
             return "a person answered"
-        case Response():
+        case ResponseFrame():
             return "done" if frame.goal_achieved else "gave up"
         case Control():
             return frame.signal.replace("_", " ")

@@ -14,7 +14,7 @@ from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
 
 if TYPE_CHECKING:
     from agents.loop.record.frames import Frame, Header
@@ -143,7 +143,7 @@ async def _read_before(services: Services, proposal: str) -> Collection[str]:
 
 
 async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPlan:
-    from agents.loop.record.frames import Header, Limits
+    from agents.loop.record.frames import Header, RunLimits
 
     _require_short(asked)
     if asked.run_id is not None or asked.answer is not None:
@@ -161,7 +161,7 @@ async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPl
         begun_at=services.now(),
         toolsets=_toolsets(services, asked.toolsets),
         model=model.name,
-        limits=Limits(
+        limits=RunLimits(
             iterations=asked.max_iterations,
             seconds=float(asked.timeout_seconds),
             tokens=model.run_tokens,
@@ -325,14 +325,16 @@ def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
 async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAnswer | None:
     """Return where the run stands that a person agreed to, if it was begun, or answered, before the process died."""
     from agents.loop.errors import NoSuchRun
-    from agents.loop.record.frames import Answered
+    from agents.loop.record.frames import PersonAnswered
 
     try:
         there = await own_run(services, call, asked.run_id or begun_for(call))
     except NoSuchRun:
         return None
     who, text = call.principal.id, asked.answer
-    said = [frame for frame in there.frames if isinstance(frame, Answered) and (frame.by, frame.text) == (who, text)]
+    said = [
+        frame for frame in there.frames if isinstance(frame, PersonAnswered) and (frame.by, frame.text) == (who, text)
+    ]
     if asked.run_id is not None and (there.ask is not None or not said):
         return None
     return await answered(services, there)
@@ -380,7 +382,7 @@ async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str,
     return await summary(waits, page) if waits else None
 
 
-def shows(plan: RunPlan) -> Shown:
+def shows(plan: RunPlan) -> CallPreview:
     """Return what a person is shown of the plan before they agree to it: all that the model is told, and its bounds."""
     from agents.engine.work.markdown import one_line
     from mcp_server.connectors.text.preview import shown_change
@@ -393,7 +395,7 @@ def shows(plan: RunPlan) -> Shown:
     else:
         told = [("goal", header.goal), *([("context", header.context)] if header.context else [])]
         sentence = f"let {header.model} work by itself ({_bounds(header)}): {one_line(header.goal, MOST_SENTENCE)}"
-    return Shown(
+    return CallPreview(
         answer=RunAnswer("", "analysis", "", False, "", None, 0, [], "", 0, 0, None, False, STARTS),  # noqa: FBT003 - in the order of its fields
         sentence=sentence,
         effect=_effect(plan),

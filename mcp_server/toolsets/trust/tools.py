@@ -73,7 +73,7 @@ async def _pending(services: Services, call: Call) -> list[Pending]:
     return [Pending(one.id, one.tool, one.level_needed, one.expires_at.isoformat(timespec="seconds")) for one in found]
 
 
-class StatusArguments(Arguments):
+class ProposalStatusArguments(Arguments):
     """Arguments of proposal_status."""
 
     proposal_id: Annotated[str | None, Field(description="One; else what waits.")] = None
@@ -94,7 +94,7 @@ class ProposalStatus:
     pending: Sequence[Pending]
 
 
-class NoSuchProposal(KnowledgeError):
+class NoSuchOwnProposal(KnowledgeError):
     """The caller made no such proposal."""
 
     def __init__(self, asked: str) -> None:
@@ -102,7 +102,7 @@ class NoSuchProposal(KnowledgeError):
         super().__init__(f"you made no proposal {asked[:40]!r}; proposal_status() lists those that wait")
 
 
-async def proposal_status(services: Services, call: Call, asked: StatusArguments) -> ProposalStatus:
+async def proposal_status(services: Services, call: Call, asked: ProposalStatusArguments) -> ProposalStatus:
     """Return what became of a proposal, waiting for it if asked and as long as not too many others wait."""
     if asked.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
@@ -143,7 +143,7 @@ async def read_in(services: Services, told: ProposalStatus) -> Sequence[str]:
 async def _own(services: Services, call: Call, proposal_id: str) -> Proposal:
     proposal = await services.state.trust.proposal(proposal_id)
     if proposal is None or proposal.principal != call.principal.id:
-        raise NoSuchProposal(proposal_id)
+        raise NoSuchOwnProposal(proposal_id)
     return proposal
 
 
@@ -160,13 +160,13 @@ TRUST_STATUS = ToolSpec[NoArguments, None, TrustStatus](
     idempotent=True,
 )
 
-PROPOSAL_STATUS = ToolSpec[StatusArguments, None, ProposalStatus](
+PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, None, ProposalStatus](
     name="proposal_status",
     title="What became of a proposal",
     level=Trust.NONE,
     toolset="trust",
     description="Tells what a person decided about a call of yours that waits, and its result once it was carried out.",
-    arguments=StatusArguments,
+    arguments=ProposalStatusArguments,
     result=ProposalStatus,
     answer=proposal_status,
     taints=read_in,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.errors import KnowledgeError
-from mcp_server.connectors.errors import ConnectorError, Denied, Refused, ReplyLost
+from mcp_server.connectors.errors import ConnectorError, Denied, ReplyLost, ServiceRefused
 from mcp_server.connectors.outbox_dispatcher import LOOKED_AFTER_S, SETTLED, WITHIN, Halfway, Json, errand_for
 from mcp_server.connectors.zulip.model import Message, Queue, Where
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
@@ -86,7 +86,7 @@ class Sending:
         """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
         try:
             queue = await self._chat.client.register(self._plan.where)
-        except (Denied, Refused):
+        except (Denied, ServiceRefused):
             queue = None
         marks = {"newest": trip.marks.get("newest") or str(await self._newest())}
         if queue is not None:

@@ -21,7 +21,7 @@ from mcp_server.toolsets.zulip.answers import MessageActed
 if TYPE_CHECKING:
     from mcp_server.connectors.replay import Earlier
     from mcp_server.connectors.zulip.chat import Chat
-    from mcp_server.connectors.zulip.model import Channel, Server
+    from mcp_server.connectors.zulip.model import Channel, ZulipServer
 
 ALIKE = 0.8
 """From this likeness on (difflib's ratio) a new topic may be a slip of one that is there."""
@@ -51,7 +51,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MessageWish:
     """What is to be sent, in the caller's words."""
 
     text: str
@@ -63,7 +63,7 @@ class Wish:
     arguments_hash: str = ""
 
 
-async def planned_message(chat: Chat, wish: Wish) -> MessagePlan:
+async def planned_message(chat: Chat, wish: MessageWish) -> MessagePlan:
     """Return the plan of a message.
 
     Raises:
@@ -171,7 +171,7 @@ def emoji_name(asked: str) -> str:
     return name
 
 
-async def _where(chat: Chat, wish: Wish, server: Server) -> tuple[Where, list[str]]:
+async def _where(chat: Chat, wish: MessageWish, server: ZulipServer) -> tuple[Where, list[str]]:
     """Return where it goes, and what a person should hear about the topic."""
     if (wish.channel is None) == (not wish.people):
         raise Unclear("name a channel and a topic, or people, and not both")
@@ -225,7 +225,7 @@ def _parts(text: str, longest: int, too_long: Literal["split", "refuse"]) -> tup
         raise Unclear(f"the text cannot be split into messages of {longest} characters: {error}") from None
 
 
-def _url(chat: Chat, server: Server, where: Where) -> str:
+def _url(chat: Chat, server: ZulipServer, where: Where) -> str:
     """Return where a person will see it."""
     if where.channel is not None:
         return link_to_topic(chat.site, server, where.channel, where.topic)

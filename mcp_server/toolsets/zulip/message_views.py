@@ -39,7 +39,7 @@ Way = Literal["older", "newer", "around"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MessageQuery:
     """Which messages are asked for."""
 
     channel: str | None = None
@@ -104,7 +104,7 @@ async def channels(chat: Chat, channel: str | None) -> Channels:
     )
 
 
-async def read(chat: Chat, asked: Asked) -> Messages:
+async def read(chat: Chat, asked: MessageQuery) -> Messages:
     """Return messages of a place, oldest first.
 
     Raises:
@@ -175,7 +175,7 @@ async def _places(chat: Chat, sought: Sought) -> Sequence[Where]:
     return [*[Where(channel) for channel in await chat.channels()], *direct]
 
 
-async def _start(chat: Chat, asked: Asked) -> _Start:
+async def _start(chat: Chat, asked: MessageQuery) -> _Start:
     """Return where the first page begins."""
     _see_that_it_is_clear(asked)
     where = await _where(chat, asked)
@@ -197,7 +197,7 @@ async def _start(chat: Chat, asked: Asked) -> _Start:
     return _Start(where, "around", message_id)
 
 
-def _see_that_it_is_clear(asked: Asked) -> None:
+def _see_that_it_is_clear(asked: MessageQuery) -> None:
     if asked.channel is not None and asked.people:
         raise Unclear("name a channel or people, not both")
     if asked.topic is not None and asked.channel is None:
@@ -209,7 +209,7 @@ def _see_that_it_is_clear(asked: Asked) -> None:
             raise Unclear("since needs a channel or people")
 
 
-async def _where(chat: Chat, asked: Asked) -> Where | None:
+async def _where(chat: Chat, asked: MessageQuery) -> Where | None:
     if asked.people:
         return Where(people=await chat.somebody(asked.people))
     if asked.channel is None:

@@ -36,7 +36,7 @@ PLACES = (0.5, 0.62, 0.38, 0.74, 0.26)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class BoxSize:
     """How much room something takes."""
 
     width: float = 0.0
@@ -64,12 +64,12 @@ class Arrow:
 
     source: int
     target: int
-    label: Size = Size()
+    label: BoxSize = BoxSize()
     back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ArrowRoute:
     """How an arrow runs, from box to box, and the middle of its label.
 
     `curved`: between its second and its third point, of four, it is one curve; else all corners are right angles.
@@ -88,10 +88,10 @@ class Sheet:
     height: float
     direction: Direction
     boxes: tuple[Box, ...]
-    routes: tuple[Route | None, ...]
+    routes: tuple[ArrowRoute | None, ...]
 
 
-def laid_out(sizes: Sequence[Size], arrows: Sequence[Arrow], direction: Direction, start: int = 0) -> Sheet:
+def laid_out(sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int = 0) -> Sheet:
     """Return where everything goes if the layers follow each other from left to right (`across`) or downwards (`down`)."""
     plan = _Plan(sizes, arrows, direction, start)
     routes = [_route(plan, number) for number in range(len(arrows))]
@@ -184,13 +184,13 @@ class _End:
 class _Plan:
     """What is decided step by step, each step once."""
 
-    def __init__(self, sizes: Sequence[Size], arrows: Sequence[Arrow], direction: Direction, start: int) -> None:
+    def __init__(self, sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int) -> None:
         self.sizes, self.arrows, self.direction = sizes, arrows, direction
         self.back = returning(len(sizes), arrows, start)
         self.layer = layers(len(sizes), arrows, self.back)
         self.rows = _ordered(self.layer, arrows)
 
-    def turned(self, size: Size) -> tuple[float, float]:
+    def turned(self, size: BoxSize) -> tuple[float, float]:
         """Return how long something is along the layers, and beside."""
         return (size.width, size.height) if self.direction == "across" else (size.height, size.width)
 
@@ -362,7 +362,7 @@ class _Plan:
 # --- routes -----------------------------------------------------------------------------------------------------------
 
 
-def _route(plan: _Plan, number: int) -> Route | None:
+def _route(plan: _Plan, number: int) -> ArrowRoute | None:
     """Return how the arrow runs, in points of `along` and `beside`."""
     arrow = plan.arrows[number]
     if arrow.source == arrow.target:
@@ -374,16 +374,16 @@ def _route(plan: _Plan, number: int) -> Route | None:
     out, into = _way_out(plan, number, arrow.source), _way_out(plan, number, arrow.target)
     points = (*out, (out[-1][0], lane), (into[-1][0], lane), *reversed(into))
     wide = plan.turned(arrow.label)[1]
-    return Route(points, ((out[-1][0] + into[-1][0]) / 2, lane + side * (BESIDE + wide / 2)))
+    return ArrowRoute(points, ((out[-1][0] + into[-1][0]) / 2, lane + side * (BESIDE + wide / 2)))
 
 
-def _between(plan: _Plan, number: int, arrow: Arrow) -> Route:
+def _between(plan: _Plan, number: int, arrow: Arrow) -> ArrowRoute:
     """Return the curve to the next layer. It goes straight until it has passed the deepest box of its layer."""
     out, into = plan.faces[number, arrow.source, True], plan.faces[number, arrow.target, False]
     layer = plan.layer[arrow.source]
     first, last = (plan.starts[layer] + plan.depths[layer], out), (plan.starts[layer + 1], into)
     ends = (_face(plan, arrow.source, front=True), out), (_face(plan, arrow.target, front=False), into)
-    return Route((ends[0], first, last, ends[1]), on_curve(first, last, 0.5), curved=True)
+    return ArrowRoute((ends[0], first, last, ends[1]), on_curve(first, last, 0.5), curved=True)
 
 
 def _face(plan: _Plan, box: int, *, front: bool) -> float:
@@ -415,10 +415,10 @@ def on_curve(first: Point, last: Point, part: float) -> Point:
     return along, b * (rest**3 + 3 * rest**2 * part) + d * (part**3 + 3 * rest * part**2)
 
 
-def _labelled(plan: _Plan, routes: Sequence[Route | None]) -> list[Route | None]:
+def _labelled(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> list[ArrowRoute | None]:
     """Return the routes with the labels of curves where they meet neither each other nor a box, if there is such a place."""
     taken = [_area((a + deep / 2, b + wide / 2), (deep, wide)) for (a, b), (deep, wide) in _occupied(plan)]
-    found: list[Route | None] = list(routes)
+    found: list[ArrowRoute | None] = list(routes)
     for number, route in enumerate(routes):
         if route is None or not route.curved or not plan.arrows[number].label.width:
             continue
@@ -426,7 +426,7 @@ def _labelled(plan: _Plan, routes: Sequence[Route | None]) -> list[Route | None]
         places = [on_curve(route.points[1], route.points[2], part) for part in PLACES]
         best = min(places, key=lambda place: sum(_area(place, size).overlaps(other) for other in taken))
         taken.append(_area(best, size))
-        found[number] = Route(route.points, best, curved=True)
+        found[number] = ArrowRoute(route.points, best, curved=True)
     return found
 
 
@@ -441,7 +441,7 @@ def _area(middle: Point, size: Point) -> Box:
 # --- on the sheet -----------------------------------------------------------------------------------------------------
 
 
-def _on_sheet(plan: _Plan, routes: Sequence[Route | None]) -> Sheet:
+def _on_sheet(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> Sheet:
     """Return the drawing in x and y, with a margin around all that is on it."""
     areas = [_area((a + deep / 2, b + wide / 2), (deep, wide)) for (a, b), (deep, wide) in _occupied(plan)]
     areas += [_area(point, (0.0, 0.0)) for route in routes if route for point in route.points]
@@ -463,6 +463,6 @@ def _on_sheet(plan: _Plan, routes: Sequence[Route | None]) -> Sheet:
         Box(*shown(place), *(extent if across else extent[::-1]))
         for place, extent in zip(plan.places, plan.extents, strict=True)
     ]
-    drawn = [r and Route(tuple(shown(point) for point in r.points), shown(r.label), r.curved) for r in routes]
+    drawn = [r and ArrowRoute(tuple(shown(point) for point in r.points), shown(r.label), r.curved) for r in routes]
     width, height = shown((high[0], high[1]))
     return Sheet(width, height, plan.direction, tuple(boxes), tuple(drawn))

@@ -15,7 +15,7 @@ MOST_CONDITIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """What is one box: a part, or a phase that belongs to none. `name` is what it is called in the picture."""
 
     name: str
@@ -53,20 +53,20 @@ def pictures(graph: PhaseGraph, seen: Travelled) -> Pictures:
     )
 
 
-def parts_of(graph: PhaseGraph) -> Sequence[Part]:
+def parts_of(graph: PhaseGraph) -> Sequence[GraphPart]:
     """Return what stands for itself in the folded picture, in the order of the first phases."""
     groups = grouped(graph)
     if len(groups) < 2:
-        return [Part(phase.name, frozenset({phase.name})) for phase in graph.phases]
-    found: dict[str, Part] = {}
+        return [GraphPart(phase.name, frozenset({phase.name})) for phase in graph.phases]
+    found: dict[str, GraphPart] = {}
     for name, phases in groups.items():
         # Where a journey ends belongs to the whole.
         own = frozenset(phase.name for phase in phases if name or phase.name not in graph.complete)
         if own:
-            found[min(_place(graph, own))] = Part(name or graph.name, own)
+            found[min(_place(graph, own))] = GraphPart(name or graph.name, own)
         for phase in phases:
             if phase.name not in own:
-                found[min(_place(graph, {phase.name}))] = Part(phase.name, frozenset({phase.name}))
+                found[min(_place(graph, {phase.name}))] = GraphPart(phase.name, frozenset({phase.name}))
     return [found[place] for place in sorted(found)]
 
 
@@ -74,7 +74,7 @@ def _place(graph: PhaseGraph, names: frozenset[str] | set[str]) -> list[str]:
     return [f"{number:06}" for number, phase in enumerate(graph.phases) if phase.name in names]
 
 
-def _folded(graph: PhaseGraph, seen: Travelled, parts: Sequence[Part]) -> _Folded:
+def _folded(graph: PhaseGraph, seen: Travelled, parts: Sequence[GraphPart]) -> _Folded:
     """Return the graph whose phases are the parts, and what the journey saw of it."""
     of = {phase: part.name for part in parts for phase in part.phases}
     phases = tuple(Phase(part.name, purpose=_counted(part)) for part in parts)
@@ -106,7 +106,7 @@ def _is(move: Move, way: Transition) -> bool:
     return (move.source, move.target, move.reason) == (way.source, way.target, way.condition)
 
 
-def _counted(part: Part) -> str:
+def _counted(part: GraphPart) -> str:
     return f"{len(part.phases)} phases" if len(part.phases) > 1 else ""
 
 
@@ -117,7 +117,7 @@ def _condition(source: str, ways: Sequence[Transition]) -> str:
     return " or ".join(names[:MOST_CONDITIONS]) + (f" or {more} more" if more > 0 else "") or ALWAYS
 
 
-def _visits(graph: PhaseGraph, seen: Travelled, parts: Sequence[Part], of: Mapping[str, str]) -> dict[str, int]:
+def _visits(graph: PhaseGraph, seen: Travelled, parts: Sequence[GraphPart], of: Mapping[str, str]) -> dict[str, int]:
     """Return how often each part was entered from outside of it, and phases that are gone as they are."""
     entered = {part.name: int(graph.initial in part.phases) for part in parts}
     for move, often in seen.moves.items():
@@ -129,7 +129,7 @@ def _visits(graph: PhaseGraph, seen: Travelled, parts: Sequence[Part], of: Mappi
     return {name: max(1, count) for name, count in entered.items() if name in been} | gone
 
 
-def _inside(graph: PhaseGraph, seen: Travelled, here: Part, parts: Sequence[Part]) -> _Folded:
+def _inside(graph: PhaseGraph, seen: Travelled, here: GraphPart, parts: Sequence[GraphPart]) -> _Folded:
     """Return what is in a part: its phases, and as boxes the parts that it leads to, or comes from."""
     of = {phase: part.name for part in parts for phase in part.phases}
     shorter = {name: name.removeprefix(f"{here.name}.") for name in here.phases}
@@ -169,11 +169,11 @@ def _inside(graph: PhaseGraph, seen: Travelled, here: Part, parts: Sequence[Part
     return _Folded(whole, Travelled(named(seen.phase), seen.status, visits, moves))
 
 
-def _entered(graph: PhaseGraph, phase: str, here: Part) -> bool:
+def _entered(graph: PhaseGraph, phase: str, here: GraphPart) -> bool:
     """Return whether the part is entered there, going forward."""
     ways = (way for way in graph.transitions if way.target == phase and not way.is_backward)
     return phase == graph.initial or any(way.source not in here.phases for way in ways)
 
 
-def _bare(here: Part, condition: str) -> str:
+def _bare(here: GraphPart, condition: str) -> str:
     return condition.removeprefix(f"{here.name}.")

@@ -17,7 +17,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from agents.engine.graph import ALWAYS, ANSWERS, ASKED, Phase, PhaseGraph, Transition, own_mark
-from mcp_server.web.graph.layout import Arrow, Box, Direction, Point, Route, Sheet, Size, laid_out
+from mcp_server.web.graph.layout import Arrow, ArrowRoute, Box, BoxSize, Direction, Point, Sheet, laid_out
 from mcp_server.web.text.sanitize import TIMES, inert_line, spelled_out
 
 Labels = Literal["words", "numbers"]
@@ -29,7 +29,7 @@ MOST_CHARS = 500
 """Of a name or condition, where it is told in full."""
 NAME_PX, LABEL_PX, LINE_PX, NOTE_PX = 8.9, 6.5, 15.0, 14.0
 LEAST_WIDTH, PADDING = 84.0, 14.0
-NUMBER = Size(20.0, 20.0)
+NUMBER = BoxSize(20.0, 20.0)
 BEND, TIP_LONG, TIP_WIDE, BADGE = 12.0, 9.0, 4.5, 10.0
 HERE: Mapping[str, str] = {"active": "here", "waiting": "waits", "complete": "done", "cancelled": "ended"}
 BY_ITSELF = "by itself"
@@ -59,7 +59,7 @@ class Travelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DrawnTransition:
     """A transition in words, with its number in the picture."""
 
     number: int
@@ -76,7 +76,7 @@ class Drawing:
 
     wide: Markup
     narrow: Markup
-    ways: Sequence[Way]
+    ways: Sequence[DrawnTransition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def drawing(
     wide = _first_that_fits(scene, WIDE, (("across", "words"), ("down", "words"), ("down", "numbers")))
     narrow = _first_that_fits(scene, NARROW, (("down", "words"), ("down", "numbers")))
     ways = [
-        Way(
+        DrawnTransition(
             n,
             inert_line(_cut(way.source)),
             inert_line(_cut(way.target)),
@@ -194,17 +194,17 @@ def _said(way: Transition) -> str:
     return f"{told} ({mark})" if mark else told
 
 
-def _label_size(way: Transition, labels: Labels) -> Size:
+def _label_size(way: Transition, labels: Labels) -> BoxSize:
     if labels == "numbers":
         return NUMBER
     lines = in_lines(_said(way), LABEL_CHARS)
-    return Size(math.ceil(_widest(lines, LABEL_PX)) + 6, len(lines) * LINE_PX)
+    return BoxSize(math.ceil(_widest(lines, LABEL_PX)) + 6, len(lines) * LINE_PX)
 
 
-def _box_size(scene: _Scene, phase: Phase) -> Size:
+def _box_size(scene: _Scene, phase: Phase) -> BoxSize:
     lines, note = in_lines(phase.name, NAME_CHARS), _note(scene, phase)
     wide = max(_widest(lines, NAME_PX), _widest([note], LABEL_PX), LEAST_WIDTH - 2 * PADDING)
-    return Size(math.ceil(wide) + 2 * PADDING, len(lines) * (LINE_PX + 1) + (NOTE_PX if note else 0) + 2 * PADDING)
+    return BoxSize(math.ceil(wide) + 2 * PADDING, len(lines) * (LINE_PX + 1) + (NOTE_PX if note else 0) + 2 * PADDING)
 
 
 def _note(scene: _Scene, phase: Phase) -> str:
@@ -254,7 +254,7 @@ def _described(scene: _Scene) -> str:
     return _plain(told) + " The list below has each transition with its condition."
 
 
-def _line(scene: _Scene, way: Transition, route: Route, sheet: Sheet) -> Markup:
+def _line(scene: _Scene, way: Transition, route: ArrowRoute, sheet: Sheet) -> Markup:
     across = sheet.direction == "across"
     path = _curve(route, across=across) if route.curved else _bent(route.points)
     taken = scene.taken(way)
@@ -263,7 +263,7 @@ def _line(scene: _Scene, way: Transition, route: Route, sheet: Sheet) -> Markup:
     return _WAY.format(_classes("way", back=way.is_backward, taken=taken > 0), said, path, _tip(route, across=across))
 
 
-def _curve(route: Route, *, across: bool) -> str:
+def _curve(route: ArrowRoute, *, across: bool) -> str:
     start, (a, b), (c, d), end = route.points
     one, two = (((a + c) / 2, b), ((a + c) / 2, d)) if across else ((a, (b + d) / 2), (c, (b + d) / 2))
     return f"M{_at(start)}L{_at((a, b))}C{_at(one)} {_at(two)} {_at((c, d))}L{_at(end)}"
@@ -284,7 +284,7 @@ def _towards(start: Point, end: Point, far: float) -> Point:
     return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
 
 
-def _tip(route: Route, *, across: bool) -> str:
+def _tip(route: ArrowRoute, *, across: bool) -> str:
     """Return the arrow's head. A curve arrives in the direction in which it left."""
     x, y = route.points[-1]
     if route.curved:
@@ -299,7 +299,7 @@ def _tip(route: Route, *, across: bool) -> str:
     return f"M{_at((x, y))}L{_at(left)}L{_at(right)}Z"
 
 
-def _label(scene: _Scene, number: int, way: Transition, route: Route, labels: Labels) -> Markup:
+def _label(scene: _Scene, number: int, way: Transition, route: ArrowRoute, labels: Labels) -> Markup:
     x, y = route.label
     classes = _classes("label", back=way.is_backward, taken=scene.taken(way) > 0)
     if labels == "numbers":

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from agents.bounds import BACK_TO, MOST_WORK_CHARS
 from agents.engine.agent import Agent
 from agents.engine.events import Decision, Logged, WorkRecorded
-from agents.engine.runner import Opinion
+from agents.engine.runner import JourneyDecision
 from agents.engine.state import JourneyState, Status
 from agents.errors import AgentError, StaleJourney
 from agents.store.ports import JourneyLine, JourneyStore
@@ -23,7 +23,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.toolsets.journeys.tools import LONGEST_NOTE, event_line
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.journeys.response_views import answers_in
-from mcp_server.web.journeys.views import Seen, address_of, journey_line, journey_view, proposals_in
+from mcp_server.web.journeys.views import JourneyPageData, address_of, journey_line, journey_view, proposals_in
 from mcp_server.web.live_updates import BEAT, BEGINNING, Here
 from mcp_server.web.page_context import Acting, Form, House, see
 from mcp_server.web.text.sanitize import inert_line, spelled_out
@@ -119,7 +119,7 @@ async def _shown(
     )
 
 
-async def _seen(house: House, request: Request) -> Seen:
+async def _seen(house: House, request: Request) -> JourneyPageData:
     """Return all that the page is made of.
 
     Raises:
@@ -133,7 +133,7 @@ async def _seen(house: House, request: Request) -> Seen:
         state = await runner.store.journey(journey, version=version)
         log = [logged for logged in log if logged.version <= version]
     agent, trouble = await _agent(house, state)
-    return Seen(
+    return JourneyPageData(
         journey=journey,
         state=state,
         agent=agent,
@@ -218,7 +218,7 @@ async def _answers(house: House, journey: str, version: int, form: Form) -> Mapp
     return answers_in(await house.services.journeys.store.journey(journey, version=version), form)
 
 
-async def _by_name(house: House, journey: str, opinion: Opinion) -> Opinion:
+async def _by_name(house: House, journey: str, opinion: JourneyDecision) -> JourneyDecision:
     """Return the word with the phase that the form named as it is shown."""
     state = await house.services.journeys.store.journey(journey)
     named = {spelled_out(phase): phase for phase in state.phase_visits}
@@ -239,7 +239,7 @@ def _said(error: KnowledgeError, form: Form, decision: str) -> Notice:
     return Notice("Nothing was changed", [str(error)[: AgentError.MOST_CHARS]], form, decision)
 
 
-def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> Opinion:
+def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> JourneyDecision:
     """Return what a person said with a form; `answers` are those to the questions in it.
 
     Raises:
@@ -259,7 +259,7 @@ def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> Op
         changes = {BACK_TO: form.get("phase", "")}
     elif decision == "cancel" and form.get("sure") != "1":
         raise UnclearWord("tick the box to confirm: a cancelled journey can't be resumed")
-    return Opinion(decision, "page", note, changes)
+    return JourneyDecision(decision, "page", note, changes)
 
 
 def changes_in(text: str) -> Mapping[str, Any]:

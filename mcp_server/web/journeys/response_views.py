@@ -10,15 +10,15 @@ from typing import Any
 from markupsafe import Markup
 
 from agents.engine.agent import Agent
-from agents.engine.events import Logged, Usage, canonical
+from agents.engine.events import Logged, StepUsage, canonical
 from agents.engine.progress.conversations import conversations
 from agents.engine.progress.feedback import KINDS
 from agents.engine.state import JourneyState
-from agents.engine.work.questions import Question, open_questions
+from agents.engine.work.questions import WorkQuestion, open_questions
 from agents.memory_documents import each
 from mcp_server.web.journeys.work_views import WorkHtml, work_html
 from mcp_server.web.text.sanitize import inert_line
-from mcp_server.web.text.values import Field, Text, fields_of, folded, joined
+from mcp_server.web.text.values import ShownField, ShownText, fields_of, folded, joined
 
 CONVERSATIONS_SHOWN, PHASES_NAMED = 60, 12
 
@@ -33,7 +33,7 @@ class WorkView:
     content: WorkHtml
     now: bool
     automatic: bool
-    facts: Sequence[Field]
+    facts: Sequence[ShownField]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class QuestionView:
     """A question that a person is to answer, and the field in which they do."""
 
     field: str
-    question: Text
-    why: Text | None
+    question: ShownText
+    why: ShownText | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class AnswerView:
     """What a person answered in a phase."""
 
     phase: Markup
-    question: Text
-    answer: Text
+    question: ShownText
+    answer: ShownText
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FeedbackView:
     """Feedback of one kind, oldest first: the phase and the version that it is of, and its words."""
 
     kind: str
-    items: Sequence[tuple[Markup, int, Text]]
+    items: Sequence[tuple[Markup, int, ShownText]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DocumentView:
 
     name: Markup
     others: Markup
-    text: Text
+    text: ShownText
 
 
 def work_view(state: JourneyState, phase: str, *, whole: bool) -> WorkView:
@@ -92,7 +92,7 @@ def work_view(state: JourneyState, phase: str, *, whole: bool) -> WorkView:
 
 
 def response_facts(
-    usage: Usage, signals: Sequence[str], confidence: float | None, reasoning: str, conversation: str
+    usage: StepUsage, signals: Sequence[str], confidence: float | None, reasoning: str, conversation: str
 ) -> dict[str, Any]:
     """Return what was said beside a work, by name; nothing of what was not said."""
     facts: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def question_views(state: JourneyState) -> Sequence[QuestionView]:
     ]
 
 
-def field_of(one: Question) -> str:
+def field_of(one: WorkQuestion) -> str:
     """Return the name of the field for the answer to that question, and to no other.
 
     The page follows the journey while somebody types: what was typed must not become the answer to what is asked instead.

@@ -61,7 +61,7 @@ from mcp_server.web.journeys.response_views import (
 from mcp_server.web.proposals.views import LineView
 from mcp_server.web.proposals.views import line_of as proposal_line
 from mcp_server.web.text.sanitize import inert_line, spelled_out
-from mcp_server.web.text.values import Field, Moment, Text, fields_of, folded, moment
+from mcp_server.web.text.values import Moment, ShownField, ShownText, fields_of, folded, moment
 
 STEPS_SHOWN, CALLS_SHOWN = 40, 60
 TITLE_CHARS = 120
@@ -124,7 +124,7 @@ def _titled(brief: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JourneyPageData:
     """All that the page is made of. `agent` is None where it is gone, which `trouble` then says; `log` has no works in it."""
 
     journey: str
@@ -147,38 +147,38 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckpointView:
     """What a person is asked. `kind` is blocking or optional. `questions` are there where they are to answer in words."""
 
     phase: Markup
     target: Markup
     kind: str
     own_hand: bool
-    question: Text
+    question: ShownText
     questions: Sequence[QuestionView]
     since: Moment
     work: WorkView | None
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TimelineSentence:
     """One thing that happened, in a sentence, and what goes with it."""
 
     kind: str
     sentence: Markup
-    text: Text | None = None
-    fields: Sequence[Field] = ()
+    text: ShownText | None = None
+    fields: Sequence[ShownField] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class StepView:
+class VersionView:
     """What happened at one version. `took` is the time since the step before, "" for the first one; `calls` are those of tools."""
 
     version: int
     at: Moment
     by: Markup
     took: str
-    said: Sequence[Said]
+    said: Sequence[TimelineSentence]
     calls: int
 
 
@@ -210,15 +210,15 @@ class RowView:
 
 
 @dataclass(frozen=True, slots=True)
-class JourneyView:
+class JourneyPageView:
     """Everything that the page of one journey shows. `earlier`: the phases that it can be sent back to, spelled out."""
 
     id: str
     address: str
     title: Markup
     agent: Markup
-    brief: Text
-    inputs: Sequence[Field]
+    brief: ShownText
+    inputs: Sequence[ShownField]
     status: str
     phase: Markup
     visit: int
@@ -229,8 +229,8 @@ class JourneyView:
     forked_from: JourneyFork | None
     trouble: Markup
     phase_gone: bool
-    asked: Asked | None
-    missing: Sequence[Text]
+    asked: CheckpointView | None
+    missing: Sequence[ShownText]
     back: Markup
     pictures: Pictures
     conversation: Markup
@@ -240,7 +240,7 @@ class JourneyView:
     documents: Sequence[DocumentView]
     newest: int
     works: Sequence[WorkView]
-    steps: Sequence[StepView]
+    steps: Sequence[VersionView]
     older: int
     calls: Sequence[CallView]
     calls_left_out: int
@@ -269,14 +269,14 @@ class JourneyFork:
     version: int
 
 
-def journey_view(seen: Seen) -> JourneyView:
+def journey_view(seen: JourneyPageData) -> JourneyPageView:
     """Return everything that the page shows of the journey."""
     state, now = seen.state, seen.now
     works = _works(seen)
     brief, documents = folded(state.brief), document_views(seen.agent, state, whole=seen.whole)
     steps, older = _steps(seen)
     calls = list(_calls(seen))
-    return JourneyView(
+    return JourneyPageView(
         id=seen.journey,
         address=address_of(seen.journey),
         title=inert_line(_titled(state.brief)),
@@ -326,12 +326,12 @@ def _fork(state: JourneyState) -> JourneyFork | None:
     return JourneyFork(inert_line(state.forked_from), address_of(state.forked_from), state.forked_at)
 
 
-def _can_return(seen: Seen, phase: str) -> bool:
+def _can_return(seen: JourneyPageData, phase: str) -> bool:
     there = seen.agent is None or any(phase == one.name for one in seen.agent.graph.phases)
     return there and phase != seen.state.phase
 
 
-def _graph(seen: Seen) -> PhaseGraph:
+def _graph(seen: JourneyPageData) -> PhaseGraph:
     """Return the agent's graph; of an agent that is gone what the journey shows of it."""
     if seen.agent is not None:
         return seen.agent.graph
@@ -349,12 +349,12 @@ def travelled(state: JourneyState, log: Iterable[Logged]) -> Travelled:
     return Travelled(state.phase, state.status, state.phase_visits, moves)
 
 
-def _asked(seen: Seen) -> Asked | None:
+def _asked(seen: JourneyPageData) -> CheckpointView | None:
     state, asked = seen.state, seen.state.checkpoint
     if asked is None:
         return None
     usual = f"Continue from {asked.phase} to {asked.target}?"
-    return Asked(
+    return CheckpointView(
         phase=inert_line(asked.phase),
         target=inert_line(asked.target),
         kind=asked.kind,
@@ -366,7 +366,7 @@ def _asked(seen: Seen) -> Asked | None:
     )
 
 
-def _works(seen: Seen) -> list[WorkView]:
+def _works(seen: JourneyPageData) -> list[WorkView]:
     """Return what was recorded, newest first."""
     names = sorted(seen.state.work, key=lambda name: -seen.state.work[name].seq)
     return [work_view(seen.state, name, whole=seen.whole) for name in names]
@@ -382,10 +382,10 @@ def _why_back(state: JourneyState) -> Markup:
 # --- the timeline -----------------------------------------------------------------------------------------------------
 
 
-def _steps(seen: Seen) -> tuple[list[StepView], int]:
+def _steps(seen: JourneyPageData) -> tuple[list[VersionView], int]:
     """Return a page of steps, newest first, and the version below which to go on, 0 at the end."""
     versions = [(version, list(events)) for version, events in groupby(seen.log, key=lambda logged: logged.version)]
-    shown, before = list[StepView](), None
+    shown, before = list[VersionView](), None
     for version, events in versions:
         if seen.before is None or version < seen.before:
             shown.append(_step(version, events, before, seen.now))
@@ -394,9 +394,9 @@ def _steps(seen: Seen) -> tuple[list[StepView], int]:
     return newest[::-1], newest[0].version if len(newest) < len(shown) else 0
 
 
-def _step(version: int, events: Sequence[Logged], before: datetime | None, now: datetime) -> StepView:
+def _step(version: int, events: Sequence[Logged], before: datetime | None, now: datetime) -> VersionView:
     first = events[0]
-    return StepView(
+    return VersionView(
         version=version,
         at=moment(first.at, now),
         by=inert_line(first.by),
@@ -406,69 +406,71 @@ def _step(version: int, events: Sequence[Logged], before: datetime | None, now: 
     )
 
 
-def said_of(event: Event) -> Said | None:
+def said_of(event: Event) -> TimelineSentence | None:
     """Return what happened in a sentence; None for calls of tools, which have a list of their own."""
     match event:
         case Started(phase=phase):
-            return Said("step", _told("Started in {0}.", phase))
+            return TimelineSentence("step", _told("Started in {0}.", phase))
         case Forked(of, at_version):
-            return Said("step", _told("Forked from {0} at version {1}.", of, str(at_version)))
+            return TimelineSentence("step", _told("Forked from {0} at version {1}.", of, str(at_version)))
         case WorkRecorded():
             return _recorded(event)
         case PhaseChanged():
             return _moved(event)
         case CheckpointReached(phase, kind=kind, asks=asks):
-            return Said(
+            return TimelineSentence(
                 "person",
                 _told("Asked a person questions from {0}." if asks else ASKED.get(kind, ASKED["blocking"]), phase),
             )
         case Decided():
             return _decided(event)
         case FeedbackAdded(kind, phase, text):
-            return Said("missing", _told("Incomplete in {0} ({1}):", phase, kind.replace("_", " ")), _text(text))
+            return TimelineSentence(
+                "missing", _told("Incomplete in {0} ({1}):", phase, kind.replace("_", " ")), _text(text)
+            )
         case Completed():
-            return Said("move", Markup("The work is complete."))
+            return TimelineSentence("move", Markup("The work is complete."))
         case _:
             return _noted(event)
 
 
-def _noted(event: Event) -> Said | None:
+def _noted(event: Event) -> TimelineSentence | None:
     match event:
         case Thinking(text):
-            return Said("note", Markup("Agent's reasoning:"), _text(text))
+            return TimelineSentence("note", Markup("Agent's reasoning:"), _text(text))
         case Speaking(text):
-            return Said("note", Markup("Told to the person:"), _text(text))
+            return TimelineSentence("note", Markup("Told to the person:"), _text(text))
         case QuestionAdded(question_id, text, category):
             where = f"{question_id}, {category}" if category else question_id
-            return Said("note", _told("Question added ({0}):", where), _text(text))
+            return TimelineSentence("note", _told("Question added ({0}):", where), _text(text))
         case SourceFound(source, title):
-            return Said("note", _told("Source found: {0}", f"{title} ({source})" if title else source))
+            return TimelineSentence("note", _told("Source found: {0}", f"{title} ({source})" if title else source))
         case ErrorRaised(error):
-            return Said("missing", Markup("Something failed:"), _text(error))
+            return TimelineSentence("missing", Markup("Something failed:"), _text(error))
         case _:
             return None
 
 
-def _moved(event: PhaseChanged) -> Said:
+def _moved(event: PhaseChanged) -> TimelineSentence:
     way = "Returned from {0} to {1}: {2}." if event.is_backward else "Moved from {0} to {1}: {2}."
     why = "no condition" if event.reason == ALWAYS else event.reason
     facts = {"conversation": event.conversation} if event.conversation else {}
     facts |= {"conversations": "all start again"} if event.anew else {}
     kind = "back" if event.is_backward else "move"
-    return Said(kind, _told(way, event.source, event.target, why), _text(event.detail), fields_of(facts))
+    return TimelineSentence(kind, _told(way, event.source, event.target, why), _text(event.detail), fields_of(facts))
 
 
-def _decided(event: Decided) -> Said:
+def _decided(event: Decided) -> TimelineSentence:
     how = CHANNELS.get(event.channel, event.channel)
     sentence = _told("Response from a person: {0}, in {1}, {2}.", event.decision, event.phase, how)
     answers = {one.get("question", "")[:500]: one.get("answer", "") for one in event.answers.values()}
-    return Said("person", sentence, _text(event.note), fields_of({**_object(event.changes), **answers}))
+    return TimelineSentence("person", sentence, _text(event.note), fields_of({**_object(event.changes), **answers}))
 
 
-def _recorded(event: WorkRecorded) -> Said:
+def _recorded(event: WorkRecorded) -> TimelineSentence:
     facts = response_facts(event.usage, event.signals, event.confidence, event.reasoning, event.conversation)
     way = "The server ran {0}, visit {1}." if event.automatic else "Work on {0} was recorded, visit {1}."
-    return Said("work", _told(way, event.phase, str(event.visit)), None, fields_of(facts))
+    return TimelineSentence("work", _told(way, event.phase, str(event.visit)), None, fields_of(facts))
 
 
 def _told(sentence: str, *parts: str) -> Markup:
@@ -476,7 +478,7 @@ def _told(sentence: str, *parts: str) -> Markup:
     return Markup(sentence).format(*named)  # noqa: S704 - sentences of this file
 
 
-def _text(text: str) -> Text | None:
+def _text(text: str) -> ShownText | None:
     return folded(text) if text else None
 
 
@@ -487,7 +489,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 # --- calls of tools ---------------------------------------------------------------------------------------------------
 
 
-def _calls(seen: Seen) -> Iterable[CallView]:
+def _calls(seen: JourneyPageData) -> Iterable[CallView]:
     """Yield the calls, newest first."""
     ended = {
         logged.event.call: logged.event for logged in seen.log if isinstance(logged.event, ToolSuccess | ToolError)
@@ -532,7 +534,7 @@ def proposals_in(log: Iterable[Logged]) -> list[str]:
 # --- what it took -----------------------------------------------------------------------------------------------------
 
 
-def _rows(seen: Seen) -> list[RowView]:
+def _rows(seen: JourneyPageData) -> list[RowView]:
     order = [phase.name for phase in seen.agent.graph.phases] if seen.agent else []
     rows = table(seen.state, seen.until, order=order, waited=waits(seen.log, seen.until))
     slow, dear = slowest(rows), costliest(rows)

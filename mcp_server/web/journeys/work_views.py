@@ -32,7 +32,7 @@ _CUT = Markup('<span class="cut">… {0} more {1}</span>')
 
 
 @dataclass(slots=True)
-class _Room:
+class _CharacterRoom:
     """How many characters may still be shown; `folded` once something was left out."""
 
     left: int
@@ -49,12 +49,12 @@ class WorkHtml:
 
 def work_html(content: Any, *, whole: bool = False) -> WorkHtml:
     """Return the work as HTML, and unless it is to be shown whole, its beginning."""
-    room = _Room(ANY_LENGTH if whole else LONG_WORK)
+    room = _CharacterRoom(ANY_LENGTH if whole else LONG_WORK)
     html = _shown(content, room, 0)
     return WorkHtml(html, room.folded)
 
 
-def _shown(value: Any, room: _Room, depth: int) -> Markup:
+def _shown(value: Any, room: _CharacterRoom, depth: int) -> Markup:
     room.left -= LEAST
     if isinstance(value, Mapping) and depth < DEEPEST:
         return _object(value, room, depth)
@@ -68,7 +68,7 @@ def _shown(value: Any, room: _Room, depth: int) -> Markup:
     return _PLAIN.format(said) if len(said) <= SHORT else _text(said, room)
 
 
-def _text(text: str, room: _Room) -> Markup:
+def _text(text: str, room: _CharacterRoom) -> Markup:
     kept = text[: max(0, room.left)]
     room.left -= len(kept)
     rest = len(text) - len(kept)
@@ -83,7 +83,7 @@ def _short(value: Any) -> bool:
     return not isinstance(value, Mapping | list) and "\n" not in str(value) and len(str(value)) <= SHORT
 
 
-def _object(value: Mapping[str, Any], room: _Room, depth: int) -> Markup:
+def _object(value: Mapping[str, Any], room: _CharacterRoom, depth: int) -> Markup:
     parts: list[Markup] = []
     for n, (name, part) in enumerate(value.items()):
         if room.left <= 0:
@@ -96,7 +96,7 @@ def _object(value: Mapping[str, Any], room: _Room, depth: int) -> Markup:
     return _FIELDS.format(Markup("").join(parts)) if parts else _NONE
 
 
-def _list(value: Sequence[Any], room: _Room, depth: int) -> Markup:
+def _list(value: Sequence[Any], room: _CharacterRoom, depth: int) -> Markup:
     parts: list[Markup] = []
     for n, part in enumerate(value):
         if room.left <= 0:
@@ -106,6 +106,6 @@ def _list(value: Sequence[Any], room: _Room, depth: int) -> Markup:
     return _ITEMS.format(Markup("").join(parts)) if parts else _NONE
 
 
-def _left_out(count: int, what: str, room: _Room) -> Markup:
+def _left_out(count: int, what: str, room: _CharacterRoom) -> Markup:
     room.folded = True
     return _CUT.format(f"{count:,}", what)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.summary import becomes
-from mcp_server.web.text.diffs import Effort, Hunk, Row, beginning, one_below_the_other, parsed, side_by_side
+from mcp_server.web.text.diffs import DiffHunk, DiffRow, Effort, beginning, one_below_the_other, parsed, side_by_side
 from mcp_server.web.text.sanitize import inert_line
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 
@@ -26,7 +26,7 @@ Layout = Literal["split", "inline"]
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class DiffOptions:
     """How a person wants to see it: `whole` with everything that is long, diffs side by side or inline."""
 
     whole: bool = False
@@ -47,7 +47,7 @@ class FileView:
     says: str
     added: int
     removed: int
-    hunks: Sequence[Sequence[Row]]
+    hunks: Sequence[Sequence[DiffRow]]
     notes: Sequence[Markup]
     left_out: int
     origins: Sequence[OriginView]
@@ -68,7 +68,7 @@ class OriginView:
 
 
 @dataclass(slots=True)
-class _Room:
+class _DiffRoom:
     """What the diffs of one page may still take: rows, characters in them, and comparisons."""
 
     rows: int
@@ -82,14 +82,14 @@ class _Room:
 
 
 def files_of(
-    files: Iterable[Mapping[str, Any]], origins: Mapping[str, Sequence[OriginLine]], showing: Showing
+    files: Iterable[Mapping[str, Any]], origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions
 ) -> list[FileView]:
     """Return what happens to each page. Unless it is to be shown whole, so many rows in all and no more."""
-    room = _Room(ANY_LENGTH, ANY_LENGTH, Effort()) if showing.whole else _Room(LONG_DIFF, LONG_ROWS, Effort())
+    room = _DiffRoom(ANY_LENGTH, ANY_LENGTH, Effort()) if showing.whole else _DiffRoom(LONG_DIFF, LONG_ROWS, Effort())
     return [_file(file, origins.get(str(file.get("path")), ()), showing, room) for file in files]
 
 
-def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showing, room: _Room) -> FileView:
+def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: DiffOptions, room: _DiffRoom) -> FileView:
     path, moved = file.get("path"), file.get("moved_from")
     diff = str(file.get("diff") or "")
     short = beginning(diff, max(room.rows, 1)) if len(diff) > LONG_FILE and not showing.whole else None
@@ -111,15 +111,15 @@ def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showi
     )
 
 
-def _shown(hunks: Sequence[Hunk], showing: Showing, room: _Room) -> tuple[list[Sequence[Row]], int]:
+def _shown(hunks: Sequence[DiffHunk], showing: DiffOptions, room: _DiffRoom) -> tuple[list[Sequence[DiffRow]], int]:
     """Return as many rows of the hunks, from the first on, as there is room for, and how many more there are, about."""
     laid_out = side_by_side if showing.layout == "split" else one_below_the_other
     longest = ANY_LENGTH if showing.whole else LONG_LINE
-    shown: list[Sequence[Row]] = []
+    shown: list[Sequence[DiffRow]] = []
     left_out = 0
     for hunk in hunks:
         # A row is made once there is room for it: all those of a hostile text would fill the memory.
-        rows: list[Row] = []
+        rows: list[DiffRow] = []
         complete = True
         for row in laid_out(hunk, longest, room.effort):
             if room.full:
@@ -134,7 +134,7 @@ def _shown(hunks: Sequence[Hunk], showing: Showing, room: _Room) -> tuple[list[S
     return shown, left_out
 
 
-def _least_rows(hunk: Hunk, layout: Layout) -> int:
+def _least_rows(hunk: DiffHunk, layout: Layout) -> int:
     """Return how many rows the hunk takes if all its lines find a partner."""
     if layout == "split":
         return sum(max(len(change.old), len(change.new)) for change in hunk.changes)

@@ -26,13 +26,13 @@ from mcp_server.web.access.sessions import Session, same
 from mcp_server.web.journeys.pages import waiting as waiting_journeys
 from mcp_server.web.journeys.views import journey_line
 from mcp_server.web.page_context import Form, House, see
-from mcp_server.web.proposals.page_changes import Layout, Showing
-from mcp_server.web.proposals.passages import WHOLE_AT_ONCE, Piece, Place, passages_of, pieces_of, shown
-from mcp_server.web.proposals.views import About, ProposalView, line_of, view_of
+from mcp_server.web.proposals.page_changes import DiffOptions, Layout
+from mcp_server.web.proposals.passages import WHOLE_AT_ONCE, DiffPosition, PassagePiece, passages_of, pieces_of, shown
+from mcp_server.web.proposals.views import ProposalContext, ProposalView, line_of, view_of
 from mcp_server.web.runs.pages import asking as asking_runs
 from mcp_server.web.runs.views import run_line
 from mcp_server.web.text.sanitize import inert_line
-from mcp_server.web.text.values import Entry, entry_of, value_of
+from mcp_server.web.text.values import EditableArgument, entry_of, value_of
 
 MOST_LISTED = 200
 PAGE = 30
@@ -85,7 +85,7 @@ async def one(house: House, request: Request, session: Session) -> Response:
     if proposal is None:
         return await _nothing(house, session)
     layout: Layout = "inline" if request.query_params.get("layout") == "inline" else "split"
-    showing = Showing(whole=request.query_params.get("whole") == "1", layout=layout)
+    showing = DiffOptions(whole=request.query_params.get("whole") == "1", layout=layout)
     about = await _about(house, proposal)
     keys = await house.services.state.trust.passkeys()
     options = passkeys.signing_options(proposal, keys) if keys else ""
@@ -100,16 +100,16 @@ async def one(house: House, request: Request, session: Session) -> Response:
     return StreamingResponse(_whole(house, proposal, about, filled), media_type="text/html")
 
 
-def _size(proposal: Proposal, about: About) -> int:
+def _size(proposal: Proposal, about: ProposalContext) -> int:
     sides = [side for flag in about.flags for side in (flag.contradiction.existing, flag.contradiction.new)]
     return len(proposal.arguments) + len(proposal.preview) + sum(len(side.text) for side in sides)
 
 
-async def _whole(house: House, proposal: Proposal, about: About, filled: Filled) -> AsyncIterator[bytes]:
+async def _whole(house: House, proposal: Proposal, about: ProposalContext, filled: Filled) -> AsyncIterator[bytes]:
     """Yield the page of a long proposal, all of it, in pieces. The form to approve comes last, and only if nothing is missing."""
     here = f"<!--{secrets.token_hex(16)}-->"
     async with house.long:
-        view = await anyio.to_thread.run_sync(view_of, proposal, about, Showing())
+        view = await anyio.to_thread.run_sync(view_of, proposal, about, DiffOptions())
         head, _, folded = (await filled(view, here)).partition(here.encode())
         yield head
         try:
@@ -117,9 +117,9 @@ async def _whole(house: House, proposal: Proposal, about: About, filled: Filled)
             for passage in await anyio.to_thread.run_sync(lambda: list(passages_of(proposal, about.flags))):
                 opening, close = DIFF if passage.diff else TEXT
                 yield f"<h3><bdi>{inert_line(passage.title)}</bdi></h3>\n{opening}".encode()
-                place = Place() if passage.diff else None
+                place = DiffPosition() if passage.diff else None
                 for text in pieces_of(passage.text):
-                    piece = await house.apart(shown, Piece(text, place), size=len(text))
+                    piece = await house.apart(shown, PassagePiece(text, place), size=len(text))
                     place, marked = piece.place, marked or piece.marked
                     yield piece.html.encode("utf-8", "replace")
                 yield close
@@ -204,14 +204,14 @@ def _edited(form: Form, number: int, key: str) -> Any:
         raise ValueError(f"{key}: not valid JSON ({error})") from None
 
 
-def _typed(form: Form, number: int, key: str) -> Entry:
+def _typed(form: Form, number: int, key: str) -> EditableArgument:
     value = form.get(f"value.{number}.{key}", "")
     kind = form.get(f"form.{number}.{key}")
-    return Entry(key, "json" if kind == "json" else "text", value, min(24, value.count("\n") + 2))
+    return EditableArgument(key, "json" if kind == "json" else "text", value, min(24, value.count("\n") + 2))
 
 
 async def _edit_page(
-    house: House, session: Session, proposal: Proposal, calls: Sequence[Sequence[Entry]], problem: str = ""
+    house: House, session: Session, proposal: Proposal, calls: Sequence[Sequence[EditableArgument]], problem: str = ""
 ) -> Response:
     now = house.services.now()
     return await house.show(
@@ -230,10 +230,10 @@ async def _nothing(house: House, session: Session) -> Response:
     return await house.message(session, "No such proposal", "It may belong to another knowledge base.", "/", 404)
 
 
-async def _about(house: House, proposal: Proposal) -> About:
+async def _about(house: House, proposal: Proposal) -> ProposalContext:
     state, now = house.services.state, house.services.now()
     earlier = await state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
-    return About(
+    return ProposalContext(
         standing=await standing_of(state, principal_of(proposal), now=now),
         earlier=[one for one in earlier if one.id != proposal.id],
         origins={path: await _origins(house, path) for path in proposal.documents if proposal.kind != "admin"},

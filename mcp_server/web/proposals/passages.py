@@ -46,7 +46,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DiffPosition:
     """Where in a diff a piece begins: the next lines' numbers, how many are left in the hunk, and in which line it is, if in one."""
 
     old: int = 0
@@ -63,19 +63,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PassagePiece:
     """What one step turns into HTML. `place` is None for a plain text."""
 
     text: str
-    place: Place | None
+    place: DiffPosition | None
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPiece:
     """A piece as HTML, and where the next one begins. `marked`: some of its characters had to be marked."""
 
     html: Markup
-    place: Place | None
+    place: DiffPosition | None
     marked: bool
 
 
@@ -123,11 +123,11 @@ def _end(text: str, at: int) -> int:
     return words[-1] if words else most
 
 
-def shown(piece: Piece) -> Shown:
+def shown(piece: PassagePiece) -> ShownPiece:
     """Return the piece as HTML."""
     if piece.place is None:
         html = inert(piece.text)
-        return Shown(html, None, MARKED in html)
+        return ShownPiece(html, None, MARKED in html)
     rows: list[Markup] = []
     place = piece.place
     lines = piece.text.split("\n")
@@ -140,10 +140,10 @@ def shown(piece: Piece) -> Shown:
         cut_before = piece.place.inside if len(lines) == 1 else ""
         place = replace(place, inside=cut_before or lines[-1][:1])
     html = Markup("").join(rows)
-    return Shown(html, place, MARKED in html)
+    return ShownPiece(html, place, MARKED in html)
 
 
-def _row(line: str, place: Place) -> tuple[Markup, Place]:
+def _row(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
     """Return a line of the diff as a row, and where the next one is."""
     if place.inside:
         kind, _ = _KINDS.get(place.inside, _KINDS[" "])
@@ -165,11 +165,11 @@ def _row(line: str, place: Place) -> tuple[Markup, Place]:
     )
 
 
-def _outside(line: str, place: Place) -> tuple[Markup, Place]:
+def _outside(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
     """Return what a line between two hunks says, which may begin one."""
     names = max(0, place.names - 1)
     header = HEADER.match(line)
     if header is None:
         return (Markup() if place.names or not line else _NOTE.format(inert_line(line))), replace(place, names=names)
     old, old_left, new, new_left = (1 if part is None else int(part) for part in header.groups())
-    return (_GAP if place.old or place.new else Markup()), Place(old, old_left, new, new_left, names=0)
+    return (_GAP if place.old or place.new else Markup()), DiffPosition(old, old_left, new, new_left, names=0)

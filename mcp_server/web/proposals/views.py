@@ -14,15 +14,15 @@ from knowledge.errors import size_in_words
 from knowledge.history.ports import Flag
 from knowledge.merge.model import Contradiction, Side
 from knowledge.trust.audit_entries import PLACES
-from knowledge.trust.ports import Proposal, ProposalLine, Standing
+from knowledge.trust.ports import Proposal, ProposalLine, TrustRecord
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.approvals.approvers import Requirement, requirement
 from mcp_server.approvals.proposals import RUN, places_of
 from mcp_server.gate.trust.scores import held
-from mcp_server.web.proposals.page_changes import FileView, Showing, files_of
+from mcp_server.web.proposals.page_changes import DiffOptions, FileView, files_of
 from mcp_server.web.proposals.passages import MARKED
 from mcp_server.web.text.sanitize import inert, inert_line
-from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Field, Moment, Text, fields_of, folded, moment
+from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Moment, ShownField, ShownText, fields_of, folded, moment
 
 LAST_DECIDED = 5
 SHOWN_APART = ("blocks", "conflicts", "diff", "status", "proposal", "verified", "path", "revision", "changed")
@@ -33,13 +33,13 @@ MOST_PARTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ProposalContext:
     """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts.
 
     `trusted` are the places that a person vouches for by now.
     """
 
-    standing: Standing
+    standing: TrustRecord
     earlier: Sequence[ProposalLine]
     origins: Mapping[str, Sequence[OriginLine]]
     flags: Sequence[Flag]
@@ -54,7 +54,7 @@ class BlockView:
 
     section: Markup
     verdict: str
-    reason: Text
+    reason: ShownText
     new: Mapping[str, float] | None
     existing: Mapping[str, float] | None
 
@@ -64,9 +64,9 @@ class ConflictView:
     """A block that both sides changed."""
 
     section: Markup
-    base: Text
-    ours: Text
-    theirs: Text
+    base: ShownText
+    ours: ShownText
+    theirs: ShownText
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class SideView:
     heading: str
     path: Markup
     section: Markup
-    text: Text
+    text: ShownText
     source: Markup
     authority: float
     confidence: float | None
@@ -124,7 +124,7 @@ class LineView:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceView:
+class CausePlaceView:
     """A place whose text held the call up. `raw` is its name as forms send it back."""
 
     raw: str
@@ -139,8 +139,8 @@ class ProposalView:
     line: LineView
     hash: str
     tool_hash: str
-    why: Text
-    places: Sequence[PlaceView]
+    why: ShownText
+    places: Sequence[CausePlaceView]
     level_needed: int
     level_held: int
     expires: Moment
@@ -149,8 +149,8 @@ class ProposalView:
     blocks: Sequence[BlockView]
     conflicts: Sequence[ConflictView]
     disagreements: Sequence[DisagreementView]
-    rest: Sequence[Field]
-    calls: Sequence[Sequence[Field]]
+    rest: Sequence[ShownField]
+    calls: Sequence[Sequence[ShownField]]
     revisions: Sequence[tuple[Markup, str]]
     asker: AskerView
     needs: Requirement
@@ -181,10 +181,10 @@ class OutcomeView:
     by: Markup
     where: str
     at: Moment
-    note: Text
+    note: ShownText
     how: Markup
-    error: Text | None
-    result: Sequence[Field]
+    error: ShownText | None
+    result: Sequence[ShownField]
 
 
 def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[str, Any] | None = None) -> LineView:
@@ -207,7 +207,7 @@ def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[s
     )
 
 
-def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
+def view_of(proposal: Proposal, about: ProposalContext, showing: DiffOptions) -> ProposalView:
     """Return everything that the page shows of the proposal."""
     preview, longest = _preview(proposal), showing.longest
     most = ANY_LENGTH if showing.whole else MOST_PARTS
@@ -222,7 +222,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         hash=proposal.hash,
         tool_hash=proposal.tool_hash,
         why=folded(proposal.why, longest),
-        places=[PlaceView(one, inert_line(one), one in about.trusted) for one in places_of(proposal)],
+        places=[CausePlaceView(one, inert_line(one), one in about.trusted) for one in places_of(proposal)],
         level_needed=proposal.level_needed,
         level_held=proposal.level_held,
         expires=moment(proposal.expires_at, about.now),
@@ -250,7 +250,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
 
 def _with_notices(view: ProposalView) -> ProposalView:
     """Return the view that also says whether something is folded away in it, and whether something had to be marked."""
-    texts: list[Text] = [view.why, *(field.value for call in view.calls for field in call)]
+    texts: list[ShownText] = [view.why, *(field.value for call in view.calls for field in call)]
     texts += [field.value for field in view.rest]
     texts += [block.reason for block in view.blocks]
     texts += [text for c in view.conflicts for text in (c.base, c.ours, c.theirs)]
@@ -310,7 +310,7 @@ def _side(heading: str, side: Side, now: datetime, longest: int) -> SideView:
     )
 
 
-def _asker(about: About) -> AskerView:
+def _asker(about: ProposalContext) -> AskerView:
     grant = held(about.standing)
     states = [proposal.state for proposal in about.earlier]
     decided = [proposal for proposal in about.earlier if proposal.verdict is not None]

@@ -15,12 +15,22 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from agents.loop.explanation import STANDS, taken, told_of
-from agents.loop.record.frames import Answered, AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
+from agents.loop.record.frames import (
+    AskUser,
+    Control,
+    Frame,
+    PersonAnswered,
+    PlanFrame,
+    ResponseFrame,
+    RunLimits,
+    ToolCallFrame,
+    ToolResult,
+)
 from agents.loop.record.run import Run
 from agents.loop.store.ports import RunLine
 from mcp_server.toolsets.runs.sentences import status_of
 from mcp_server.web.text.sanitize import inert_line
-from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Moment, Text, folded, moment
+from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Moment, ShownText, folded, moment
 
 PROPOSED = {"suspended": "proposed"}
 
@@ -39,14 +49,14 @@ class RunLineView:
 
 
 @dataclass(frozen=True, slots=True)
-class StepView:
+class FrameView:
     """A frame: what happened in a sentence, and the text that belongs to it."""
 
     number: int
     kind: str
     sentence: Markup
     at: Moment
-    text: Text
+    text: ShownText
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +72,17 @@ class RunView:
     model: Markup
     begun: Moment
     moved: Moment
-    goal: Text
-    context: Text
+    goal: ShownText
+    context: ShownText
     bounds: Sequence[tuple[str, str]]
     took: str
     asks: str
-    question: Text
+    question: ShownText
     proposal: str
-    answer: Text
+    answer: ShownText
     achieved: bool
     over: bool
-    steps: Sequence[StepView]
+    steps: Sequence[FrameView]
     left_out: bool
 
 
@@ -125,15 +135,15 @@ def run_view(run: Run, now: datetime, *, whole: bool = False) -> RunView:
     )
 
 
-def _bounds(limits: Limits) -> list[tuple[str, str]]:
+def _bounds(limits: RunLimits) -> list[tuple[str, str]]:
     counts = {name: value for name, value in asdict(limits).items() if name != "cost_micros" and value is not None}
     told = [(name.replace("_", " "), f"{value:,.15g}") for name, value in counts.items()]
     return told if limits.cost_micros is None else [*told, ("cost", f"{limits.cost_micros / 1_000_000:g}")]
 
 
-def _step(frame: Frame, now: datetime, longest: int) -> StepView:
+def _step(frame: Frame, now: datetime, longest: int) -> FrameView:
     sentence, text = _said(frame)
-    return StepView(
+    return FrameView(
         frame.number, frame.TYPE, inert_line(sentence), moment(frame.at, now), folded(text.strip("\n"), longest)
     )
 
@@ -141,17 +151,17 @@ def _step(frame: Frame, now: datetime, longest: int) -> StepView:
 def _said(frame: Frame) -> tuple[str, str]:
     """Return what happened in a sentence, and the text that belongs to it."""
     match frame:
-        case Plan():
+        case PlanFrame():
             return next(told_of(frame)), frame.problem or frame.reasoning
-        case ToolCall():
+        case ToolCallFrame():
             return f"{frame.tool} will be called", _json(dict(frame.arguments))
         case ToolResult():
             return f"{frame.tool} {_came(frame)}, after {frame.milliseconds:.0f} ms", _result(frame)
         case AskUser():
             return "Asked a person", frame.question
-        case Answered():
+        case PersonAnswered():
             return f"{frame.by} answered", frame.text
-        case Response():
+        case ResponseFrame():
             return "The answer" if frame.goal_achieved else "Gave up", frame.text
         case Control():
             return next(told_of(frame)).strip(), ""

@@ -45,7 +45,7 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """One line of a page as the diff has it. `note` is what the diff says behind it, such as that its end is missing."""
 
     number: int
@@ -54,24 +54,24 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DiffChange:
     """Consecutive lines of a hunk: the same on both sides, or `old` replaced by `new`, of which one may be empty."""
 
     same: bool
-    old: tuple[Line, ...]
-    new: tuple[Line, ...]
+    old: tuple[DiffLine, ...]
+    new: tuple[DiffLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class DiffHunk:
     """A stretch of the page with what changed in it. `note` stands for lines that the diff itself left out."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[DiffChange, ...]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DiffRow:
     """One row of a shown diff; a side that has no line has number 0. `cut`: not all of a line is there."""
 
     kind: RowKind
@@ -116,22 +116,22 @@ class _Matcher(SequenceMatcher[str]):
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
-def parsed(diff: str) -> list[Hunk]:
+def parsed(diff: str) -> list[DiffHunk]:
     """Return the hunks of a unified diff of one file. Lines are counted, so that no content is taken for a header."""
     lines = diff.split("\n")
-    found: list[Hunk] = []
+    found: list[DiffHunk] = []
     at = 0
     while at < len(lines):
         header = HEADER.match(lines[at])
         at += 1
         if header is None:
             if at > NAMING_LINES and lines[at - 1]:
-                found.append(Hunk((), lines[at - 1]))
+                found.append(DiffHunk((), lines[at - 1]))
             continue
         start, old_count, first, new_count = (int(part) if part is not None else 1 for part in header.groups())
         entries = list(_entries(lines[at:], _Counts(start, old_count, first, new_count)))
         at += len(entries)
-        found.append(Hunk(tuple(_changes(entries))))
+        found.append(DiffHunk(tuple(_changes(entries))))
     return found
 
 
@@ -191,7 +191,7 @@ class _Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _HunkLine:
     """One line of a hunk: on which sides it is (`-`, `+`, a blank for both), or a note on the line before."""
 
     mark: str
@@ -200,20 +200,20 @@ class _Entry:
     new: int
 
 
-def _entries(lines: Iterable[str], counts: _Counts) -> Iterator[_Entry]:
+def _entries(lines: Iterable[str], counts: _Counts) -> Iterator[_HunkLine]:
     for line in lines:
         mark, text = line[:1], line[1:]
         over = counts.old_left <= 0 and counts.new_left <= 0
         if mark not in MARKS or (over and mark != "\\"):
             return
-        yield _Entry(mark, text, counts.old, counts.new)
+        yield _HunkLine(mark, text, counts.old, counts.new)
         is_old, is_new = mark not in ("+", "\\"), mark not in ("-", "\\")
         counts.old, counts.old_left = counts.old + is_old, counts.old_left - is_old
         counts.new, counts.new_left = counts.new + is_new, counts.new_left - is_new
 
 
-def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
-    noted: list[tuple[_Entry, str]] = []
+def _changes(entries: Sequence[_HunkLine]) -> Iterator[DiffChange]:
+    noted: list[tuple[_HunkLine, str]] = []
     for entry in entries:
         if entry.mark == "\\" and noted:
             noted[-1] = (noted[-1][0], entry.text.strip())
@@ -221,12 +221,12 @@ def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
             noted.append((entry, ""))
     for same, group in groupby(noted, key=lambda one: one[0].mark == " "):
         part = list(group)
-        old = tuple(Line(entry.old, entry.text, note) for entry, note in part if entry.mark in " -")
-        new = tuple(Line(entry.new, entry.text, note) for entry, note in part if entry.mark in " +")
-        yield Change(same, old, new)
+        old = tuple(DiffLine(entry.old, entry.text, note) for entry, note in part if entry.mark in " -")
+        new = tuple(DiffLine(entry.new, entry.text, note) for entry, note in part if entry.mark in " +")
+        yield DiffChange(same, old, new)
 
 
-def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
+def side_by_side(hunk: DiffHunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[DiffRow]:
     """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like.
 
     Of a line at most `longest` characters are there, and then how many more there are. Comparing costs at most `effort`.
@@ -240,7 +240,7 @@ def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = 
             yield from (_row(before, after, longest, effort) for before, after in pairs)
 
 
-def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
+def one_below_the_other(hunk: DiffHunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[DiffRow]:
     """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
     effort = effort or Effort()
     for change in hunk.changes:
@@ -249,28 +249,28 @@ def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | 
             continue
         pairs = _paired(change.old, change.new, effort)
         rows = [_row(before, after, longest, effort) for before, after in pairs]
-        yield from (Row("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
-        yield from (Row("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
+        yield from (DiffRow("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
+        yield from (DiffRow("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
 
 
-def _same(before: Line, after: Line, longest: int) -> Row:
+def _same(before: DiffLine, after: DiffLine, longest: int) -> DiffRow:
     shown = _shown(before, longest)
-    return Row("same", before.number, shown, after.number, shown, len(before.text) > longest)
+    return DiffRow("same", before.number, shown, after.number, shown, len(before.text) > longest)
 
 
-def _row(before: Line | None, after: Line | None, longest: int, effort: Effort) -> Row:
+def _row(before: DiffLine | None, after: DiffLine | None, longest: int, effort: Effort) -> DiffRow:
     if before is None or after is None:
         old, new = (_shown(line, longest) if line else Markup() for line in (before, after))
         cut = any(line is not None and len(line.text) > longest for line in (before, after))
         kind: RowKind = "removed" if after is None else "added"
-        return Row(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
+        return DiffRow(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
     gone, come = differing(before.text, after.text, effort)
     cut = max(len(before.text), len(after.text)) > longest
     old, new = _shown(before, longest, gone, "del"), _shown(after, longest, come, "ins")
-    return Row("changed", before.number, old, after.number, new, cut)
+    return DiffRow("changed", before.number, old, after.number, new, cut)
 
 
-def _shown(line: Line, longest: int, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
+def _shown(line: DiffLine, longest: int, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
     text = line.text[:longest]
     inside = [(start, min(end, longest)) for start, end in spans if start < longest]
     notes = [line.note, f"{len(line.text) - longest} more characters" if len(line.text) > longest else ""]
@@ -342,14 +342,16 @@ def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
     return found
 
 
-def _paired(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> list[tuple[Line | None, Line | None]]:
+def _paired(
+    old: Sequence[DiffLine], new: Sequence[DiffLine], effort: Effort
+) -> list[tuple[DiffLine | None, DiffLine | None]]:
     """Return which line became which, in order, so that those beside each other share most words."""
     compared = len(old) * len(new)
     if len(old) == len(new) or not compared or compared > MOST_COMPARED // 100 or not _worth(old, new, effort):
         longest = max(len(old), len(new))
         return [(old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in range(longest)]
     best = _scores(old, new)
-    pairs: list[tuple[Line | None, Line | None]] = []
+    pairs: list[tuple[DiffLine | None, DiffLine | None]] = []
     i = j = 0
     while i < len(old) and j < len(new):
         if best[i][j] == best[i + 1][j]:
@@ -364,13 +366,13 @@ def _paired(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> list[tu
     return [*pairs, *((line, None) for line in old[i:]), *((None, line) for line in new[j:])]
 
 
-def _worth(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> bool:
+def _worth(old: Sequence[DiffLine], new: Sequence[DiffLine], effort: Effort) -> bool:
     """Return whether there is effort left to compare the words of each line with those of each other one."""
     sizes = [sum(len(line.text) for line in side) for side in (old, new)]
     return effort.spend((sizes[0] * len(new) + sizes[1] * len(old)) // CHARACTERS_A_STEP)
 
 
-def _scores(old: Sequence[Line], new: Sequence[Line]) -> list[list[float]]:
+def _scores(old: Sequence[DiffLine], new: Sequence[DiffLine]) -> list[list[float]]:
     """Return, from each pair of lines on, how much the best pairing of the rest shares."""
     words_old, words_new = ([frozenset(_TOKEN.findall(line.text)) for line in side] for side in (old, new))
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]

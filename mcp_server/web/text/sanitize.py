@@ -60,7 +60,7 @@ _TAGS = {tag: (Markup(f"<{tag}>"), Markup(f"</{tag}>")) for tag in ("mark", "ins
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CharacterMark:
     """A stretch of a text that is not shown as it is. `shown` takes its place; `title` says what it is."""
 
     start: int
@@ -81,7 +81,7 @@ def inert_line(text: str) -> Markup:
     return _rendered(text, sorted([*marks(text), *breaks], key=lambda mark: mark.start), (), "mark")
 
 
-def marks(text: str) -> list[Mark]:
+def marks(text: str) -> list[CharacterMark]:
     """Return what of `text` cannot be shown as it is, in its order, none overlapping."""
     hidden = list(_hidden(text))
     posing = [_posing(text, at, like) for at, like in alike(text).items()]
@@ -112,12 +112,12 @@ def _escapes(text: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def _hidden(text: str) -> Iterator[Mark]:
+def _hidden(text: str) -> Iterator[CharacterMark]:
     for match in _HIDDEN.finditer(text):
         start, end = match.span()
         if match["unseen"] is None:
             what = "combining marks" if match["stack"] else "blanks"
-            yield Mark(start, end, "hidden-char", f"⟦{end - start} {what}⟧", f"{end - start} {what} in a row")
+            yield CharacterMark(start, end, "hidden-char", f"⟦{end - start} {what}⟧", f"{end - start} {what} in a row")
         elif not _joins(text, start, end):
             yield _mark(start, end, match["unseen"])
 
@@ -129,8 +129,8 @@ def _joins(text: str, start: int, end: int) -> bool:
     return text[end - 1] != "\u200d" or (end < len(text) and unicodedata.category(text[end]) == "So")
 
 
-def _mark(start: int, end: int, run: str) -> Mark:
-    return Mark(start, end, "hidden-char", *_told(run))
+def _mark(start: int, end: int, run: str) -> CharacterMark:
+    return CharacterMark(start, end, "hidden-char", *_told(run))
 
 
 @lru_cache(maxsize=1000)
@@ -165,8 +165,8 @@ def _message(run: str) -> tuple[str, str] | None:
     return None
 
 
-def _posing(text: str, at: int, like: str) -> Mark:
-    return Mark(at, at + 1, "alike-char", *_told_of(text[at], like))
+def _posing(text: str, at: int, like: str) -> CharacterMark:
+    return CharacterMark(at, at + 1, "alike-char", *_told_of(text[at], like))
 
 
 @lru_cache(maxsize=1000)
@@ -185,7 +185,7 @@ def _name(character: str) -> str:
     return _CONTROL_NAMES.get(code, unicodedata.name(character, unnamed))
 
 
-def _rendered(text: str, found: Sequence[Mark], emphasised: Sequence[Span], tag: str) -> Markup:
+def _rendered(text: str, found: Sequence[CharacterMark], emphasised: Sequence[Span], tag: str) -> Markup:
     titled = len(found) <= MOST_TITLES
     opened, closed = _TAGS[tag]
     html: list[Markup] = []
@@ -200,7 +200,7 @@ def _rendered(text: str, found: Sequence[Mark], emphasised: Sequence[Span], tag:
     return Markup("").join(html)
 
 
-def _parts(text: str, span: Span, found: Sequence[Mark], *, titled: bool) -> Iterator[Markup]:
+def _parts(text: str, span: Span, found: Sequence[CharacterMark], *, titled: bool) -> Iterator[Markup]:
     """Yield the HTML of a stretch of the text. A mark that crosses its border belongs to where it begins."""
     at, end = span
     first = bisect_left(found, at, key=lambda mark: mark.start)

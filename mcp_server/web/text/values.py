@@ -18,7 +18,7 @@ ANY_LENGTH = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ShownText:
     """A text as HTML; `left_out` characters of it are folded away."""
 
     html: Markup
@@ -26,12 +26,12 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ShownField:
     """One named value of a JSON object. `kind` says what it is: `text`, `number`, `null`, ..."""
 
     name: Markup
     kind: str
-    value: Text
+    value: ShownText
     short: bool
 
 
@@ -44,19 +44,19 @@ class Moment:
     ago: str
 
 
-def folded(text: str, longest: int = LONG_TEXT) -> Text:
+def folded(text: str, longest: int = LONG_TEXT) -> ShownText:
     """Return at most `longest` characters of the text, and how many more there are."""
-    return Text(inert(text[:longest]), max(0, len(text) - longest))
+    return ShownText(inert(text[:longest]), max(0, len(text) - longest))
 
 
-def fields_of(values: Mapping[str, Any], longest: int = LONG_TEXT) -> list[Field]:
+def fields_of(values: Mapping[str, Any], longest: int = LONG_TEXT) -> list[ShownField]:
     """Return the values by name, in the order of their names; texts as they read, everything else as JSON."""
     return [_field(name, values[name], longest) for name in sorted(values)]
 
 
-def _field(name: str, value: Any, longest: int) -> Field:
+def _field(name: str, value: Any, longest: int) -> ShownField:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
-    return Field(inert_line(name), _kind(value), folded(text, longest), "\n" not in text and len(text) <= 100)
+    return ShownField(inert_line(name), _kind(value), folded(text, longest), "\n" not in text and len(text) <= 100)
 
 
 def _kind(value: Any) -> str:
@@ -92,7 +92,7 @@ Form = Literal["text", "json"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EditableArgument:
     """One argument in the form in which a person edits it: a text as it is, anything else, and what hides, as JSON."""
 
     key: str
@@ -101,11 +101,11 @@ class Entry:
     lines: int
 
 
-def entry_of(key: str, value: Any) -> Entry:
+def entry_of(key: str, value: Any) -> EditableArgument:
     """Return the argument as it is edited. What a browser would change or not show is JSON with escapes."""
     plain = isinstance(value, str) and not has_hidden(value) and "\r" not in value
     text = value if plain else escaped(json.dumps(value, ensure_ascii=False, sort_keys=True))
-    return Entry(key, "text" if plain else "json", text, min(24, text.count("\n") + 1 + len(text) // 90))
+    return EditableArgument(key, "text" if plain else "json", text, min(24, text.count("\n") + 1 + len(text) // 90))
 
 
 def value_of(form: Form, text: str) -> Any:

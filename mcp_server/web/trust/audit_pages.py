@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.history.audit.chain import fields_of
-from knowledge.history.ports import Ledger, Record
+from knowledge.history.ports import AuditRecord, Ledger
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import House
 from mcp_server.web.proposals.views import disagreement_of
@@ -60,9 +60,9 @@ async def audit(house: House, request: Request, session: Session) -> Response:
     )
 
 
-async def _found(ledger: Ledger, query: str, before: int) -> tuple[list[Record], int]:
+async def _found(ledger: Ledger, query: str, before: int) -> tuple[list[AuditRecord], int]:
     """Return at most a page of records below `before`, newest first, and below which to go on, 0 at the end."""
-    found: list[Record] = []
+    found: list[AuditRecord] = []
     async for record in _backwards(ledger, before):
         if query in record.body.casefold():
             found.append(record)
@@ -71,7 +71,7 @@ async def _found(ledger: Ledger, query: str, before: int) -> tuple[list[Record],
     return found, 0
 
 
-async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[Record]:
+async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[AuditRecord]:
     while before > 1:
         start = max(0, before - 1 - BLOCK)
         block = await ledger.records(after=start, limit=before - 1 - start)
@@ -80,7 +80,7 @@ async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[Record]:
         before = start + 1
 
 
-def _view(record: Record) -> RecordView:
+def _view(record: AuditRecord) -> RecordView:
     said = fields_of(record)
     return RecordView(
         seq=record.seq,

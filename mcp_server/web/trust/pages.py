@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.state.ports import Enrolment
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.ports import StandingChange, TrustRecord
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.host_registration import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
@@ -59,7 +59,7 @@ class ChangeView:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceView:
+class TrustedPlaceView:
     """A place that is trusted. `raw` is its name as forms send it back; `by` is empty where a setting says so."""
 
     raw: str
@@ -78,11 +78,11 @@ async def standings(house: House, _request: Request, session: Session) -> Respon
     )
 
 
-async def _places(house: House) -> Sequence[PlaceView]:
+async def _places(house: House) -> Sequence[TrustedPlaceView]:
     now, recorded = house.services.now(), await house.services.state.trust.trusted_places()
-    views = [PlaceView(p.place, inert_line(p.place), inert_line(p.by), moment(p.at, now)) for p in recorded]
+    views = [TrustedPlaceView(p.place, inert_line(p.place), inert_line(p.by), moment(p.at, now)) for p in recorded]
     by_setting = sorted(set(await house.services.taints.trusted()) - {p.place for p in recorded})
-    return [*(PlaceView(place, inert_line(place), Markup(), None) for place in by_setting), *views]
+    return [*(TrustedPlaceView(place, inert_line(place), Markup(), None) for place in by_setting), *views]
 
 
 async def trust_place(house: House, _request: Request, session: Session, form: Form) -> Response:
@@ -178,11 +178,11 @@ async def _named(house: House, user: str, form: Form) -> str:
     return name
 
 
-async def _one(house: House, user: str, name: str) -> Standing | None:
+async def _one(house: House, user: str, name: str) -> TrustRecord | None:
     return next((one for one in await _known(house, user) if one.principal == name), None)
 
 
-async def _known(house: House, user: str) -> Sequence[Standing]:
+async def _known(house: House, user: str) -> Sequence[TrustRecord]:
     """Return what everybody holds by now, by name; a host also through its person."""
     state, now = house.services.state, house.services.now()
     recorded = {one.principal: one for one in await state.standings()}
@@ -200,7 +200,7 @@ def principal_named(name: str) -> Principal:
     return Principal(user, host)
 
 
-def _view(one: Standing, hosts: Mapping[str, Enrolment]) -> StandingView:
+def _view(one: TrustRecord, hosts: Mapping[str, Enrolment]) -> StandingView:
     grant, host = held(one), hosts.get(principal_named(one.principal).host)
     return StandingView(
         raw=one.principal,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from knowledge.index.embed.static import StaticEmbedder
-from knowledge.search.route.route_kind import Route, Taken
+from knowledge.search.route.route_kind import QuestionRoute, Taken
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import UNSURE
 from knowledge.state.memory_store import MemoryIndexStore
@@ -23,7 +23,7 @@ class Judged:
     """A labelled question, how the router took it, and how the trivial rule does."""
 
     asked: Labelled
-    taken: Route
+    taken: QuestionRoute
     trivial: Taken
 
     @property

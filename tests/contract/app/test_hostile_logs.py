@@ -26,7 +26,7 @@ from knowledge.pages.paths import ACTING
 from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.terminal.escape import Seen
+from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.output import LONGEST_REMARK, LONGEST_TRACEBACK, LogLines
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
@@ -191,7 +191,7 @@ def test_no_intent_of_a_caller_forges_an_audit_record(tmp_path: Path, capsys: py
 def logged(*, tracebacks: bool, message: str = "%s failed", raised: str = HOSTILE) -> str:
     """Return what is written of an error with a hostile message, raised from a hostile cause."""
     out, log = io.StringIO(newline=""), logging.getLogger("tests.hostile_logs")
-    handler = logging.StreamHandler(Seen(out, remarks=True))
+    handler = logging.StreamHandler(EscapedStream(out, remarks=True))
     handler.setFormatter(LogLines(tracebacks=tracebacks))
     log.addHandler(handler)
     error = RuntimeError(raised)

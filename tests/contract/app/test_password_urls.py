@@ -14,7 +14,7 @@ from knowledge.wire.addresses import without_secrets
 from mcp_server.__main__ import main
 from mcp_server.app.settings.settings import BadSetting, load
 from mcp_server.app.settings.variables import VARIABLES, Variable
-from mcp_server.cli.terminal.escape import Seen
+from mcp_server.cli.terminal.escape import EscapedStream
 from tests.support.knowledge_bases.folders import write
 
 CANARY = "c4nary-Pa55"
@@ -130,7 +130,7 @@ def test_a_traceback_of_a_library_gives_none_away() -> None:
     try:
         int(f"{UNREACHABLE['user']} {UNREACHABLE['database query']}")  # any function that quotes what it was given
     except ValueError:
-        traceback.print_exc(file=cast("TextIO", Seen(told, remarks=True)))
+        traceback.print_exc(file=cast("TextIO", EscapedStream(told, remarks=True)))
     assert "http://***@127.0.0.1:9/x" in told.getvalue()
     assert CANARY not in told.getvalue()
 

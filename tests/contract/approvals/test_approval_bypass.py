@@ -18,12 +18,12 @@ from mcp_types import ElicitRequestParams, ElicitResult, TextResourceContents
 
 from knowledge.errors import ConfiguresNow, StorageError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Verdict
+from knowledge.trust.ports import ProposalVerdict
 from mcp_server.app.composition import open_app
 from mcp_server.app.dependencies import MOST_WAITING, Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import AdminAct, CannotDecide, Person
+from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import MOST_PENDING
 from mcp_server.approvals.wait import ended
 from mcp_server.gate.host_registration import Principal, os_user
@@ -142,7 +142,7 @@ async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
             assert (settings.kb / "page.md").read_text(encoding="utf-8") == PAGES["page.md"]
 
 
-IN_ZULIP = Person("ann@example.com", "zulip")
+IN_ZULIP = Approver("ann@example.com", "zulip")
 
 
 async def test_a_reaction_in_zulip_carries_out_what_needs_level_3_and_raises_nobodys_score(settings: Settings) -> None:
@@ -211,7 +211,7 @@ async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Sett
         base = await host.revision("page.md")
         await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base)
         waits = await person.only()
-        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
+        yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await person.app.base.state.trust.decide(waits.id, yes)
         await fall(person, "frozen")
         await person.app.desk._carrier.resume()
@@ -368,7 +368,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         await let_in(settings, level=2)
         state = person.app.base.state
         asked = await person.app.desk.ask(act, {"principal": ME, **more}, ANN)
-        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
+        yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
         assert await state.trust.decide(asked.id, yes)
         await fall(person, "frozen")
         await person.app.desk._carrier.resume()
@@ -386,7 +386,7 @@ async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_q
         await let_in(settings, level=2)
         trust = person.app.base.state.trust
         asked = await person.app.desk.ask("trust.grant", {"principal": ME, "level": 3}, ANN)
-        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
+        yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
         assert await trust.decide(asked.id, yes)
         assert await trust.claim(asked.id, "another process", now=utc_now(), lease_s=60)
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.values import emails
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.scores import thaw
 from tests.doubles.serving import served
 from tests.support.zulip.hosts import chatting
@@ -245,7 +245,7 @@ async def refused_yes(here: Scene) -> tuple[str, str]:
     proposal_id = await here.propose()
     await here.told()
     principal = (await here.person.proposal(proposal_id)).principal
-    await here.person.app.desk.freeze(principal, Person("ann", "page"), "looked odd")
+    await here.person.app.desk.freeze(principal, Approver("ann", "page"), "looked odd")
     here.zulip.world.react(HAMLET, here.last, "check")
     await soon(lambda: "a reaction did not decide it" in here.notices[0])
     await thaw(here.person.app.base.state, principal, by="ann", now=here.person.app.services.now())
@@ -536,7 +536,7 @@ async def test_a_yes_for_one_level_does_not_carry_out_what_needs_a_higher_one_by
         async with open_app(later, indexing=False, announcing=False) as app:
             proposal = await app.base.state.trust.proposal(sent["proposal"]["id"])
             assert proposal is not None
-            ended = await app.desk.approve(proposal.id, proposal.hash, Person("ann", "page"))
+            ended = await app.desk.approve(proposal.id, proposal.hash, Approver("ann", "page"))
             assert ended.state == "superseded"
             newer = await app.base.state.trust.proposal(ended.successor or "")
             assert newer is not None

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import MOST_PENDING, hash_of
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, allow_forms, writing
@@ -193,7 +193,7 @@ async def test_decisions_move_the_score_and_never_out_of_its_bounds(settings: Se
             assert await person.score(who) == pytest.approx(expected, abs=0.001)
         await allow_forms(person.app.base.state, who.rpartition("@")[2])
         waits = await host.merge("new/20.md", "# Page\n")
-        await person.approve(waits["proposal"]["id"], Person(f"{who} (in the host)", "host"))
+        await person.approve(waits["proposal"]["id"], Approver(f"{who} (in the host)", "host"))
         assert await person.score(who) == pytest.approx(2.0, abs=0.001)
         history = await person.app.base.state.history(who, limit=20)
         assert all(change.reason for change in history)

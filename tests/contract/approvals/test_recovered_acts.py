@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.trust.ports import Proposal, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
@@ -22,7 +22,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposal_executor import UNSURE
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
 from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, errand_for
-from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, Answered, Failed
+from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant
 from tests.support.hosts.mail_service import PLACE, Mail
@@ -41,11 +41,11 @@ class Place:
     async def approved(self) -> Proposal:
         """Return a proposal that a person said yes to, and that nobody has begun to carry out."""
         answer = await self.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
-        assert isinstance(answer, Answered)
+        assert isinstance(answer, CallAnswered)
         assert answer.content["status"] == "proposed", answer.content
         waits = await self.proposal(answer.content["proposal"]["id"])
         # At the desk they would be carried out at once. On record is what such a process leaves.
-        verdict = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
+        verdict = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await self.app.base.state.trust.decide(waits.id, verdict)
         return await self.proposal(waits.id)
 
@@ -183,7 +183,7 @@ async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_do
         else:
             await grant(place.app.base.state, ME.id, 4, by="ann", now=utc_now())
             answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
-            assert isinstance(answer, Failed)
+            assert isinstance(answer, CallFailed)
             told = answer.why
         assert told == f"send {CRASHED_ELSEWHERE}"
         assert place.mail.held == ["hello"]
@@ -199,5 +199,5 @@ async def test_what_breaks_while_it_is_planned_was_not_done(tmp_path: Path, monk
 
         monkeypatch.setitem(spec.__dict__, "plan", breaks)
         answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
-        assert isinstance(answer, Failed)
+        assert isinstance(answer, CallFailed)
         assert answer.why == f"send {CRASHED}"

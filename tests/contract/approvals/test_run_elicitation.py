@@ -24,15 +24,15 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from agents.loop.record.frames import Answered, Control
+from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal, State
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName
-from mcp_server.approvals.approvers import Person
+from mcp_server.app.settings.values import LanguageModelName
+from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.elicitation import proposal_form as asking_form
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.elicitation.run_elicitation import MOST_ROUNDS
@@ -169,7 +169,7 @@ async def test_a_question_is_answered_in_a_form_of_one_field(tmp_path: Path, mod
         assert "Which of the two?" in host.forms[0].message
         assert list(host.forms[0].requested_schema["properties"]) == ["answer"]
         run = await host.app.services.runs.store.run(answer["run_id"])
-        told = [(frame.text, frame.by) for frame in run.frames if isinstance(frame, Answered)]
+        told = [(frame.text, frame.by) for frame in run.frames if isinstance(frame, PersonAnswered)]
         assert told == [("the second", f"{OURS} (in the host)")]
 
 
@@ -181,7 +181,7 @@ async def test_an_answer_is_kept_for_when_there_is_room_in_what_all_runs_may_tak
         with anyio.fail_after(20):
             answer = await host.run(ASK, said("never"))
         there = await runs.store.run(answer["run_id"])
-        assert isinstance(there.frames[-1], Answered)
+        assert isinstance(there.frames[-1], PersonAnswered)
         assert answer["status"] == "running"
         assert answer["note"].startswith("It waits until there is room: all runs together used 120 tokens")
         assert len(host.forms) == 1
@@ -312,7 +312,7 @@ async def test_what_is_no_answer_answers_no_question(tmp_path: Path, mode: str, 
         assert (asks["status"], asks["question"]) == ("asking", "Which of the two?")
         assert len(host.forms) == 1
         run = await host.app.services.runs.store.run(asks["run_id"])
-        assert not [frame for frame in run.frames if isinstance(frame, Answered)]
+        assert not [frame for frame in run.frames if isinstance(frame, PersonAnswered)]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -348,7 +348,7 @@ async def test_a_decision_on_the_page_while_the_form_is_shown_leads_the_run_on_o
         """Say yes on the page. In 2025 the form is left open then; in 2026 it says no, too late."""
         del form
         waiting = (await host.proposals("pending"))[0]
-        await host.app.desk.approve(waiting.id, waiting.hash, Person("ann", "page"))
+        await host.app.desk.approve(waiting.id, waiting.hash, Approver("ann", "page"))
         if mode == "legacy":
             await anyio.sleep_forever()
         return no()
@@ -378,7 +378,7 @@ async def test_an_answer_elsewhere_while_the_form_is_shown_leads_the_run_on_once
             answer = await host.run(ASK, said("The first."))
         assert (answer["status"], answer["text"]) == ("done", "The first.")
         run = await host.app.services.runs.store.run(answer["run_id"])
-        assert [frame.by for frame in run.frames if isinstance(frame, Answered)] == ["ann"]
+        assert [frame.by for frame in run.frames if isinstance(frame, PersonAnswered)] == ["ann"]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -554,7 +554,7 @@ async def test_over_stdio_a_run_is_let_begin_asked_and_led_to_its_end_in_one_cal
     assert (settings.kb / "guides/release.md").exists()
 
 
-OTHER = ModelName("openai", "another-model")
+OTHER = LanguageModelName("openai", "another-model")
 
 
 @pytest.mark.parametrize("by", ["call", "form", "task"])
@@ -575,7 +575,7 @@ async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path:
                 call = Call(Principal(os_user(), "desktop"))
                 question = await run_rounds.question(app.services, run)
                 assert question is not None
-                reply = asking_form.Reply("nothing", filled={"answer": "the second"})
+                reply = asking_form.FormReply("nothing", filled={"answer": "the second"})
                 await run_rounds.settle(app.services, app.desk, call, question, reply)
             else:
                 await app.services.runs.answer_aside(run, "the second", OURS)

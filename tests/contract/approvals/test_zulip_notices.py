@@ -17,7 +17,7 @@ import pytest
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.zulip.notices import LEASE
 from mcp_server.connectors.outbox_dispatcher import Courier
 from tests.doubles.serving import Fault, after, before, for_requests, served, status
@@ -363,12 +363,12 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
         tried: list[str] = []
         approve = here.person.app.desk.approve
 
-        async def counted(proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+        async def counted(proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
             tried.append(proposal_id)
             return await approve(proposal_id, shown_hash, person, note)
 
         monkeypatch.setattr(here.person.app.desk, "approve", counted)
-        await here.person.app.desk.freeze(principal, Person("ann", "page"), "looked odd")
+        await here.person.app.desk.freeze(principal, Approver("ann", "page"), "looked odd")
         here.zulip.world.react(HAMLET, here.last, "check")
         await soon(lambda: "a reaction did not decide it" in here.notices[0])
         assert "is frozen" in here.notices[0]

@@ -11,7 +11,7 @@ import pytest
 from mcp_server.app.settings.settings import Settings, load
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.doctor.model import model_examined
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Raw, Trouble, said, uses
 from tests.doubles.serving import Served, serving
@@ -36,7 +36,7 @@ class Site:
         environ = {"FORGE_MODEL": f"{vendor}:some-model", f"{own}_API_KEY": KEY, f"{own}_BASE_URL": address}
         return load({"kb": self.folder}, {**environ, **named}, cwd=self.folder)
 
-    async def findings(self, vendor: str = "openai", **named: str) -> list[Finding]:
+    async def findings(self, vendor: str = "openai", **named: str) -> list[DoctorFinding]:
         found = await model_examined(self.settings(vendor, **named), sleep=at_once)
         assert KEY not in repr(found)
         return found

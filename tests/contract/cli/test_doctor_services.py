@@ -14,7 +14,7 @@ from knowledge.state.memory_store import MemoryStateStore
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings, load
 from mcp_server.cli.doctor import doctor
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.doctor.services import services_examined
 from tests.contract.connectors.test_http import Authority, authority
 from tests.doubles.plane import MEL, OTTO, WORKSPACE, Plane, seeded
@@ -28,7 +28,7 @@ BOT = "Zulip Default Bot"
 WRONG = "plane_api_wrong_0123456789"
 
 
-async def examined(settings: Settings) -> list[Finding]:
+async def examined(settings: Settings) -> list[DoctorFinding]:
     async def at_once(_seconds: float) -> None:
         """Wait for nothing between tries."""
 
@@ -59,7 +59,7 @@ class Site:
     def settings(self, *services: str, **named: str) -> Settings:
         return load({"kb": self.folder}, {**self.environ(*services), **named}, cwd=self.folder)
 
-    async def findings(self, service: str, **named: str) -> list[Finding]:
+    async def findings(self, service: str, **named: str) -> list[DoctorFinding]:
         """Return what is said of one service that is configured."""
         settings = self.settings(service, **named)
         found = [one for one in await examined(settings) if one.what == service]
@@ -76,7 +76,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield here
 
 
-def told(findings: list[Finding]) -> list[tuple[str, str]]:
+def told(findings: list[DoctorFinding]) -> list[tuple[str, str]]:
     return [(one.health, one.found) for one in findings]
 
 
@@ -226,11 +226,11 @@ async def test_a_key_that_sees_no_project_is_told(site: Site) -> None:
 
 
 async def test_a_key_that_goes_out_unencrypted_is_told(site: Site) -> None:
-    from mcp_server.cli.doctor.services import Said, _in_clear
+    from mcp_server.cli.doctor.services import ServiceFindings, _in_clear
 
-    (note,) = _in_clear(Said("plane", "http://plane.example.com", "PLANE_BASE_URL"))
+    (note,) = _in_clear(ServiceFindings("plane", "http://plane.example.com", "PLANE_BASE_URL"))
     assert (note.health, note.mend) == ("note", "use https")
-    assert not list(_in_clear(Said("plane", site.served["plane"].address, "PLANE_BASE_URL")))
+    assert not list(_in_clear(ServiceFindings("plane", site.served["plane"].address, "PLANE_BASE_URL")))
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------

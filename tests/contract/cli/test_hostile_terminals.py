@@ -20,7 +20,7 @@ from mcp_server.__main__ import main, module_of
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.terminal.escape import Seen, harmless
+from mcp_server.cli.terminal.escape import EscapedStream, harmless
 from mcp_server.cli.terminal.output import drawing
 from mcp_server.gate.host_registration import BadHostName, enrol
 from tests.support.hosts.writers import let_in, writing
@@ -211,9 +211,9 @@ def test_stored_texts_are_shown_with_marks(
 def test_a_mark_names_the_character_and_line_ends_stay() -> None:
     assert harmless("a\x1b[2Jb\u202ec\td\n\r\n") == "a⟦U+001B⟧[2Jb⟦U+202E⟧c\td\n\r\n"
     told = io.StringIO(newline="")
-    print("Windows lines\r", file=Seen(told))
-    print("over", "\rwritten", sep="", file=Seen(told))
-    seen = Seen(told)
+    print("Windows lines\r", file=EscapedStream(told))
+    print("over", "\rwritten", sep="", file=EscapedStream(told))
+    seen = EscapedStream(told)
     seen.write("held\r")
     seen.write("back\n")
     assert told.getvalue() == "Windows lines\r\nover⟦U+000D⟧written\nheld⟦U+000D⟧back\n"

@@ -24,7 +24,7 @@ from agents.engine.agent import Agent
 from agents.engine.events import Decided, Started
 from agents.engine.fold import fold
 from agents.engine.graph import mermaid
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, restore_state
 from agents.library.research.agent import AGENT as RESEARCH
 from agents.report.journey_report import report
@@ -250,7 +250,7 @@ def test_the_report_is_the_one_that_tools_give(ann: Person) -> None:
 def decided_by(ann: Person, journey: str, decision: Any, **more: Any) -> None:
     async def work(runner: Runner) -> None:
         at = (await runner.position(journey)).state.version
-        await runner.decide(journey, at, Opinion(decision, "page", **more), by="ben")
+        await runner.decide(journey, at, JourneyDecision(decision, "page", **more), by="ben")
 
     led(ann, work)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.loop.record.frames import Answered, Control
+from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.store.ports import Hold
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
@@ -176,7 +176,7 @@ def test_a_person_answers_for_the_run_of_any_host(ann: RunPerson) -> None:
     done = ann.here("runs", "answer", run_id, "all of them")
     assert (done.returncode, done.stdout) == (ACHIEVED, "Done.\n")
     there = ann.record(run_id)
-    (answered,) = [frame for frame in there.frames if isinstance(frame, Answered)]
+    (answered,) = [frame for frame in there.frames if isinstance(frame, PersonAnswered)]
     assert (answered.by, answered.text) == (ME, "all of them")
     assert there.header.principal == f"{ME}@nightly"
     again = ann.here("runs", "answer", run_id, "none of them")

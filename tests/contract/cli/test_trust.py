@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
-from knowledge.trust.ports import Note, Standing
+from knowledge.trust.ports import Note, TrustRecord
 from mcp_server.app.knowledge_base import STATE_FILE, utc_now
 from mcp_server.gate.host_registration import digest
 from tests.support.hosts.persons import ME, Person
@@ -89,7 +89,7 @@ def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Pers
 def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
     """The design: what lies above the floor halves in thirty days."""
     month_ago = utc_now() - timedelta(days=30)
-    earned = Standing(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
+    earned = TrustRecord(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
     note = Note(ME, "trust.decided", earned.principal, month_ago, "a proposal was approved: p-1")
     ann.asked(lambda state: state.trust.restand(earned.principal, lambda _known, _recent: earned, note=note))
     assert holds(ann)["score"] == 2.5

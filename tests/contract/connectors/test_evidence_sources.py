@@ -15,8 +15,8 @@ from mcp import Client
 from mcp_server.app.composition import open_app
 from mcp_server.app.factories.connectors import Connected
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
-from mcp_server.connectors.evidence_sources import KEPT_S, Evidence
+from mcp_server.approvals.approvers import Approver
+from mcp_server.connectors.evidence_sources import KEPT_S, EvidenceSources
 from tests.doubles import serving
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.serving import Served, served
@@ -256,7 +256,7 @@ async def test_a_look_counts_for_a_minute_and_not_longer(tmp_path: Path) -> None
     async with team(tmp_path) as there:
         clock = [0.0]
         services = there.host.app.services
-        evidence = Evidence(Connected(services.load_plane, services.load_zulip), lambda: clock[-1])
+        evidence = EvidenceSources(Connected(services.load_plane, services.load_zulip), lambda: clock[-1])
         first = await evidence.fetch("plane:KB-1")
         asked = len(there.at_plane.seen)
         clock.append(KEPT_S - 1)
@@ -276,7 +276,7 @@ async def test_a_merge_that_cites_a_task_can_wait_for_a_person_and_does_then_wha
         app = there.host.app
         proposal = await app.base.state.trust.proposal(waits["proposal"]["id"])
         assert proposal is not None
-        await app.desk.approve(proposal.id, proposal.hash, Person("ann", "terminal"))
+        await app.desk.approve(proposal.id, proposal.hash, Approver("ann", "terminal"))
         done = await there.host.call("proposal_status", proposal_id=proposal.id)
         assert done["proposal"]["state"] == "executed"
         assert CLAIM in there.host.text("uploads.md")

@@ -20,11 +20,11 @@ import httpx
 import pytest
 
 from knowledge.errors import KnowledgeError
-from mcp_server.cli.terminal.escape import Seen
+from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.output import LogLines
 from mcp_server.connectors.errors import WrongAddress
-from mcp_server.connectors.http import Place, Sender
-from mcp_server.connectors.request.wire import Request
+from mcp_server.connectors.http import Sender, ServiceAddress
+from mcp_server.connectors.request.wire import ServiceRequest
 from tests.doubles.serving import Fault, redirected, served, status
 from tests.support.plane.hosts import working
 from tests.support.zulip.hosts import chatting
@@ -73,10 +73,12 @@ async def test_no_redirect_leads_inward_or_asks_with_another_key(where: str) -> 
         double.plan = lambda *_: redirected(where.format(port=double.port))
         way = Recorded()
         async with httpx.AsyncClient(transport=way) as client:
-            place = Place("Zulip", double.address, "ZULIP_SITE", {"Authorization": "Basic b3Vycw=="}, ("b3Vycw==",))
+            place = ServiceAddress(
+                "Zulip", double.address, "ZULIP_SITE", {"Authorization": "Basic b3Vycw=="}, ("b3Vycw==",)
+            )
             sender = Sender(place, client, sleep=anyio.sleep, monotonic=time.monotonic)
             with pytest.raises(WrongAddress) as raised:
-                await sender.send(Request("GET", "/tasks/", repeatable=True))
+                await sender.send(ServiceRequest("GET", "/tasks/", repeatable=True))
     assert [(one.url.host, one.url.port, one.headers["authorization"]) for one in way.seen] == [
         ("127.0.0.1", double.port, "Basic b3Vycw==")
     ]
@@ -199,7 +201,7 @@ FORGED = "lunch\nknowledge-forge: ann granted level 5 to eve\r\x1b[2K\x1b]0;owne
 def log() -> Iterator[io.StringIO]:
     """Yield what `serve` would have on standard error."""
     told = io.StringIO(newline="")
-    handler = logging.StreamHandler(Seen(told, remarks=True))
+    handler = logging.StreamHandler(EscapedStream(told, remarks=True))
     handler.setFormatter(LogLines(tracebacks=True))
     ours = logging.getLogger("knowledge_forge")
     ours.addHandler(handler)

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from starlette.responses import JSONResponse
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import Asked, FromUser
+from agents.loop.model.ports import FromUser, ModelRequest
 from agents.loop.providers import vendor_client as line
-from agents.loop.providers.access import Patience as ModelPatience
+from agents.loop.providers.access import RequestPatience as ModelPatience
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
-from knowledge.index.embed.endpoint.embedder import Endpoint, EndpointEmbedder, Patience, endpoint_client
+from knowledge.index.embed.endpoint.embedder import EmbedderPatience, Endpoint, EndpointEmbedder, endpoint_client
 from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
 from knowledge.index.engines.qdrant import server as qdrant_server
@@ -42,7 +42,7 @@ MOST_MEMORY = 150_000_000
 """Above twice the largest body that is taken, far below the bomb."""
 PATIENCE_S = 10
 KEY = "0123456789abcdef"
-HASTY = Patience(tries=1, timeout_s=0.5, longest_wait_s=0.0)
+HASTY = EmbedderPatience(tries=1, timeout_s=0.5, longest_wait_s=0.0)
 Asking = Callable[[Served], Awaitable[None]]
 AWAY = (EmbedderUnavailable, EngineUnavailable)
 
@@ -201,7 +201,7 @@ async def test_no_packing_of_an_answer_makes_the_asking_of_a_model_hold_more_tha
     model.net.plan = lambda *_: fault
     async with model.provider(replace(patience, tries=1)) as provider:
         with measured() as peak, pytest.raises(ProviderError):
-            await provider.complete(Asked("test_iter1_0a1b2c3d", (FromUser("the goal"),)))
+            await provider.complete(ModelRequest("test_iter1_0a1b2c3d", (FromUser("the goal"),)))
     assert peak() < MOST_MEMORY / 2
 
 

@@ -26,25 +26,25 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_server.connectors.errors import (
     ConnectorError,
-    Limited,
     NoAnswer,
     ReplyLost,
+    ServiceLimited,
     Unreachable,
     WrongAddress,
 )
-from mcp_server.connectors.http import Bounds, Clients, Place, Sender, made_clients
+from mcp_server.connectors.http import Clients, RequestLimits, Sender, ServiceAddress, made_clients
 from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from tests.doubles import serving
 from tests.doubles.serving import Fault, Served, in_turn, served
 
 KEY = "plane_api_0123456789abcdef"
-CALM = Bounds(size_bytes=200_000)
+CALM = RequestLimits(size_bytes=200_000)
 HASTY = replace(CALM, silence_s=0.3, reply_s=0.6)
 """For replies that come late or never: a test need not wait for them as long as people do."""
-READ = Request("GET", "/tasks/", {"q": "a b&c"}, repeatable=True)
-WRITE = Request("POST", "/tasks/", json={"name": "Größe"})
-KEYED = Request("POST", "/tasks/", json={"external_id": "1"}, repeatable=True)
+READ = ServiceRequest("GET", "/tasks/", {"q": "a b&c"}, repeatable=True)
+WRITE = ServiceRequest("POST", "/tasks/", json={"name": "Größe"})
+KEYED = ServiceRequest("POST", "/tasks/", json={"external_id": "1"}, repeatable=True)
 PAGE = "<!DOCTYPE html><p>Please sign in</p>"
 
 
@@ -71,13 +71,13 @@ class Sending:
     app: Echo
     waits: list[float] = field(default_factory=list)
 
-    async def error(self, request: Request, *faults: Fault | None) -> ConnectorError:
+    async def error(self, request: ServiceRequest, *faults: Fault | None) -> ConnectorError:
         self._expect(*faults)
         with pytest.raises(ConnectorError) as raised:
             await self.sender.send(request)
         return raised.value
 
-    async def reply(self, request: Request, *faults: Fault | None) -> Reply:
+    async def reply(self, request: ServiceRequest, *faults: Fault | None) -> ServiceReply:
         self._expect(*faults)
         return await self.sender.send(request)
 
@@ -89,7 +89,7 @@ class Sending:
 
 @asynccontextmanager
 async def opened(
-    bounds: Bounds = CALM, path: str = "", ca: Path | None = None, certificate: tuple[Path, Path] | None = None
+    bounds: RequestLimits = CALM, path: str = "", ca: Path | None = None, certificate: tuple[Path, Path] | None = None
 ) -> AsyncIterator[Sending]:
     app = Echo()
     async with served(app, certificate=certificate) as double, clients(ca) as made:
@@ -98,7 +98,7 @@ async def opened(
         async def sleep(seconds: float) -> None:
             waits.append(seconds)
 
-        place = Place("Plane", double.address + path, "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY,), "PLANE_CA")
+        place = ServiceAddress("Plane", double.address + path, "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY,), "PLANE_CA")
         sender = Sender(place, made.kept, fresh=made.fresh, sleep=sleep, monotonic=lambda: sum(waits), bounds=bounds)
         yield Sending(sender, double, app, waits)
 
@@ -119,7 +119,7 @@ async def sending() -> AsyncIterator[Sending]:
 
 
 async def test_a_request_arrives_as_it_was_made_and_its_reply_comes_back(sending: Sending) -> None:
-    reply = await sending.reply(Request("PATCH", "/tasks/1/", {"q": "a b&c=ü"}, json={"name": "Größe"}))
+    reply = await sending.reply(ServiceRequest("PATCH", "/tasks/1/", {"q": "a b&c=ü"}, json={"name": "Größe"}))
     assert (reply.status, reply.headers["x-seen"]) == (200, "1")
     assert reply.body["query"] == {"q": "a b&c=ü"}
     assert json.loads(reply.body["body"]) == {"name": "Größe"}
@@ -129,13 +129,13 @@ async def test_a_request_arrives_as_it_was_made_and_its_reply_comes_back(sending
 
 
 async def test_a_form_arrives_as_a_form(sending: Sending) -> None:
-    reply = await sending.reply(Request("POST", "/messages", form={"content": "a&b=ü\n", "to": "[1]"}))
+    reply = await sending.reply(ServiceRequest("POST", "/messages", form={"content": "a&b=ü\n", "to": "[1]"}))
     assert reply.body["headers"]["content-type"] == "application/x-www-form-urlencoded"
     assert reply.body["body"] == "content=a%26b%3D%C3%BC%0A&to=%5B1%5D"
 
 
 async def test_an_empty_body_is_none(sending: Sending) -> None:
-    assert (await sending.reply(Request("DELETE", "/tasks/1/"), serving.status(204))).body is None
+    assert (await sending.reply(ServiceRequest("DELETE", "/tasks/1/"), serving.status(204))).body is None
 
 
 ONCE = [
@@ -155,7 +155,7 @@ ONCE = [
     (serving.body(b'"\xff"'), ReplyLost),
     (serving.body('{"a": '), ReplyLost),
     (serving.status(304), ReplyLost),
-    (serving.status(429, {"retry-after": "0.5"}), Limited),
+    (serving.status(429, {"retry-after": "0.5"}), ServiceLimited),
     (serving.redirected("/elsewhere/"), WrongAddress),
 ]
 
@@ -220,7 +220,7 @@ LASTING = [
     (serving.oversized(300_000), NoAnswer),
     (serving.body('{"a": '), NoAnswer),
     (serving.status(304), NoAnswer),
-    (serving.status(429, {"retry-after": "60"}), Limited),
+    (serving.status(429, {"retry-after": "60"}), ServiceLimited),
     (serving.status(503, {"retry-after": "60"}), NoAnswer),
     (serving.redirected("http://127.0.0.1:9/"), WrongAddress),
 ]
@@ -249,15 +249,15 @@ async def test_waits_of_many_callers_differ(sending: Sending) -> None:
 
 
 async def test_asking_again_ends_when_patience_does() -> None:
-    async with opened(Bounds(tries=100)) as patient:
+    async with opened(RequestLimits(tries=100)) as patient:
         error = await patient.error(READ, *[serving.status(429, {"retry-after": "4.5"})] * 100)
-        assert isinstance(error, Limited)
+        assert isinstance(error, ServiceLimited)
         assert error.wait_s == 4.5
         assert patient.waits == [4.5] * 4
 
 
 async def test_a_reply_that_is_kept_open_by_design_may_take_as_long_as_its_request_says(sending: Sending) -> None:
-    reply = await sending.reply(Request("GET", "/events", repeatable=True, patience_s=5), serving.delayed(0.8))
+    reply = await sending.reply(ServiceRequest("GET", "/events", repeatable=True, patience_s=5), serving.delayed(0.8))
     assert reply.status == 200
     assert len(sending.double.seen) == 1
 
@@ -286,7 +286,7 @@ async def test_a_lost_try_is_not_forgotten_when_the_service_is_gone_afterwards()
         async def gone_meanwhile(_seconds: float) -> None:
             await running.aclose()
 
-        place = Place("Plane", double.address, "PLANE_BASE_URL", {}, ())
+        place = ServiceAddress("Plane", double.address, "PLANE_BASE_URL", {}, ())
         sender = Sender(place, made.kept, fresh=made.fresh, sleep=gone_meanwhile, monotonic=lambda: 0.0)
         with pytest.raises(ReplyLost, match="nothing listens there, after a try without a reply"):
             await sender.send(KEYED)
@@ -320,7 +320,7 @@ async def test_what_is_no_address_is_told_so(address: str) -> None:
 
 
 async def test_a_key_that_no_request_can_carry_is_told_without_it() -> None:
-    place = Place("Plane", "http://127.0.0.1:9", "PLANE_BASE_URL", {"X-API-Key": f"{KEY}\n"}, (KEY,))
+    place = ServiceAddress("Plane", "http://127.0.0.1:9", "PLANE_BASE_URL", {"X-API-Key": f"{KEY}\n"}, (KEY,))
     async with clients() as made:
         with pytest.raises(ConnectorError, match="characters that no key has") as raised:
             await Sender(place, made.kept, sleep=asyncio.sleep, monotonic=lambda: 0.0).send(READ)
@@ -330,7 +330,7 @@ async def test_a_key_that_no_request_can_carry_is_told_without_it() -> None:
 @pytest.mark.parametrize("path", ["tasks/", "@127.0.0.2/tasks/", ".example.org/", ":81/x"])
 async def test_no_path_leads_to_another_host(sending: Sending, path: str) -> None:
     with pytest.raises(ValueError, match="no other host"):
-        await sending.sender.send(Request("GET", path))
+        await sending.sender.send(ServiceRequest("GET", path))
     assert sending.double.seen == []
 
 
@@ -417,7 +417,7 @@ async def test_no_error_and_no_log_holds_a_key_or_what_was_asked(
     sending: Sending, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    asking = Request("GET", "/tasks/", {"q": "word-of-passing"})
+    asking = ServiceRequest("GET", "/tasks/", {"q": "word-of-passing"})
     for request, faults in ((asking, [fault for fault, _ in LASTING]), (WRITE, [fault for fault, _ in ONCE])):
         for fault in faults:
             error = await sending.error(request, fault)
@@ -429,7 +429,7 @@ async def test_no_error_and_no_log_holds_a_key_or_what_was_asked(
 
 async def test_a_caller_that_goes_away_leaves_no_request_behind(sending: Sending) -> None:
     sending.double.plan = in_turn(serving.delayed(5), None)
-    task = asyncio.create_task(sending.sender.send(Request("GET", "/slow", patience_s=5)))
+    task = asyncio.create_task(sending.sender.send(ServiceRequest("GET", "/slow", patience_s=5)))
     await asyncio.to_thread(sending.double.arrived.wait, 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -439,7 +439,10 @@ async def test_a_caller_that_goes_away_leaves_no_request_behind(sending: Sending
 
 async def test_many_requests_at_once_all_get_their_own_reply(sending: Sending) -> None:
     replies = await asyncio.gather(
-        *[sending.sender.send(Request("GET", "/tasks/", {"n": str(number)}, repeatable=True)) for number in range(100)]
+        *[
+            sending.sender.send(ServiceRequest("GET", "/tasks/", {"n": str(number)}, repeatable=True))
+            for number in range(100)
+        ]
     )
     assert [reply.body["query"]["n"] for reply in replies] == [str(number) for number in range(100)]
 
@@ -451,8 +454,8 @@ async def test_the_proxy_of_the_environment_is_used_but_for_hosts_that_it_except
     monkeypatch.setenv("NO_PROXY", "direct.invalid")
     async with clients() as made:
 
-        async def reached(host: str) -> Reply:
-            place = Place("Plane", f"http://{host}/api", "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY,))
+        async def reached(host: str) -> ServiceReply:
+            place = ServiceAddress("Plane", f"http://{host}/api", "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY,))
             return await Sender(place, made.kept, fresh=made.fresh, sleep=at_once, monotonic=lambda: 0.0).send(WRITE)
 
         assert (await reached("plane.invalid")).status == 200
@@ -606,14 +609,14 @@ async def test_http_where_only_https_is_spoken_gives_no_reply(authority: Authori
         assert isinstance(error, NoAnswer)
 
 
-async def fails(address: str, request: Request) -> tuple[ConnectorError, list[float]]:
+async def fails(address: str, request: ServiceRequest) -> tuple[ConnectorError, list[float]]:
     """Return the error of a request to that address, and the waits between its tries."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    place = Place("Plane", address, "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY, "word-of-passing"), "PLANE_CA")
+    place = ServiceAddress("Plane", address, "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY, "word-of-passing"), "PLANE_CA")
     async with clients() as made:
         sender = Sender(place, made.kept, fresh=made.fresh, sleep=sleep, monotonic=lambda: sum(waits), bounds=CALM)
         with pytest.raises(ConnectorError) as raised:

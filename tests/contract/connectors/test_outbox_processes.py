@@ -18,7 +18,7 @@ from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.doctor import examine
-from mcp_server.gate.dispatch import Answered
+from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant
 from tests.support.hosts.mail_service import Mail
@@ -60,7 +60,7 @@ async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_
 
         async def ask(app: App, text: str) -> None:
             answer = await app.gate.dispatch("send", {"text": text}, Call(ME))
-            assert isinstance(answer, Answered), answer
+            assert isinstance(answer, CallAnswered), answer
             told[answer.content["status"]] += 1
 
         for n in range(CALLS):

@@ -372,6 +372,6 @@ def _within(things: Sequence[object], depth: int) -> Iterator[object]:
 
 
 def _person() -> Any:
-    from mcp_server.approvals.approvers import Person
+    from mcp_server.approvals.approvers import Approver
 
-    return Person("ann", "page")
+    return Approver("ann", "page")

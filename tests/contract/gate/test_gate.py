@@ -14,17 +14,17 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, TextContent
 
 from knowledge.errors import StorageError
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.dispatch import Answered, Failed, Gate
+from mcp_server.gate.dispatch import CallAnswered, CallFailed, Gate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import BadGrant, grant
 from mcp_server.protocol.gate_extension import REFUSED
-from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.trust_levels import stand
 
@@ -52,8 +52,8 @@ async def apply(_services: Services, _call: Call, planned: str) -> Noted:
     return Noted("done")
 
 
-def shows(planned: str) -> Shown:
-    return Shown(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
+def shows(planned: str) -> CallPreview:
+    return CallPreview(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
 
 
 written: list[str] = []
@@ -159,7 +159,7 @@ async def test_any_number_of_names_that_a_client_gives_itself_leaves_its_score(
 
 async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(settings: Settings) -> None:
     async with opened(settings) as app, Client(app.server) as client:
-        frozen = Standing(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+        frozen = TrustRecord(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await stand(app.base.state, frozen, reason="harmful", by="ann")
         for refused in (
             client.list_resources,
@@ -192,7 +192,7 @@ async def test_a_crash_inside_a_tool_tells_nothing_of_the_inside(
 class Unreachable:
     """A state store whose disk is gone."""
 
-    async def standing(self, principal: str) -> Standing | None:
+    async def standing(self, principal: str) -> TrustRecord | None:
         raise StorageError(f"cannot read {principal}")
 
 
@@ -203,16 +203,16 @@ async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minu
         services = app.services
         gate = Gate([NOTE, *services.tools()], services, app.gate._proposing, clock=lambda: now)
         me = Call(Principal(ME, UNENROLLED))
-        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), Answered)
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), CallAnswered)
         gate._services = replace(services, state=Unreachable())  # type: ignore[arg-type]  # only what the gate asks
-        assert isinstance(await gate.dispatch("note", {"text": "x"}, me), Failed)
-        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), Answered)
+        assert isinstance(await gate.dispatch("note", {"text": "x"}, me), CallFailed)
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), CallAnswered)
         now += 61
         refused = await gate.dispatch("kb_read", {"path": "long.md"}, me)
-        assert isinstance(refused, Failed)
+        assert isinstance(refused, CallFailed)
         assert "try again" in refused.why
         stranger = Call(Principal("eve", UNENROLLED))
-        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, stranger), Failed)
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, stranger), CallFailed)
 
 
 async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> None:

@@ -17,7 +17,7 @@ import pytest
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
-from mcp_server.gate.dispatch import Answered, Outcome
+from mcp_server.gate.dispatch import CallAnswered, Outcome
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant
 from tests.doubles.plane import Plane, plane_served
@@ -72,7 +72,7 @@ class Obedient:
     async def reads(self, tool: str, arguments: dict[str, Any]) -> bool:
         """Return whether it was given an order, and it has tried to carry it out."""
         read = await self.does(tool, arguments)
-        said = json.dumps(read.content) if isinstance(read, Answered) else read.why
+        said = json.dumps(read.content) if isinstance(read, CallAnswered) else read.why
         if ORDER.casefold() not in said.casefold():
             return False
         self.told = [await self.does(*act) for act in ACTS]
@@ -143,7 +143,7 @@ async def test_an_obedient_model_reaches_nothing_but_where_the_order_came_from(t
     async with house(tmp_path) as there:
         kept = await there.somebody("keeper", 4)
         page = {"path": "fetched.md", "content": f"# Fetched\n\n{ORDER}.\n", "source": "plane:KB-6"}
-        assert isinstance(await kept.does("kb_merge", page), Answered)
+        assert isinstance(await kept.does("kb_merge", page), CallAnswered)
         for number, (corner, (tool, arguments)) in enumerate(READS.items()):
             model = await there.somebody(f"host-{number}", 4)
             assert await model.reads(tool, arguments), f"{corner} holds no order"
@@ -161,7 +161,7 @@ async def test_reading_ones_own_page_brings_no_order_of_who_cites_it(tmp_path: P
         model = await there.somebody("model", 4)
         assert not await model.reads("kb_read", {"path": "clean.md"})
         read = await model.does("kb_read", {"path": "clean.md"})
-        assert isinstance(read, Answered)
+        assert isinstance(read, CallAnswered)
         assert read.content["cited_by"]
 
 
@@ -171,6 +171,6 @@ async def test_below_the_level_of_acting_an_order_is_a_question_to_a_person(tmp_
         model = await there.somebody("model", level)
         assert await model.reads(*READS["a message"])
         own = ("zulip_send_message", {"channel": "drawing", "topic": "plain", "text": "Where it came from"})
-        assert isinstance(await model.does(*own), Answered)
+        assert isinstance(await model.does(*own), CallAnswered)
         assert there.effects == []
         assert len(await there.waiting(model)) == len(ACTS) + 1

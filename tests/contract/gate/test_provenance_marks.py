@@ -13,7 +13,7 @@ import pytest
 
 from knowledge.trust.ports import Channel
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from tests.support.hosts.reviewers import Reviewer, reviewing
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
@@ -77,7 +77,7 @@ async def test_an_edit_that_removes_or_changes_a_source_mark_needs_a_person_at_e
         weak: tuple[Channel, ...] = ("host", "zulip")
         for where in weak:
             with pytest.raises(CannotDecide):
-                await person.approve(answer["proposal"]["id"], Person("ann", where))
+                await person.approve(answer["proposal"]["id"], Approver("ann", where))
         ended = await person.approve(answer["proposal"]["id"])
         assert ended.state == "executed", ended.error
         assert host.text(path) == text

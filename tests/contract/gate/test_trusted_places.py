@@ -12,7 +12,7 @@ from knowledge.trust.ports import Note
 from mcp_server.app.composition import listed
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import places_of
 from mcp_server.cli.doctor.doctor import examine
 from mcp_server.cli.trust.acts import trust_place
@@ -83,13 +83,13 @@ async def test_vouching_takes_the_passkey_once_there_is_one_and_taking_it_back_n
         await state.trust.trust_place("zulip:design", note=Note("ann", "place.trust", "zulip:design", utc_now()))
         await state.trust.add_passkey(passkey(), note=Note("ann", "passkey.add", "key", utc_now()))
         asked = await person.app.desk.ask("place.trust", {"place": "plane"}, ANN)
-        for who in (ANN, Person("ann", "terminal"), Person("ann", "host"), Person("ann@example.com", "zulip")):
+        for who in (ANN, Approver("ann", "terminal"), Approver("ann", "host"), Approver("ann@example.com", "zulip")):
             with pytest.raises(CannotDecide):
                 await person.app.desk.approve(asked.id, asked.hash, who)
         assert [one.place for one in await state.trust.trusted_places()] == ["zulip:design"]
         signed = replace(ANN, signed="blue key")
         assert (await person.app.desk.approve(asked.id, asked.hash, signed)).state == "executed"
-        assert await person.app.desk.distrust("plane", Person("ann", "terminal"))
+        assert await person.app.desk.distrust("plane", Approver("ann", "terminal"))
 
 
 async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: Settings) -> None:

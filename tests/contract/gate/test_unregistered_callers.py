@@ -32,7 +32,7 @@ from knowledge.state.sqlite.store import APPLICATION_ID
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, Principal, os_user
 from mcp_server.gate.trust.scores import BadGrant, freeze, grant
 from mcp_server.protocol.gate_extension import QUESTION
@@ -48,7 +48,7 @@ from tests.support.runs.hosts import run_host
 HANDBOOK = ROOT / "kb" / "concepts" / "principals-and-enrolment.md"
 ME = os_user()
 PAGES = {"page.md": "# Page\n\nFirst.\n"}
-ANN = Person("ann", "page")
+ANN = Approver("ann", "page")
 TWO = {"notes": [{"id": "1", "text": "first"}, {"id": "2", "text": "second"}]}
 STDIO, HTTP, REGISTERED, ALLOWED = "Not registered, stdio", "HTTP, no token", "Registered", "Registered, forms allowed"
 COLUMNS = (STDIO, HTTP, REGISTERED, ALLOWED)

@@ -21,11 +21,11 @@ from knowledge.index.embed.endpoint.embedder import (
     FOR_PASSAGES,
     FOR_QUESTIONS,
     MOST_CHARACTERS,
+    EmbedderPatience,
     Endpoint,
     EndpointEmbedder,
-    Patience,
 )
-from knowledge.index.embed.identity import ModelName, Prefixes, parse
+from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
 from knowledge.index.embed.memory import MemoryEmbedder
 from tests.support.index.embedding_server import EmbeddingServer, dies, fails, says, serving
 
@@ -110,7 +110,7 @@ async def test_prefixes_are_sent_and_count_as_another_name(desk: Desk) -> None:
     await desk.embedder(prefix="query: ").embed(["how"])
     assert desk.sent() == [["query: how"]]
     names = {
-        str(ModelName("endpoint", "e5", 0, prefixes.digest))
+        str(EmbedderName("endpoint", "e5", 0, prefixes.digest))
         for prefixes in (Prefixes(), Prefixes("query: "), Prefixes("", "query: "), Prefixes("query: ", "passage: "))
     }
     assert len(names) == 4
@@ -281,7 +281,7 @@ async def test_who_refuses_everything_is_unavailable_and_not_the_texts_to_blame(
 
 async def test_after_a_failure_questions_do_not_wait_again(desk: Desk) -> None:
     """A search must not wait seconds for an endpoint that is down, again and again."""
-    patience = Patience(tries=2, timeout_s=5, longest_wait_s=1, rest_s=60)
+    patience = EmbedderPatience(tries=2, timeout_s=5, longest_wait_s=1, rest_s=60)
     embedder = desk.embedder(patience=patience)
     desk.server.faults = [fails(503), fails(503)]
     for _ in range(2):
@@ -296,7 +296,7 @@ async def test_a_server_that_hangs_is_given_up(desk: Desk) -> None:
         await anyio.sleep(5)
 
     desk.server.before = hang
-    patience = Patience(tries=1, timeout_s=0.05, longest_wait_s=1)
+    patience = EmbedderPatience(tries=1, timeout_s=0.05, longest_wait_s=1)
     with pytest.raises(EmbedderUnavailable, match="no answer \\(ReadTimeout\\)"):
         await desk.embedder(patience=patience).embed(["words"])
     desk.server.before = None
@@ -347,7 +347,7 @@ def test_the_address_is_completed(base: str, asked: str) -> None:
     st.sampled_from(["", "0a1b2c3d"]),
 )
 def test_a_recorded_name_is_read_back(kind: str, model: str, dimensions: int, prefixes: str) -> None:
-    recorded = str(ModelName(kind, model, dimensions, prefixes))
+    recorded = str(EmbedderName(kind, model, dimensions, prefixes))
     again = parse(recorded)
     assert again is not None
     assert str(again) == recorded

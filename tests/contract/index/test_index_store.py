@@ -22,8 +22,8 @@ from knowledge.state.ports import (
     IndexChange,
     IndexedChunk,
     IndexIdentity,
+    IndexPosition,
     IndexStore,
-    Position,
     Progress,
     Remove,
     Replace,
@@ -32,7 +32,7 @@ from knowledge.state.ports import (
 )
 
 IDENTITY = IndexIdentity("words", 256, 1)
-START = Position("", 0)
+START = IndexPosition("", 0)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -185,7 +185,7 @@ async def test_a_delta_taken_in_small_steps_tells_the_same_as_one_large_one(stor
 async def test_another_generation_gets_everything_and_no_removals(store: IndexStore) -> None:
     await store.apply([page("a.md", "one"), page("b.md", "two")], fence=1)
     await store.apply([Remove("a.md")], fence=1)
-    all_of_it = await store.delta(Position("elsewhere", 10_000), limit=100, texts=True)
+    all_of_it = await store.delta(IndexPosition("elsewhere", 10_000), limit=100, texts=True)
     assert ([row.text for row in all_of_it.texts], list(all_of_it.removed)) == (["two"], [])
     assert all_of_it.codes == []
 

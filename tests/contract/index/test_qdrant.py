@@ -31,7 +31,7 @@ from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.ports import QueryTerm
 from knowledge.search.fusion import fuse
 from knowledge.state.memory_store import MemoryIndexStore
-from knowledge.state.ports import Filters, IndexIdentity, Position, Remove, Replace, Stamp, Touch
+from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, Remove, Replace, Stamp, Touch
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.keyword_engines import terms_of
@@ -79,7 +79,7 @@ async def collections_at(place: str) -> list[str]:
 
 
 async def expected_at(store: MemoryIndexStore) -> set[int]:
-    return {row.seq for row in (await store.delta(Position("", 0), limit=10_000, codes=True)).codes}
+    return {row.seq for row in (await store.delta(IndexPosition("", 0), limit=10_000, codes=True)).codes}
 
 
 # --- both at once -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from agents.loop.model.errors import BadKey, NotInstalled
-from agents.loop.model.ports import Asked, FromUser, Said
+from agents.loop.model.ports import FromUser, ModelReply, ModelRequest
 from agents.loop.providers.usage import conversation_id
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings, load
@@ -48,8 +48,10 @@ def configured(settings: Settings) -> ConfiguredModel:
     return ConfiguredModel(settings.provider, now=utc_now, sleep=at_once)
 
 
-async def ask(model: ConfiguredModel, words: str) -> Said:
-    return await (await model.provider()).complete(Asked(conversation_id("run", 1, "0123abcd"), (FromUser(words),)))
+async def ask(model: ConfiguredModel, words: str) -> ModelReply:
+    return await (await model.provider()).complete(
+        ModelRequest(conversation_id("run", 1, "0123abcd"), (FromUser(words),))
+    )
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import Asked, FromUser
+from agents.loop.model.ports import FromUser, ModelRequest
 from mcp_server.__main__ import VERBS, main, module_of
 from mcp_server.app.settings.variables import VARIABLES
 from mcp_server.cli.doctor import doctor
@@ -177,7 +177,7 @@ async def test_no_traceback_has_the_key(tmp_path: Path, fault: str) -> None:
             there.host.served.plan = lambda _method, _path, _number: FAULTS[fault]
         provider = await there.host.app.services.model.provider()
         with pytest.raises(ProviderError) as caught:
-            await provider.complete(Asked("run_iter1_01234567", (FromUser("Look."),)))
+            await provider.complete(ModelRequest("run_iter1_01234567", (FromUser("Look."),)))
     told = [*traceback.format_exception(caught.value), repr(caught.value.args), repr(vars(caught.value))]
     assert not [one for one in told if KEY in one]
 

@@ -16,7 +16,7 @@ from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotificati
 from knowledge.errors import DatabaseUnavailable
 from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import Event
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -109,7 +109,7 @@ async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_c
 
 async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
     async with open_app(settings, indexing=False) as app:
-        frozen = Standing(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+        frozen = TrustRecord(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await stand(app.base.state, frozen, reason="harmful", by="ann")
         async with Client(app.server, mode="legacy") as client:
             with pytest.raises(Exception, match="frozen"):

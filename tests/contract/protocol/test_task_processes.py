@@ -12,7 +12,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.doubles.serving import served
@@ -69,7 +69,7 @@ async def approved_elsewhere(settings: Settings, task: str) -> None:
     async with open_app(settings, announcing=False, indexing=False) as app:
         proposal = await app.services.state.trust.proposal(task)
         assert proposal is not None
-        await app.desk.approve(task, proposal.hash, Person("ann", "terminal"))
+        await app.desk.approve(task, proposal.hash, Approver("ann", "terminal"))
 
 
 async def test_what_was_decided_while_no_server_ran_is_told_by_the_next_one_over_stdio(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mcp_types import (
     ErrorData,
 )
 
-from agents.loop.record.frames import Answered
+from agents.loop.record.frames import PersonAnswered
 from mcp_server.app.composition import open_app
 from mcp_server.gate.host_registration import os_user
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
@@ -85,7 +85,7 @@ async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_not
         assert done["result"]["structuredContent"]["status"] == "done"
         frames = (await at.host.app.services.runs.store.run(task)).frames
     assert "the first" in heard[0]
-    answers = [(frame.text, frame.by) for frame in frames if isinstance(frame, Answered)]
+    answers = [(frame.text, frame.by) for frame in frames if isinstance(frame, PersonAnswered)]
     by = f"{os_user()}@desktop (in the host)"
     assert answers == [("the first", by), ("two", by)]
 

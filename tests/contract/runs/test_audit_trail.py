@@ -8,8 +8,8 @@ from typing import Any
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import inspect
 from knowledge.history.forms import packed_intent, unpacked_intent
-from knowledge.history.ports import Actor, Entry, Intent
-from mcp_server.approvals.approvers import Person
+from knowledge.history.ports import Actor, HistoryEntry, Intent
+from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.reconcile import unaccounted
 from tests.contract.toolsets.runs.test_injected_texts import House, house, in_a_message
 from tests.doubles.provider_turns import said, uses
@@ -37,7 +37,7 @@ async def test_all_acts_of_a_run_are_found_by_its_id_and_those_of_its_host_are_n
         answer = await there.writer.call("agent_run", goal="Everything.", max_iterations=9)
         waits = await there.app.services.state.trust.proposal(answer["proposal"]["id"])
         assert waits is not None
-        assert (await there.app.desk.approve(waits.id, waits.hash, Person("ann", "page"))).state == "executed"
+        assert (await there.app.desk.approve(waits.id, waits.hash, Approver("ann", "page"))).state == "executed"
         run = await there.app.services.runs.store.run(answer["run_id"])
         keys = {call.tool: call.key for call in run.calls[:3]}
         acts = [(one["tool"], one["call"]) for one in await records(there) if one.get("call")]
@@ -49,5 +49,5 @@ async def test_all_acts_of_a_run_are_found_by_its_id_and_those_of_its_host_are_n
 
 def test_an_act_that_was_begun_keeps_of_which_run_it_is() -> None:
     for call in ("", "r-1/f-1"):
-        intent = Intent("i-1", NOW, Entry(NOW, Actor("ada@desktop", "kb_merge", "ab" * 32, call)))
+        intent = Intent("i-1", NOW, HistoryEntry(NOW, Actor("ada@desktop", "kb_merge", "ab" * 32, call)))
         assert unpacked_intent(packed_intent(intent)) == intent

@@ -18,7 +18,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from agents.loop.record.frames import Answered, Control
+from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
 from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
@@ -156,7 +156,7 @@ async def test_an_answer_is_kept_and_the_run_goes_on_when_there_is_room(tmp_path
         runs = host.app.services.runs
         await Keeper(host.app.services, runs).look()
         there = await runs.store.run(asks["run_id"])
-        assert isinstance(there.frames[-1], Answered)
+        assert isinstance(there.frames[-1], PersonAnswered)
         assert not runs.here
         unbounded(host.app)
         await Keeper(host.app.services, runs).look()
@@ -264,7 +264,7 @@ def test_run_is_wrongly_asked_when_the_day_is_spent_and_an_answer_is_kept(person
     assert answered.returncode == 3
     assert "it waits: all runs together used 1,080 tokens" in answered.stderr
     there = person.record(asked.id)
-    assert isinstance(there.frames[-1], Answered)
+    assert isinstance(there.frames[-1], PersonAnswered)
 
 
 async def test_the_doctor_says_how_much_of_it_is_taken(tmp_path: Path) -> None:

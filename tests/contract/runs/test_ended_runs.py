@@ -11,7 +11,7 @@ import pytest
 from agents.loop.record.frames import Header
 from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.proposals import calls_of, run_of
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.trust.scores import grant
@@ -19,7 +19,7 @@ from mcp_server.runs.interventions import cancel
 from tests.doubles.provider_turns import said, uses
 from tests.support.runs.hosts import RunHost, run_host
 
-ANN = Person("ann", "page")
+ANN = Approver("ann", "page")
 MOVE = {"path": "guides/deploy.md", "to": "guides/release.md"}
 
 

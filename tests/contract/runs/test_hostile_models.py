@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from agents.loop.decision import MOST_ARGUMENTS_CHARS, MOST_CALLS, MOST_NOTED, MOST_SAID_CHARS
-from agents.loop.record.frames import Header, Plan, ToolCall, ToolResult
+from agents.loop.record.frames import Header, PlanFrame, ToolCallFrame, ToolResult
 from agents.loop.store.ports import Hold
 from mcp_server.app.dependencies import Call as InnerCall
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.gate.dispatch import Answered, Failed
+from mcp_server.gate.dispatch import CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.runs.supervisor import MOST_ASIDE, MOST_UNDER_WAY
 from tests.doubles.provider_turns import Call, Turn, said, uses
@@ -65,7 +65,7 @@ async def test_answers_of_megabytes_are_not_kept(tmp_path: Path) -> None:
             said("Done."),
         )
         done = await host.call("agent_run", goal="Long words.", max_iterations=9)
-        calls, plans = await frames(host, done["run_id"], ToolCall), await frames(host, done["run_id"], Plan)
+        calls, plans = await frames(host, done["run_id"], ToolCallFrame), await frames(host, done["run_id"], PlanFrame)
     assert done["status"] == "done"
     assert max(len(plan.reasoning) for plan in plans) <= MOST_SAID_CHARS  # type: ignore[attr-defined]
     assert all(len(str(call)) < 10_000 for call in calls)
@@ -82,7 +82,7 @@ async def test_a_host_has_so_many_runs_under_way_at_once_and_what_a_person_let_b
         ]
         for header in adrift:
             await runs.store.begin(header, Hold("dead", utc_now(), utc_now()))
-        outcomes: list[Answered | Failed] = []
+        outcomes: list[CallAnswered | CallFailed] = []
 
         async def begin() -> None:
             call = InnerCall(Principal(os_user(), "desktop"), detached=True)
@@ -91,7 +91,7 @@ async def test_a_host_has_so_many_runs_under_way_at_once_and_what_a_person_let_b
         async with anyio.create_task_group() as group:
             for _ in range(50):
                 group.start_soon(begin)
-        refused = [one.why for one in outcomes if isinstance(one, Failed)]
+        refused = [one.why for one in outcomes if isinstance(one, CallFailed)]
         assert len(await runs.store.runs(limit=1_000)) == len(adrift) + 50 - len(refused)
         assert len(refused) >= 50 - 2 * MOST_ASIDE
         assert all("runs of yours are under way" in why for why in refused)

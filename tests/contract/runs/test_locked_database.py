@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from agents.loop import leader as leading
-from agents.loop.record.frames import Control, Plan, ToolResult
+from agents.loop.record.frames import Control, PlanFrame, ToolResult
 from agents.loop.store import retries as outlasting
 from knowledge.errors import DatabaseUnavailable
 from knowledge.state.ports import Event, StateStore
@@ -68,7 +68,7 @@ async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp
         answer = await host.call("agent_run", goal="Look at it.")
         run = await only_run(host.app)
         assert (answer["status"], answer["run_id"]) == ("done", run.id)
-        assert len(host.model.asked) == len([one for one in run.frames if isinstance(one, Plan)]) == 3
+        assert len(host.model.asked) == len([one for one in run.frames if isinstance(one, PlanFrame)]) == 3
         assert [one.success for one in run.frames if isinstance(one, ToolResult)] == [True, True]
         assert not [one for one in run.frames if isinstance(one, Control)]
 

@@ -26,12 +26,12 @@ from agents.loop.errors import LeftToOthers, RunNotThere
 from agents.loop.explanation import explained
 from agents.loop.model.errors import BadKey, ProviderAway
 from agents.loop.processor import unknown_cost
-from agents.loop.record.frame_factory import Draft
-from agents.loop.record.frames import Answered, Control, Frame, Header, Plan, ToolResult
+from agents.loop.record.frame_factory import FrameDraft
+from agents.loop.record.frames import Control, Frame, Header, PersonAnswered, PlanFrame, ToolResult
 from agents.loop.record.run import Run
 from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.state.memory_store import MemoryStateStore
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
@@ -615,7 +615,7 @@ async def test_what_a_person_said_to_a_run_is_not_lost_where_the_model_cannot_be
         left = await there.runs.store.run("run-1")
         done = await there.runs.lead("run-1")
     assert (left.state, done.state) == ("running", "done")
-    assert [frame.text for frame in done.frames if isinstance(frame, Answered)] == ["Blue."]
+    assert [frame.text for frame in done.frames if isinstance(frame, PersonAnswered)] == ["Blue."]
 
 
 async def test_a_run_that_others_led_is_not_ended_by_who_has_no_key() -> None:
@@ -624,7 +624,9 @@ async def test_a_run_that_others_led_is_not_ended_by_who_has_no_key() -> None:
         async with office(cannot=BadKey("scripted", "A_KEY", "it is missing")) as without:
             without.runs.store = there.runs.store
             assert asking.ask is not None
-            answered = Draft(asking, utc_now(), token_hex).add(Answered, ask=asking.ask.id, text="Blue.", by="ada")
+            answered = FrameDraft(asking, utc_now(), token_hex).add(
+                PersonAnswered, ask=asking.ask.id, text="Blue.", by="ada"
+            )
             await there.runs.store.append(asking, answered.frames, None)
             with pytest.raises(LeftToOthers, match="A_KEY"):
                 await without.runs.lead("run-1")
@@ -641,7 +643,7 @@ async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> N
             await there.runs.answer("run-1", "Blue.", "ada", ask=first.ask.id)
         await there.runs.answer_aside("run-1", "The left one.", "ada", ask=second.ask.id)
         kept = await there.runs.store.run("run-1")
-        assert isinstance(kept.frames[-1], Answered)
+        assert isinstance(kept.frames[-1], PersonAnswered)
         await there.runs.ended()
         done = await there.runs.store.run("run-1")
     assert done.state == "done"
@@ -673,7 +675,7 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
     async def jumps() -> Any:
         moment[0] += timedelta(days=3)
         even[0] += 2.0
-        return Outcome(success=True, text="There.")
+        return CallOutcome(success=True, text="There.")
 
     async with office(
         says("", use("kb_search")), says("A."), tools=Deeds(kb_search=jumps), monotonic=lambda: even[0]
@@ -687,9 +689,9 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
 async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_more_time_than_it_may() -> None:
     even = [0.0]
 
-    async def long() -> Outcome:
+    async def long() -> CallOutcome:
         even[0] += 90.0
-        return Outcome(success=True, text="There.")
+        return CallOutcome(success=True, text="There.")
 
     answers = [says("", ask("Which?")), says("", use("kb_search")), says("It is too late.")]
     async with office(*answers, tools=Deeds(kb_search=long), monotonic=lambda: even[0]) as there:
@@ -727,7 +729,7 @@ async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> No
         assert told is not None
         done = await app.services.runs.resume(run.id, run.proposal, told)
     assert done.state == "done"
-    assert [one.iteration for one in done.frames if isinstance(one, Plan)] == [1, 2]
+    assert [one.iteration for one in done.frames if isinstance(one, PlanFrame)] == [1, 2]
 
 
 async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_another_process_had_begun() -> None:
@@ -739,7 +741,7 @@ async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_anoth
         run = await store.claim("run-1", other)
         assert run is not None
         said_ = decided(says("", use("kb_merge")), there.tools.definitions())
-        await store.append(run, Draft(run, later, lambda: token_hex(4)).decided(said_, 1.0).frames, other)
+        await store.append(run, FrameDraft(run, later, lambda: token_hex(4)).decided(said_, 1.0).frames, other)
         await store.release("run-1", "other")
         done = await there.runs.lead("run-1")
     assert done.state == "done"
@@ -756,7 +758,7 @@ async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -
 @pytest.mark.parametrize(("state", "claims"), [("suspended", 320), ("asking", 1), ("done", 1)])
 async def test_who_resumes_a_run_whose_process_died_just_now_looks_again_now_and_then(state: str, claims: int) -> None:
     answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("There.")}
-    waits = Deeds(kb_merge=Outcome(success=False, text="It waits.", proposal="p-1"))
+    waits = Deeds(kb_merge=CallOutcome(success=False, text="It waits.", proposal="p-1"))
     moment, claimed = [utc_now()], [0]
 
     async def passing(seconds: float) -> None:

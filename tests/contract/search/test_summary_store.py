@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.search.summaries.ports import Made, Spent, Summaries
+from knowledge.search.summaries.ports import Made, Summaries, SummariesSpent
 from knowledge.state.ports import StateStore
 from mcp_server.models.locations import summaries_in
 from tests.support.state.decisions import ODD
@@ -25,7 +25,7 @@ async def test_a_content_has_one_line_for_ever(lines: Summaries) -> None:
     await lines.keep(LINE)
     await lines.keep(replace(LINE, text="Something else.", tokens=7))
     assert await lines.lines(["p:1", "p:2"]) == {"p:1": "How hives are opened."}
-    assert await lines.spent(NOW) == Spent(1, 120)
+    assert await lines.spent(NOW) == SummariesSpent(1, 120)
 
 
 async def test_a_line_without_text_is_known_and_not_counted(lines: Summaries) -> None:
@@ -38,8 +38,8 @@ async def test_a_line_without_text_is_known_and_not_counted(lines: Summaries) ->
 async def test_what_was_made_since_then_is_summed_up(lines: Summaries) -> None:
     for minute in range(4):
         await lines.keep(replace(LINE, key=f"p:{minute}", tokens=minute, at=NOW + minute * MINUTE))
-    assert await lines.spent(NOW + 2 * MINUTE) == Spent(2, 5)
-    assert await lines.spent(NOW + 9 * MINUTE) == Spent(0, 0)
+    assert await lines.spent(NOW + 2 * MINUTE) == SummariesSpent(2, 5)
+    assert await lines.spent(NOW + 9 * MINUTE) == SummariesSpent(0, 0)
     assert await lines.count() == 4
 
 

@@ -19,7 +19,7 @@ from psycopg.sql import SQL, Identifier
 from knowledge.errors import DatabaseRefused, DatabaseUnavailable, StorageError
 from knowledge.state.postgres import listener as postgres_ear
 from knowledge.state.postgres import schema as postgres_schema
-from knowledge.state.postgres.schema import Schema
+from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.store import PostgresStateStore
 from tests.contract.state.test_postgres import opened, standing, within
 from tests.support.state.postgres import PASSWORD, USER, PostgresServer
@@ -280,12 +280,12 @@ async def test_who_takes_our_locks_holds_us_up_for_a_bounded_time_and_is_named_a
     """Any role may take any advisory lock, and their numbers follow from the schema's name."""
     monkeypatch.setattr(postgres_schema, "LOCK_WAIT", "300ms")
     with closing(database.as_(MALLORY)) as squatter:
-        squatter.execute("SELECT pg_advisory_lock(%s)", (Schema(schema).lock,))
+        squatter.execute("SELECT pg_advisory_lock(%s)", (PostgresSchema(schema).lock,))
         with anyio.fail_after(10), pytest.raises(DatabaseUnavailable, match=r"another session holds a lock.*pg_locks"):
             await PostgresStateStore.open(database.url, schema)
         squatter.execute("SELECT pg_advisory_unlock_all()")
         async with opened(database.url, schema) as store:
-            squatter.execute("SELECT pg_advisory_lock(%s)", (Schema(schema).lock,))
+            squatter.execute("SELECT pg_advisory_lock(%s)", (PostgresSchema(schema).lock,))
             with anyio.fail_after(10), pytest.raises(StorageError, match=r"another session holds a lock.*pg_locks"):
                 await store.publish("doc", ["a.md"])
             squatter.execute("SELECT pg_advisory_unlock_all()")

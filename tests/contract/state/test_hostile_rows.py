@@ -15,7 +15,7 @@ from mcp import Client
 from psycopg.sql import SQL, Identifier, Literal
 
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
 from mcp_server.app.factories.journey_store import journeys_in
@@ -46,7 +46,9 @@ async def spoiled(
     store = await open_shared(where, schema)
     for name in ("one", "two"):
         await enrol(store, name, now=NOW)
-        await stand(store, Standing(f"ada@{name}", 2.0, 0.0, 5.0, frozen=False, updated_at=NOW), reason="x", by="ann")
+        await stand(
+            store, TrustRecord(f"ada@{name}", 2.0, 0.0, 5.0, frozen=False, updated_at=NOW), reason="x", by="ann"
+        )
         await store.trust.propose(proposal(f"p-{name}"), most_pending=9)
         await store.acquire_lease(name, "somebody", now=NOW, ttl_s=60)
 

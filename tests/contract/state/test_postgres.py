@@ -23,11 +23,11 @@ from knowledge.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from knowledge.state.ports import Looked
+from knowledge.state.ports import ReadingMark
 from knowledge.state.postgres import listener as postgres_ear
 from knowledge.state.postgres.schema import migrations
 from knowledge.state.postgres.store import PostgresStateStore
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from tests.support.state.postgres import PASSWORD, PostgresServer
 from tests.support.state.trust_levels import stand
 
@@ -56,8 +56,8 @@ async def opened(url: str, schema: str) -> AsyncIterator[PostgresStateStore]:
         await store.close()
 
 
-def standing(score: float, principal: str = "ada") -> Standing:
-    return Standing(principal, score, 0.0, 5.0, frozen=False, updated_at=NOW)
+def standing(score: float, principal: str = "ada") -> TrustRecord:
+    return TrustRecord(principal, score, 0.0, 5.0, frozen=False, updated_at=NOW)
 
 
 async def refusal(url: str, schema: str) -> StorageError:
@@ -294,9 +294,9 @@ async def test_events_are_kept_for_a_day(postgres: PostgresServer, schema: str) 
 
 async def test_looks_are_kept_for_thirty_days(postgres: PostgresServer, schema: str) -> None:
     async with opened(postgres.url(), schema) as store:
-        await store.note_looks("ada", "", [Looked("old", "map")], at=NOW - timedelta(days=31))
-        await store.note_looks("ada", "", [Looked("new", "map")], at=NOW)
-        assert set(await store.looks("ada", "", ["old", "new"])) == {Looked("new", "map")}
+        await store.note_looks("ada", "", [ReadingMark("old", "map")], at=NOW - timedelta(days=31))
+        await store.note_looks("ada", "", [ReadingMark("new", "map")], at=NOW)
+        assert set(await store.looks("ada", "", ["old", "new"])) == {ReadingMark("new", "map")}
 
 
 # --- other transactions -----------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ async def test_looks_are_kept_for_thirty_days(postgres: PostgresServer, schema: 
 async def test_callers_that_note_the_same_looks_in_any_order_do_not_stop_each_other(
     postgres: PostgresServer, schema: str
 ) -> None:
-    looks = [Looked(f"d{n}", "map") for n in range(40)]
+    looks = [ReadingMark(f"d{n}", "map") for n in range(40)]
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema) as two:
         stores = [one, two] * 20
         noted = (

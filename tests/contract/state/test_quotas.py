@@ -16,7 +16,7 @@ import pytest
 from agents.engine.decide import decided, submitted
 from agents.engine.events import ToolStart, ToolSuccess
 from agents.loop.errors import NoSuchRun
-from agents.loop.record.frames import Answered, Control, frame_text
+from agents.loop.record.frames import Control, PersonAnswered, frame_text
 from agents.loop.store.ports import Hold
 from knowledge.errors import OverQuota
 from knowledge.history.audit.chain import verify
@@ -321,7 +321,7 @@ async def test_a_persons_own_answer_is_taken_and_one_that_a_host_relays_counts(
     walk.ask()
     asked = await runs.append(await runs.run("run-1"), walk.run.frames, hold())
     assert asked.ask is not None
-    answer = Answered(**walk.place(), ask=asked.ask.id, text="y" * 40_000, by=by)
+    answer = PersonAnswered(**walk.place(), ask=asked.ask.id, text="y" * 40_000, by=by)
     if taken:
         assert (await runs.append(asked, [answer], hold())).state == "running"
     else:
@@ -463,7 +463,7 @@ async def test_the_page_of_the_largest_proposal_shows_its_beginning_and_lets_nob
         await visitor.post(
             "/proposals/p-largest/approve", {"hash": made.hash, **forms(html)["/proposals/p-largest/reject"]}
         )
-        assert "you have not been shown all of it" in visitor.html
+        assert "you have not seen all of this proposal" in visitor.html
         assert (await place.proposal("p-largest")).state == "pending"
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge.state.ports import Looked, StateStore
-from knowledge.trust.ports import Note, Standing
+from knowledge.state.ports import ReadingMark, StateStore
+from knowledge.trust.ports import Note, TrustRecord
 from tests.support.state.ledgers import open_shared
 from tests.support.state.postgres import PASSWORD
 from tests.support.state.trust_levels import stand
@@ -20,8 +20,8 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> Standing:
-    return Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
+def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> TrustRecord:
+    return TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
 
 
 def forms_note(at: datetime) -> Note:
@@ -82,7 +82,7 @@ async def test_a_principal_that_was_never_seen_has_no_standing(store: StateStore
 
 
 async def test_a_standing_is_returned_as_it_was_set_to_the_microsecond(store: StateStore) -> None:
-    frozen = Standing("ada", 0.0, 2.0, 5.0, frozen=True, updated_at=NOW)
+    frozen = TrustRecord("ada", 0.0, 2.0, 5.0, frozen=True, updated_at=NOW)
     await stand(store, frozen, reason="harmful", by="ada")
     await stand(store, standing("abe"), reason="met", by="server")
     assert await store.standing("ada") == frozen
@@ -258,19 +258,19 @@ async def test_what_one_store_wrote_another_on_the_same_database_sees_at_once(wh
 
 async def test_a_look_is_remembered_by_caller_journey_and_circle(store: StateStore) -> None:
     """Design, section 4: the reading ledger says what this caller (and journey) has read."""
-    await store.note_looks("ada@desktop", "", [Looked("guides", "map"), Looked("guides", "search")], at=NOW)
-    await store.note_looks("ada@desktop", "j1", [Looked("guides", "map")], at=NOW + MINUTE)
-    await store.note_looks("bob@desktop", "", [Looked("guides/a.md", "read")], at=NOW)
+    await store.note_looks("ada@desktop", "", [ReadingMark("guides", "map"), ReadingMark("guides", "search")], at=NOW)
+    await store.note_looks("ada@desktop", "j1", [ReadingMark("guides", "map")], at=NOW + MINUTE)
+    await store.note_looks("bob@desktop", "", [ReadingMark("guides/a.md", "read")], at=NOW)
     seen = await store.looks("ada@desktop", "", ["guides", "guides/a.md"])
-    assert seen == {Looked("guides", "map"): NOW, Looked("guides", "search"): NOW}
-    assert await store.looks("ada@desktop", "j1", ["guides"]) == {Looked("guides", "map"): NOW + MINUTE}
+    assert seen == {ReadingMark("guides", "map"): NOW, ReadingMark("guides", "search"): NOW}
+    assert await store.looks("ada@desktop", "j1", ["guides"]) == {ReadingMark("guides", "map"): NOW + MINUTE}
     assert await store.looks("bob@desktop", "", ["guides"]) == {}
 
 
 async def test_the_newest_look_counts_whatever_the_order_of_telling(store: StateStore) -> None:
-    await store.note_looks("ada", "", [Looked("", "map")], at=NOW + MINUTE)
-    await store.note_looks("ada", "", [Looked("", "map")], at=NOW)
-    assert await store.looks("ada", "", [""]) == {Looked("", "map"): NOW + MINUTE}
+    await store.note_looks("ada", "", [ReadingMark("", "map")], at=NOW + MINUTE)
+    await store.note_looks("ada", "", [ReadingMark("", "map")], at=NOW)
+    assert await store.looks("ada", "", [""]) == {ReadingMark("", "map"): NOW + MINUTE}
 
 
 async def test_a_nudge_is_given_once_per_place_and_hour(store: StateStore) -> None:

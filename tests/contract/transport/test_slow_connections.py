@@ -161,7 +161,7 @@ async def test_headers_are_read_up_to_a_bound_also_when_they_come_at_once(
 @asynccontextmanager
 async def flowing(app: ASGIApp, **less: Any) -> AsyncIterator[int]:
     listening = http.bound(HttpAddress("127.0.0.1", 0))
-    server = Prompt(bounds.bounded(app, bounds.Bounds(10, **less), lifespan="off"))
+    server = Prompt(bounds.bounded(app, bounds.ClientLimits(10, **less), lifespan="off"))
     running = asyncio.create_task(server._serve(sockets=[listening]))
     try:
         yield int(listening.getsockname()[1])

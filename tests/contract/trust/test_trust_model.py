@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.ports import Restand, Standing
+from knowledge.trust.ports import Restand, TrustRecord
 from tests.support.state.decisions import ADA, no, note, passkey, proposal, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.postgres import PostgresServer
@@ -72,9 +72,9 @@ def _expire() -> Act:
 
 def _restand(principal: str, step: float, floor: float) -> Act:
     def change_(at: Any) -> Restand:
-        def changed(before: Standing | None, recent: Sequence[object]) -> Standing:
+        def changed(before: TrustRecord | None, recent: Sequence[object]) -> TrustRecord:
             score = (before.score if before else 2.0) + step * len(recent)
-            return Standing(principal, score, floor, 3.9, frozen=step < 0, updated_at=at)
+            return TrustRecord(principal, score, floor, 3.9, frozen=step < 0, updated_at=at)
 
         return changed
 

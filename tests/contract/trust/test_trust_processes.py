@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.ports import StandingChange, TrustRecord
 from tests.support.state.decisions import ADA, approved, no, note, proposal, put, sound, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.stores import Older
@@ -48,8 +48,8 @@ async def _propose(store: StateStore, me: int, n: int) -> bool:
     return True
 
 
-def _raised(before: Standing | None, _recent: Sequence[StandingChange]) -> Standing:
-    return Standing(ADA, (before.score if before else 0.0) + 2**-10, 0.0, 5.0, frozen=False, updated_at=NOW)
+def _raised(before: TrustRecord | None, _recent: Sequence[StandingChange]) -> TrustRecord:
+    return TrustRecord(ADA, (before.score if before else 0.0) + 2**-10, 0.0, 5.0, frozen=False, updated_at=NOW)
 
 
 async def _restand(store: StateStore, _me: int, _n: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.trust.forms import MOST_PASSAGES
-from knowledge.trust.ports import Standing, StandingChange, TrustRecords
+from knowledge.trust.ports import StandingChange, TrustRecord, TrustRecords
 from tests.support.state.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
 from tests.support.state.stores import bodies
@@ -341,15 +341,15 @@ async def test_something_is_unfinished_while_nobody_sees_to_it(store: StateStore
 # --- standing ---------------------------------------------------------------------------------------------------------
 
 
-def standing(score: float = 2.5, **more: Any) -> Standing:
-    known = Standing(ADA, score, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
+def standing(score: float = 2.5, **more: Any) -> TrustRecord:
+    known = TrustRecord(ADA, score, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
     return replace(known, **more)
 
 
 async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_on_the_chain(store: StateStore) -> None:
-    seen: list[tuple[Standing | None, list[float]]] = []
+    seen: list[tuple[TrustRecord | None, list[float]]] = []
 
-    def raised(before: Standing | None, recent: Sequence[StandingChange]) -> Standing:
+    def raised(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
         seen.append((before, [one.score_after for one in recent]))
         return standing((before.score if before else 2.0) + 0.25)
 
@@ -374,11 +374,11 @@ async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_
 
 
 async def test_the_changes_of_other_principals_are_not_looked_back_at(store: StateStore) -> None:
-    other = Standing(BOB, 3.0, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
+    other = TrustRecord(BOB, 3.0, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
     await store.trust.restand(BOB, lambda _b, _r: other, note=note("trust.grant"))
     looked: list[object] = []
 
-    def change_(before: Standing | None, recent: Sequence[StandingChange]) -> Standing:
+    def change_(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
         looked.append((before, list(recent)))
         return standing()
 
@@ -400,7 +400,7 @@ async def test_where_nothing_but_the_time_changes_nothing_is_recorded(store: Sta
 async def test_a_change_that_fails_leaves_everything_as_it_was(store: StateStore) -> None:
     await store.trust.restand(ADA, lambda _b, _r: standing(), note=note("trust.grant"))
 
-    def broken(_before: Standing | None, _recent: Sequence[StandingChange]) -> Standing:
+    def broken(_before: TrustRecord | None, _recent: Sequence[StandingChange]) -> TrustRecord:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -575,7 +575,7 @@ async def test_of_many_that_propose_at_once_no_more_are_let_in_than_there_may_be
 
 
 async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(store: StateStore) -> None:
-    def raised(before: Standing | None, recent: Sequence[StandingChange]) -> Standing:
+    def raised(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
         score = before.score if before else 0.0
         assert [one.score_after for one in recent][:1] == ([score] if before else [])
         return standing(score + 0.125)
@@ -598,7 +598,7 @@ async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(
         await store.ledger.commit(entry(change(f"{n}.md", None, b"x"), proposal=f"p-{n}"))
         await store.trust.finish(f"p-{n}", "executed", at=NOW, result="{}")
 
-    def change_(before: Standing | None, _recent: object) -> Standing:
+    def change_(before: TrustRecord | None, _recent: object) -> TrustRecord:
         return standing((before.score if before else 0.0) + 0.125)
 
     async def other(n: int) -> None:

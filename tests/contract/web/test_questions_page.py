@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents.engine.agent import Agent
-from agents.engine.events import Usage
-from agents.engine.runner import Opinion, Submission
-from agents.engine.work.questions import Question
+from agents.engine.events import StepUsage
+from agents.engine.runner import JourneyDecision, Submission
+from agents.engine.work.questions import WorkQuestion
 from mcp_server.web.journeys.response_views import field_of
 from tests.browser.payloads import PAYLOADS
 from tests.contract.web.test_journeys_page import HOST, at, runner, said, state, text_of
@@ -22,8 +22,8 @@ from tests.support.web.review_pages import ME, Place, forms, kept
 SIX = tuple(name for part in ("clarify", "research", "analyse", "synthesize") for name in (part, f"{part}.memory"))
 
 
-HIVES, ROOF = (field_of(Question(one["id"], one["question"])) for one in ASK["ask"])
-BOTH = Opinion("answer", "page", "", {"q1": "Two.", "note": "Ada."})
+HIVES, ROOF = (field_of(WorkQuestion(one["id"], one["question"])) for one in ASK["ask"])
+BOTH = JourneyDecision("answer", "page", "", {"q1": "Two.", "note": "Ada."})
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def led(place: Place, *works: dict[str, Any], agent: str = "inquiry", jour
     if not journey:
         journey = (await runner(place).start(agent, "bees", {}, by=HOST)).journey
     for work in works:
-        spent = Submission(work, ("hint",), Usage(1_200, 340, "model-x"), "", 0.75, "it has to be")
+        spent = Submission(work, ("hint",), StepUsage(1_200, 340, "model-x"), "", 0.75, "it has to be")
         await runner(place).submit(journey, (await state(place, journey)).version, spent, by=HOST)
     return journey
 
@@ -92,9 +92,9 @@ async def test_an_open_question_keeps_it_waiting_and_nothing_that_was_typed_is_l
 
 def test_no_two_questions_have_one_field() -> None:
     """The page follows the journey while somebody types."""
-    others = [Question("q1", "How many?"), Question("q1", "How old?"), Question("q2", "How many?")]
+    others = [WorkQuestion("q1", "How many?"), WorkQuestion("q1", "How old?"), WorkQuestion("q2", "How many?")]
     assert len({field_of(one) for one in others}) == 3
-    assert field_of(Question("q1", "How many?", "so")) == field_of(others[0])
+    assert field_of(WorkQuestion("q1", "How many?", "so")) == field_of(others[0])
 
 
 async def test_an_answer_to_questions_that_are_not_asked_any_more_counts_for_nothing(place: Place) -> None:
@@ -175,7 +175,7 @@ async def test_hostile_questions_answers_and_documents_are_shown_inert(place: Pl
         ask = {"ask": [{"id": bad[:60] or "x", "question": bad or "x", "why": bad}]}
         journey = await led(place, ask)
         visitor = await at(place, journey)
-        field = field_of(Question(str(ask["ask"][0]["id"]), str(ask["ask"][0]["question"])))
+        field = field_of(WorkQuestion(str(ask["ask"][0]["id"]), str(ask["ask"][0]["question"])))
         await visitor.send(f"/journeys/{journey}/answer", **{field: bad.strip() or "x"})
         assert visitor.status == 200
         await led(place, {"document": f"{bad} and more than ten"}, {"score": 1, "issues": [bad]}, journey=journey)

@@ -14,10 +14,10 @@ import pytest
 from mcp import Client
 
 from knowledge.outbox.ports import Errand
-from knowledge.trust.ports import Note, Proposal, Verdict
+from knowledge.trust.ports import Note, Proposal, ProposalVerdict
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.host_registration import enrol as enrol_host
 from mcp_server.gate.trust.scores import grant as give
@@ -355,16 +355,16 @@ async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> 
 @pytest.mark.parametrize(
     ("person", "where"),
     [
-        (Person("ann", "page"), "decided on this page"),
-        (Person("ann", "terminal"), "decided in a terminal"),
-        (Person("ann", "host"), "decided in the host"),
-        (Person("ann@example.com", "zulip"), "decided by a reaction in Zulip"),
+        (Approver("ann", "page"), "decided on this page"),
+        (Approver("ann", "terminal"), "decided in a terminal"),
+        (Approver("ann", "host"), "decided in the host"),
+        (Approver("ann@example.com", "zulip"), "decided by a reaction in Zulip"),
     ],
 )
-async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Person, where: str) -> None:
+async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Approver, where: str) -> None:
     waiting = await place.propose()
     if person.channel == "host":  # of a host that is registered, which this one is not
-        verdict = Verdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
+        verdict = ProposalVerdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
         assert await place.app.base.state.trust.decide(waiting.id, verdict)
     else:
         await place.app.desk.reject(waiting.id, waiting.hash, person)
@@ -683,7 +683,7 @@ async def test_nobody_that_is_not_known_can_be_granted_anything(place: Place) ->
 async def test_the_audit_log_is_searched_and_paged_newest_first(place: Place) -> None:
     visitor = await place.visitor()
     for number in range(60):
-        await place.app.desk.freeze(f"{ME}@host{number}", Person(ME, "page"), f"reason {number}")
+        await place.app.desk.freeze(f"{ME}@host{number}", Approver(ME, "page"), f"reason {number}")
     html = await visitor.look("/audit")
     first = [int(number) for number in re.findall(r'data-label="No.">(\d+)<', html)]
     assert first == sorted(first, reverse=True)

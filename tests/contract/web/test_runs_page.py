@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.record.frames import Answered, Header, Limits
+from agents.loop.record.frames import Header, PersonAnswered, RunLimits
 from agents.loop.record.run import Run
 from agents.loop.store.ports import RunStore
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.values import ModelName
+from mcp_server.app.settings.values import LanguageModelName
 from mcp_server.gate.host_registration import Principal
 from mcp_server.runs.locations import runs_in
 from tests.doubles.provider import KEY, Model
@@ -50,7 +50,7 @@ def real(run_id: str, text: str) -> Header:
     return Header(id=run_id, goal=text, principal=f"{ME}@unenrolled", begun_at=utc_now(), model="openai:some-model")
 
 
-async def led(place: Place, head: Header, *answers: object, **tools: Outcome) -> Run:
+async def led(place: Place, head: Header, *answers: object, **tools: CallOutcome) -> Run:
     """Return a run that was led in another process as far as that goes without a person."""
     return await Led(Scripted(*answers), Deeds(**tools), store_of(place)).start(head)  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ async def test_runs_are_filtered_by_where_they_stand_and_paged(place: Place) -> 
 
 
 async def test_each_step_is_shown_with_what_belongs_to_it(place: Place) -> None:
-    found = Outcome(success=True, text='{"hits":[]}', structured={"hits": []})
+    found = CallOutcome(success=True, text='{"hits":[]}', structured={"hits": []})
     run = await led(
         place, goal("r-steps", "Find\nthe bees."), said("I look.", use("kb_search", text="bees")), said("Nowhere."),
         kb_search=found,
@@ -109,7 +109,7 @@ async def test_each_step_is_shown_with_what_belongs_to_it(place: Place) -> None:
 
 
 async def test_bounds_are_told_as_people_read_them(place: Place) -> None:
-    head = replace(goal("r-bound", "Say it."), limits=Limits(iterations=3, seconds=2_700, cost_micros=1_500_000))
+    head = replace(goal("r-bound", "Say it."), limits=RunLimits(iterations=3, seconds=2_700, cost_micros=1_500_000))
     run = await led(place, head, said("So."))
     told = text_of(await (await place.visitor()).look(f"/runs/{run.id}"))
     assert (
@@ -132,7 +132,7 @@ async def test_what_models_and_hosts_wrote_is_inert(place: Place) -> None:
     head = replace(goal("r-evil", evil), context=evil, principal=f"{evil}@x", model=evil)
     run = await led(
         place, head, said(evil, use("kb_search", text=evil)), said(evil, ask(evil)),
-        kb_search=Outcome(success=False, text=evil),
+        kb_search=CallOutcome(success=False, text=evil),
     )  # fmt: skip
     visitor = await place.visitor()
     for path in ("/", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/answer"):
@@ -174,7 +174,7 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
     await other.send(f"/runs/{run.id}/answer", answer="The fourth.")
     assert "That did not work" in other.html
     there = await store_of(place).run(run.id)
-    assert [(frame.by, frame.text) for frame in there.frames if isinstance(frame, Answered)] == [
+    assert [(frame.by, frame.text) for frame in there.frames if isinstance(frame, PersonAnswered)] == [
         (ME, "The third.\nOn the roof.")
     ]
     assert there.state == "running"
@@ -197,7 +197,7 @@ async def test_a_run_is_cancelled_and_what_it_waits_for_is_taken_back(place: Pla
     answer = await place.app.gate.dispatch("kb_merge", asked, call)
     proposal = getattr(answer, "waits", None)
     assert proposal is not None
-    waits = Outcome(success=True, text="it waits", proposal=proposal.id)
+    waits = CallOutcome(success=True, text="it waits", proposal=proposal.id)
     head = replace(goal("r-move", "Move it."), principal=proposal.principal)
     run = await led(place, head, said("", use("kb_merge")), kb_merge=waits)
     visitor = await place.visitor()
@@ -214,7 +214,7 @@ async def test_where_the_model_is_configured_an_answered_run_goes_on_at_once(tmp
     model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
     with serving(model) as served:
         more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
-        async with shown(tmp_path, model=ModelName("openai", "some-model"), **more) as place:
+        async with shown(tmp_path, model=LanguageModelName("openai", "some-model"), **more) as place:
             runs = place.app.services.runs
             head = real("r-tidy", "Tidy up.")
             assert (await runs.carry(head)).state == "asking"
@@ -233,14 +233,14 @@ async def test_a_server_that_may_change_nothing_leaves_an_answered_run_to_others
     model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
     with serving(model) as served:
         more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
-        async with shown(tmp_path, model=ModelName("openai", "some-model"), read_only=True, **more) as place:
+        async with shown(tmp_path, model=LanguageModelName("openai", "some-model"), read_only=True, **more) as place:
             runs, head = place.app.services.runs, real("r-tidy", "Tidy up.")
             assert (await runs.carry(head)).state == "asking"
             visitor = await place.visitor()
             await visitor.look(f"/runs/{head.id}/answer")
             await visitor.send(f"/runs/{head.id}/answer", answer="All.")
             assert not runs.aside
-            assert isinstance((await runs.store.run(head.id)).frames[-1], Answered)
+            assert isinstance((await runs.store.run(head.id)).frames[-1], PersonAnswered)
 
 
 async def test_the_proposal_of_a_run_leads_to_the_run(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ async def test_the_proposal_of_a_run_leads_to_the_run(tmp_path: Path) -> None:
     model.will("Move", uses("kb_move", path="guides/deploy.md", to="guides/release.md"))
     with serving(model) as served:
         more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
-        async with shown(tmp_path, model=ModelName("openai", "some-model"), **more) as place:
+        async with shown(tmp_path, model=LanguageModelName("openai", "some-model"), **more) as place:
             head = real("r-move", "Move it.")
             run = await place.app.services.runs.carry(head)
             html = await (await place.visitor()).look(f"/proposals/{run.proposal}")

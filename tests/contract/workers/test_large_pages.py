@@ -16,7 +16,7 @@ from knowledge.index.preparation import page_rows as prepare
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages import document
 from knowledge.pages.document import Document
-from knowledge.state.ports import Delta, Position
+from knowledge.state.ports import Delta, IndexPosition
 from knowledge.writing import writer
 from knowledge.writing.related import cross_page as elsewhere
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
@@ -59,7 +59,7 @@ async def opened(settings: Settings) -> AsyncIterator[KnowledgeBase]:
 
 async def stored(index: SqliteIndexStore) -> tuple[list[str], Delta, list[bytes]]:
     """Return the paths, the chunks with their vectors' codes, and the vectors."""
-    delta = await index.delta(Position("", 0), limit=100_000, texts=True, codes=True)
+    delta = await index.delta(IndexPosition("", 0), limit=100_000, texts=True, codes=True)
     return list(await index.paths(limit=100)), delta, list(await index.halves([row.seq for row in delta.codes]))
 
 

@@ -17,9 +17,9 @@ from knowledge.errors import InvalidPath, KeepsChanging, UnreadableDocument, Unw
 from knowledge.history.ports import Ledger
 from knowledge.history.stores.memory import MemoryLedger
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
-from knowledge.writing.files.patience import LEAST_TRIES, Patience
+from knowledge.writing.files.patience import LEAST_TRIES, ActPatience
 from knowledge.writing.locks.page_locks import LONGEST_WAIT_S
-from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.model import ActWork, Contents, PageAct
 from tests.support.state.ledgers import contradiction, open_shared
 from tests.support.writing.acts import (
     ADA,
@@ -100,10 +100,10 @@ async def test_an_act_that_changes_nothing_writes_and_records_nothing(world: Wor
 
 
 async def test_a_contradiction_is_recorded_though_nothing_is_written(world: World) -> None:
-    async def work(_: Contents) -> Work[None]:
-        return Work({}, None, outcome="flagged", contradictions=[contradiction(PAGE)])
+    async def work(_: Contents) -> ActWork[None]:
+        return ActWork({}, None, outcome="flagged", contradictions=[contradiction(PAGE)])
 
-    done = await world.acts.run(Act(ADA, (PAGE,), work))
+    done = await world.acts.run(PageAct(ADA, (PAGE,), work))
     assert done.record is not None
     assert len(await world.ledger.flags(None, limit=9)) == 1
 
@@ -118,11 +118,11 @@ async def test_a_rehearsal_changes_nothing_and_waits_for_nobody(world: World) ->
 
 
 async def test_an_act_may_only_change_what_it_names(world: World) -> None:
-    async def work(_: Contents) -> Work[None]:
-        return Work({"other.md": b"x"}, None)
+    async def work(_: Contents) -> ActWork[None]:
+        return ActWork({"other.md": b"x"}, None)
 
     with pytest.raises(ValueError, match=r"other\.md"):
-        await world.acts.run(Act(ADA, (PAGE,), work))
+        await world.acts.run(PageAct(ADA, (PAGE,), work))
     assert world.pages() == {}
 
 
@@ -226,7 +226,7 @@ async def test_an_edit_that_is_overtaken_without_end_is_given_up_before_others_h
     """The caller is told in the end, by a clock that is a second on at each look."""
     world.put(PAGE, TEXT)
     ticks = count()
-    patient = World(world.home, world.ledger, patience=lambda: Patience(clock=lambda: float(next(ticks))))
+    patient = World(world.home, world.ledger, patience=lambda: ActPatience(clock=lambda: float(next(ticks))))
     numbers = count()
 
     def overtaken(seen: Contents) -> Contents:

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DocumentBusy
-from knowledge.state.postgres.database import Server
+from knowledge.state.postgres.database import PostgresAddress
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.locks.postgres_locks import PostgresLocks
 from tests.support.state.postgres import PostgresServer
@@ -19,7 +19,7 @@ from tests.support.state.postgres import PostgresServer
 
 @pytest.fixture
 async def machines(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[list[PostgresLocks]]:
-    server = Server(postgres.url(), "locks")
+    server = PostgresAddress(postgres.url(), "locks")
     made = [PostgresLocks(Locks(tmp_path / name), server, "kb", longest_wait_s=0.3) for name in ("one", "two")]
     yield made
     for locks in made:
@@ -60,7 +60,7 @@ async def test_many_on_two_machines_take_turns(machines: list[PostgresLocks]) ->
 async def test_other_knowledge_bases_in_the_same_database_are_not_waited_for(
     machines: list[PostgresLocks], tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    other = PostgresLocks(Locks(tmp_path / "other"), Server(postgres.url(), "other"), "another")
+    other = PostgresLocks(Locks(tmp_path / "other"), PostgresAddress(postgres.url(), "other"), "another")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(other.close)
         await stack.enter_async_context(machines[0].held(["a.md"]))
@@ -71,7 +71,7 @@ async def test_a_lock_dies_with_its_holders_connection(machines: list[PostgresLo
     one, two = machines
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(one.held(["a.md"]))
-        connection = await Server(postgres.url(), "locks").connect()
+        connection = await PostgresAddress(postgres.url(), "locks").connect()
         stack.push_async_callback(connection.close)
         await connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"

@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.catalogue import cognitive_entries
-from agents.engine.agent import Agent, Called, Citation, Facts, Fate, Finding, Learning, Place, ScentLevel
+from agents.engine.agent import (
+    Agent,
+    Called,
+    Citation,
+    ConditionFinding,
+    Fate,
+    Learning,
+    Place,
+    ScentLevel,
+    SubmitFacts,
+)
 from agents.engine.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.engine.evidence.learned import learning_pages, learnings_on
 from agents.engine.evidence.quote_check import misplaced
 from agents.engine.fold import fold
-from agents.engine.progress.position import Position
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.progress.position import JourneyPosition
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.engine.work.form import joined
 from agents.prompts.prompt import prompt
@@ -207,12 +217,12 @@ async def judged(
     works: Mapping[str, Mapping[str, Json]] | None = None,
     signals: tuple[str, ...] = (),
     brief: str = "Keep bees on the roof.",
-) -> Finding:
+) -> ConditionFinding:
     """Return what a condition finds when `given` is submitted in `phase`, with `works` on record (that of the phase, too)."""
     form = agent.forms[phase]
     work = joined((works or {}).get(phase), given, form.asks)
     assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
-    facts = Facts(phase, 1, brief, {}, given, work, {**(works or {}), phase: work}, signals)
+    facts = SubmitFacts(phase, 1, brief, {}, given, work, {**(works or {}), phase: work}, signals)
     found = await agent.conditions[condition](facts, look or Pages())
     assert not (found.met and found.missing)
     return found
@@ -223,7 +233,7 @@ def change(work: Mapping[str, Json], name: str, at: int, **fields: Json) -> dict
     return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
 
 
-def lacks(finding: Finding, *words: str) -> bool:
+def lacks(finding: ConditionFinding, *words: str) -> bool:
     """Return whether the condition is not met and says so with these words."""
     return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
@@ -236,7 +246,7 @@ class Led:
     journey: str
     look: Pages
 
-    async def position(self) -> Position:
+    async def position(self) -> JourneyPosition:
         return await self.runner.position(self.journey)
 
     async def state(self) -> JourneyState:
@@ -261,7 +271,7 @@ class Led:
         changes: Mapping[str, Json] | None = None,
     ) -> JourneyState:
         at = (await self.state()).version
-        opinion = Opinion(decision, channel, note, changes or {})
+        opinion = JourneyDecision(decision, channel, note, changes or {})
         return (await self.runner.decide(self.journey, at, opinion, by=ADA)).state
 
     async def events(self) -> list[Event]:
@@ -299,7 +309,7 @@ async def leading(
         await state.close()
 
 
-def cost(position: Position) -> int:
+def cost(position: JourneyPosition) -> int:
     """Return the tokens of an answer that resumes a journey: its prompt, the schema of the work, and what is told beside them."""
     form = position.agent.forms.get(position.state.phase)
     schema = canonical(dict(form.schema)) if form else ""

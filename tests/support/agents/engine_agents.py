@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.agent import MET, Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
-from agents.engine.progress.position import Position
+from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import Runner, Submission
 from agents.engine.work.answers import open_in
 from agents.engine.work.form import ModelForm, Part, PhaseWork
@@ -47,55 +47,55 @@ class Verdict(PhaseWork):
     why: str = ""
 
 
-async def route(facts: Facts, look: Look) -> Mapping[str, Json]:
+async def route(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     """Return how the brief is routed."""
     return {"mode": await look.route(facts.brief)}
 
 
-async def check(facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def check(facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     """Return which steps of the plan say nothing."""
     steps = facts.works["PLAN"]["steps"]
     return {"wrong": [f"step {number} is empty" for number, step in enumerate(steps, 1) if not step.strip()]}
 
 
-async def tally(facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def tally(facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     """Return how often the plan was counted, and its steps."""
     return {"times": int(facts.work.get("times", 0)) + 1, "steps": len(facts.works["PLAN"]["steps"])}
 
 
-async def planned(facts: Facts, _look: Look) -> Finding:
-    return Finding(bool(facts.work.get("steps")), ("the plan has no steps",))
+async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(bool(facts.work.get("steps")), ("the plan has no steps",))
 
 
-async def asking(facts: Facts, _look: Look) -> Finding:
-    return Finding(bool(open_in(facts.work, "ask", facts.answers.get("PLAN", {}))))
+async def asking(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(bool(open_in(facts.work, "ask", facts.answers.get("PLAN", {}))))
 
 
-async def wrong(facts: Facts, _look: Look) -> Finding:
+async def wrong(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     found = tuple(facts.work["wrong"])
-    return Finding(bool(found), detail="; ".join(found), feedback=found, kind="validation")
+    return ConditionFinding(bool(found), detail="; ".join(found), feedback=found, kind="validation")
 
 
-async def made(facts: Facts, _look: Look) -> Finding:
-    return Finding(len(str(facts.work.get("text", ""))) > 3, ("the text says too little",))
+async def made(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(len(str(facts.work.get("text", ""))) > 3, ("the text says too little",))
 
 
-def _score(facts: Facts) -> int:
+def _score(facts: SubmitFacts) -> int:
     return int(facts.given.get("score", 0))
 
 
-async def good(facts: Facts, _look: Look) -> Finding:
-    return MET if _score(facts) >= 80 else Finding(met=False, missing=("80 passes",))
+async def good(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return MET if _score(facts) >= 80 else ConditionFinding(met=False, missing=("80 passes",))
 
 
-async def soft(facts: Facts, _look: Look) -> Finding:
+async def soft(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     why = str(facts.given.get("why", ""))
-    return Finding(60 <= _score(facts) < 80, detail=why, feedback=(why,), kind="soft_failure")
+    return ConditionFinding(60 <= _score(facts) < 80, detail=why, feedback=(why,), kind="soft_failure")
 
 
-async def hard(facts: Facts, _look: Look) -> Finding:
+async def hard(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     why = str(facts.given.get("why", ""))
-    return Finding(_score(facts) < 60, detail=why, feedback=(why,), kind="hard_failure")
+    return ConditionFinding(_score(facts) < 60, detail=why, feedback=(why,), kind="hard_failure")
 
 
 PHASES = (
@@ -167,7 +167,7 @@ async def _nobody(_topic: str, _keys: Sequence[str]) -> None:
     """Tell nobody of changes."""
 
 
-async def sent(runner: Runner, journey: str, version: int, **work: Json) -> Position:
+async def sent(runner: Runner, journey: str, version: int, **work: Json) -> JourneyPosition:
     """Submit at that version."""
     return await runner.submit(journey, version, Submission(work), by=ADA)
 

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.engine.agent import Agent, Facts, Finding, Look, ModelAdvice
+from agents.engine.agent import Agent, ConditionFinding, Look, ModelAdvice, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
-from agents.engine.progress.composition import Part as AgentPart
-from agents.engine.progress.composition import composed
+from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
 from agents.engine.work.form import ModelForm, Part, PhaseWork, listed, unanswered
 from agents.prompts.context import Budget
@@ -53,43 +52,43 @@ class Judged(PhaseWork):
     issues: list[str] = Field(default_factory=list)
 
 
-async def pages(facts: Facts, look: Look) -> Mapping[str, Json]:
+async def pages(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     """Return which of the pages that inputs name are there."""
     named = [str(path) for path in facts.inputs.get("pages", [])]
     return {"pages": [path for path in named if await look.place(path) == "page"], "looked": len(named)}
 
 
-def _open(facts: Facts) -> bool:
+def _open(facts: SubmitFacts) -> bool:
     return bool(unanswered(listed(facts.work, "ask"), facts.answers.get("ASK", {})))
 
 
-async def open_questions(facts: Facts, _look: Look) -> Finding:
-    return Finding(_open(facts))
+async def open_questions(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(_open(facts))
 
 
-async def all_known(facts: Facts, _look: Look) -> Finding:
+async def all_known(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     said = bool(facts.work.get("ask") or facts.work.get("known"))
-    return Finding(said and not _open(facts), ("say in `known` what is known, or ask in `ask`",))
+    return ConditionFinding(said and not _open(facts), ("say in `known` what is known, or ask in `ask`",))
 
 
-async def written(facts: Facts, _look: Look) -> Finding:
-    return Finding(len(str(facts.work.get("document", ""))) > 10, ("the document says too little",))
+async def written(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(len(str(facts.work.get("document", ""))) > 10, ("the document says too little",))
 
 
-def _score(facts: Facts) -> int:
+def _score(facts: SubmitFacts) -> int:
     return int(facts.work.get("score", 0))
 
 
-async def passed(facts: Facts, _look: Look) -> Finding:
-    return Finding(_score(facts) >= 80, ("a score of 80 passes",))
+async def passed(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(_score(facts) >= 80, ("a score of 80 passes",))
 
 
-async def soft(facts: Facts, _look: Look) -> Finding:
-    return Finding(60 <= _score(facts) < 80, feedback=tuple(facts.work.get("issues", ())), kind="soft_failure")
+async def soft(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(60 <= _score(facts) < 80, feedback=tuple(facts.work.get("issues", ())), kind="soft_failure")
 
 
-async def hard(facts: Facts, _look: Look) -> Finding:
-    return Finding(_score(facts) < 60, feedback=tuple(facts.work.get("issues", ())), kind="hard_failure")
+async def hard(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(_score(facts) < 60, feedback=tuple(facts.work.get("issues", ())), kind="hard_failure")
 
 
 def documents(state: JourneyState) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.engine.agent import Facts, Finding, Spent
+from agents.engine.agent import ConditionFinding, JourneySpent, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.work.form import joined
 from agents.library.orchestrate.agent import AGENT
@@ -67,14 +67,16 @@ async def judge(
     look: Pages | None = None,
     *,
     works: Mapping[str, Work] | None = None,
-    spent: Spent | None = None,
+    spent: JourneySpent | None = None,
     **inputs: Json,
-) -> Finding:
+) -> ConditionFinding:
     """Return what a condition finds when that is submitted in the phase, with `works` on record."""
     before = {**(works or {})}
     form = AGENT.forms.get(phase)
     work = joined(before.get(phase), given_, form.asks if form else frozenset())
     if form:
         assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
-    facts = Facts(phase, 1, BRIEF, inputs, given_, work, {**before, phase: work}, spent=spent or Spent(10, 1.0, 1))
+    facts = SubmitFacts(
+        phase, 1, BRIEF, inputs, given_, work, {**before, phase: work}, spent=spent or JourneySpent(10, 1.0, 1)
+    )
     return await AGENT.conditions[condition](facts, look or Pages())

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.catalogue import no_such_agent
-from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.agent import MET, Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.graph import CheckpointKind, Phase, PhaseGraph, Transition
 from agents.engine.work.form import ModelForm, Part, PhaseWork, Quoted, citations_in, listed
@@ -37,19 +37,21 @@ class Report(PhaseWork):
     lacks: str = ""
 
 
-async def two_notes(facts: Facts, look: Look) -> Finding:
+async def two_notes(facts: SubmitFacts, look: Look) -> ConditionFinding:
     wrong = [why for _, quote in citations_in(facts.work) if (why := await look.cited(quote))]
     if len(listed(facts.work, "notes")) >= 2 and not wrong:
         return MET
-    return Finding(met=False, missing=(*wrong, "two notes are needed"))
+    return ConditionFinding(met=False, missing=(*wrong, "two notes are needed"))
 
 
-async def report_written(facts: Facts, _look: Look) -> Finding:
-    return Finding(bool(facts.work.get("text")), ("the text is empty",))
+async def report_written(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(bool(facts.work.get("text")), ("the text is empty",))
 
 
-async def note_lacking(facts: Facts, _look: Look) -> Finding:
-    return Finding(bool(facts.given.get("lacks")), ("say in `lacks` which note",), str(facts.given.get("lacks")))
+async def note_lacking(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding(
+        bool(facts.given.get("lacks")), ("say in `lacks` which note",), str(facts.given.get("lacks"))
+    )
 
 
 def done(state: Json) -> Sequence[str]:

@@ -12,7 +12,7 @@ from mcp_server.connectors.errors import ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, Json, Trip, errand_for
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.registry import AnySpec
-from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
 
 PLACE = "https://mail.example/all"
 
@@ -74,7 +74,7 @@ class Mail:
             Sent,
             plan=plan,
             apply=self.apply,
-            shows=lambda asked: Shown(Sent("proposed"), "a message", effect=asked.text, documents=()),
+            shows=lambda asked: CallPreview(Sent("proposed"), "a message", effect=asked.text, documents=()),
             recalled=self.recalled,
             open_world=True,
         )

@@ -23,7 +23,7 @@ from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person as Signer
+from mcp_server.approvals.approvers import Approver as Signer
 from mcp_server.gate.host_registration import enrol, os_user
 from tests.support.hosts.terminals import TIMEOUT_S, Terminal, terminal
 from tests.support.hosts.writers import Writer

@@ -10,9 +10,9 @@ from typing import Any
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 
-ANN = Person("ann", "page")
+ANN = Approver("ann", "page")
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Reviewer:
         (found,) = await self.waiting()
         return found
 
-    async def approve(self, proposal_id: str, person: Person = ANN, note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, person: Approver = ANN, note: str = "") -> Proposal:
         proposal = await self.proposal(proposal_id)
         return await self.app.desk.approve(proposal_id, proposal.hash, person, note)
 
     async def reject(
-        self, proposal_id: str, person: Person = ANN, note: str = "", *, harmful: bool = False
+        self, proposal_id: str, person: Approver = ANN, note: str = "", *, harmful: bool = False
     ) -> Proposal:
         proposal = await self.proposal(proposal_id)
         return await self.app.desk.reject(proposal_id, proposal.hash, person, note, harmful=harmful)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from tests.doubles.provider_turns import Call, Turn
 from tests.support.hosts.task_clients import (
     Wire,
@@ -19,7 +19,7 @@ from tests.support.runs.hosts import RunHost, run_host
 
 NOTE = {"path": "new.md", "content": "# New\n\nOne.\n"}
 MOVE = {"path": "guides/deploy.md", "to": "guides/release.md"}
-ANN = Person("ann", "page")
+ANN = Approver("ann", "page")
 UNKNOWN, MISSING, OTHER_NAME, NO_METHOD = -32602, -32021, -32020, -32601
 
 

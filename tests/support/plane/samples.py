@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from mcp_server.connectors.request.wire import Reply
+from mcp_server.connectors.request.wire import ServiceReply
 
 FOLDER = Path(__file__).parents[2] / "samples" / "plane"
 
@@ -38,9 +38,9 @@ class Sample:
         return dict(parse_qsl(urlsplit(self.target).query))
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> ServiceReply:
         """Return the reply as the wire modules get it; an empty body is none."""
-        return Reply(self.status, self.headers, None if self.body == "" else self.body)
+        return ServiceReply(self.status, self.headers, None if self.body == "" else self.body)
 
 
 def _read(name: str) -> Sample:

@@ -14,7 +14,7 @@ from mcp import Client
 
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import ModelName
+from mcp_server.app.settings.values import LanguageModelName
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, served
@@ -58,7 +58,7 @@ def asking(settings: Settings, place: Served, vendor: str = "openai") -> Setting
         more: dict[str, Any] = {"anthropic_api_key": KEY, "anthropic_base_url": place.address}
     else:
         more = {"openai_api_key": KEY, "openai_base_url": f"{place.address}/v1"}
-    return replace(settings, model=ModelName(vendor, "some-model"), **more)
+    return replace(settings, model=LanguageModelName(vendor, "some-model"), **more)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.loop.model.ports import Asked, FromUser, Said, Shape, Told, Usage
+from agents.loop.model.ports import FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
 from tests.doubles.provider_turns import Script, Turn
 
 Opinion = Callable[[str, str], float]
@@ -51,19 +51,19 @@ class Opinionated:
 
     def __init__(self, opinion: Opinion) -> None:
         self.opinion = opinion
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         """Say nothing: nobody asks for words."""
         self.asked.append(asked)
-        return Said("", (), "end", Usage(), self.model)
+        return ModelReply("", (), "end", ModelUsage(), self.model)
 
-    async def complete_json(self, asked: Asked, _shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> Told:
         """Answer about the pairs in the question."""
         self.asked.append(asked)
         (message,) = asked.messages
         assert isinstance(message, FromUser)
-        return Told(answer_of(json.loads(message.text), self.opinion), Usage(), self.model)
+        return Told(answer_of(json.loads(message.text), self.opinion), ModelUsage(), self.model)
 
     async def aclose(self) -> None:
         """Have nothing to close."""

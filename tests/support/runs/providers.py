@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.anthropic.provider import anthropic_provider
 from agents.loop.providers.openai.provider import Interface, openai_provider
 from agents.loop.providers.request_loop import ModelProvider
@@ -22,8 +22,8 @@ from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, serving
 
 KINDS = ("anthropic", "chat", "responses")
-IN_PIECES = Patience(stream_above=0)
-IN_ONE = Patience()
+IN_PIECES = RequestPatience(stream_above=0)
+IN_ONE = RequestPatience()
 
 
 @dataclass
@@ -54,7 +54,9 @@ class Place:
         return self.served
 
     @asynccontextmanager
-    async def provider(self, patience: Patience = IN_ONE, access: Access | None = None) -> AsyncIterator[ModelProvider]:
+    async def provider(
+        self, patience: RequestPatience = IN_ONE, access: Access | None = None
+    ) -> AsyncIterator[ModelProvider]:
         """Open a provider that asks there."""
 
         async def sleep(seconds: float) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agents.loop.record.frames import (
-    Answered,
     AskUser,
     Control,
     Frame,
     Header,
-    Limits,
-    Plan,
-    Response,
+    PersonAnswered,
+    PlanFrame,
+    ResponseFrame,
+    RunLimits,
     Signal,
-    ToolCall,
+    ToolCallFrame,
     ToolResult,
 )
 from agents.loop.record.run import Run, begun
@@ -80,24 +80,26 @@ class Walk:
         self.run = self.run.then(frame)
         return frame
 
-    def plan(self, action: Any, said: str = "", **more: Any) -> Plan:
+    def plan(self, action: Any, said: str = "", **more: Any) -> PlanFrame:
         told = {
             "goal": self.run.header.goal,
             "limit": self.run.header.limits.iterations,
             "tokens_in": 100,
             "tokens_out": 7,
         }
-        made = Plan(**self.place(self.run.iterations + 1), reasoning=said, next_action=action, **{**told, **more})
+        made = PlanFrame(**self.place(self.run.iterations + 1), reasoning=said, next_action=action, **{**told, **more})
         self.add(made)
         return made
 
-    def call(self, *tools: str, said: str = "", **arguments: Any) -> Sequence[ToolCall]:
+    def call(self, *tools: str, said: str = "", **arguments: Any) -> Sequence[ToolCallFrame]:
         """Decide to call these tools, all with the same arguments."""
         plan = self.plan("call", said)
         made = []
         for tool in tools:
             place = self.place()
-            made.append(ToolCall(**place, plan=plan.id, tool=tool, use=f"use-{place['number']}", arguments=arguments))
+            made.append(
+                ToolCallFrame(**place, plan=plan.id, tool=tool, use=f"use-{place['number']}", arguments=arguments)
+            )
             self.add(made[-1])
         return made
 
@@ -119,7 +121,7 @@ class Walk:
 
     def answer(self, text: str = "Blue.") -> None:
         assert self.run.ask is not None
-        self.add(Answered(**self.place(), ask=self.run.ask.id, text=text, by=ADA))
+        self.add(PersonAnswered(**self.place(), ask=self.run.ask.id, text=text, by=ADA))
 
     def control(self, signal: Signal, detail: str = "so it is", **more: Any) -> None:
         self.add(Control(**self.place(), signal=signal, detail=detail, **more))
@@ -128,14 +130,14 @@ class Walk:
         plan = self.plan("respond" if achieved else "give_up")
         run = self.run
         told: dict[str, Any] = {"iterations": run.iterations, "tools_called": run.tools_called}
-        self.add(Response(**self.place(), plan=plan.id, text=text, goal_achieved=achieved, **told))
+        self.add(ResponseFrame(**self.place(), plan=plan.id, text=text, goal_achieved=achieved, **told))
 
 
 @st.composite
 def walks(draw: st.DrawFn) -> Walk:
     """Draw a run in any state that it can come to, with any texts."""
     texts = st.text(max_size=40) | st.just(ODD)
-    limits = Limits(iterations=draw(st.integers(1, 9)), context_tokens=draw(st.sampled_from([200, 600, 24_000])))
+    limits = RunLimits(iterations=draw(st.integers(1, 9)), context_tokens=draw(st.sampled_from([200, 600, 24_000])))
     head = header(goal=draw(st.text(min_size=1, max_size=30)), context=draw(texts), limits=limits)
     walk = Walk(begun(head))
     for _ in range(draw(st.integers(0, 12))):

@@ -14,27 +14,33 @@ import anyio
 
 from agents.loop.executor import Executor
 from agents.loop.limits import Full
-from agents.loop.model.ports import Asked, Echo, Said, Shape, Told, ToolDefinition, ToolUse, Usage
+from agents.loop.model.ports import Echo, ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolDefinition, ToolUse
 from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
 from agents.loop.record.frames import Frame, Header
 from agents.loop.record.run import Run, fold
 from agents.loop.record.transcript import ASK, GIVE_UP
 from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import RunStore
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.errors import NoSuchPath
 from tests.support.runs.records import SECOND, header
 from tests.support.state.ledgers import NOW
 
-Answer = Said | Exception | Callable[[Asked], Awaitable[Said]]
+Answer = ModelReply | Exception | Callable[[ModelRequest], Awaitable[ModelReply]]
 _USES = itertools.count(1)
 ECHO = Echo("scripted", "small", '{"sealed":"thoughts"}')
 
 
-def said(text: str = "", *uses: ToolUse, **more: Any) -> Said:
+def said(text: str = "", *uses: ToolUse, **more: Any) -> ModelReply:
     """Return an answer."""
-    told = {"stop": "tools" if uses else "end", "usage": Usage(100, 10), "model": "small-1", "request": "req-1", **more}
-    return Said(text, uses, **told)
+    told = {
+        "stop": "tools" if uses else "end",
+        "usage": ModelUsage(100, 10),
+        "model": "small-1",
+        "request": "req-1",
+        **more,
+    }
+    return ModelReply(text, uses, **told)
 
 
 def use(name: str, /, **arguments: Any) -> ToolUse:
@@ -56,16 +62,16 @@ class Scripted:
 
     def __init__(self, *answers: Answer) -> None:
         self._answers = list(answers)
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         self.asked.append(asked)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Said) else await answer(asked)
+        return answer if isinstance(answer, ModelReply) else await answer(asked)
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         raise NotImplementedError(f"a run asks for no {shape.name}: {asked.conversation}")
 
     async def aclose(self) -> None:
@@ -82,27 +88,27 @@ class Deeds:
     """Tools that note every call with its key, in a file if there is one, and answer as they are told to, or with their name."""
 
     def __init__(
-        self, file: Path | None = None, **answers: Outcome | Exception | Callable[[], Awaitable[Outcome]]
+        self, file: Path | None = None, **answers: CallOutcome | Exception | Callable[[], Awaitable[CallOutcome]]
     ) -> None:
         self._file, self._answers = file, answers
         self.done: list[tuple[str, str, Mapping[str, Any]]] = []
-        self.known: dict[str, Outcome] = {}
+        self.known: dict[str, CallOutcome] = {}
         self.asked_about: list[str] = []
 
     def definitions(self) -> Sequence[ToolDefinition]:
         return TOOLS
 
-    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> Outcome:
+    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> CallOutcome:
         self.done.append((name, key, arguments))
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([name, key]) + "\n")
-        answer = self._answers.get(name, Outcome(success=True, text=f"{name} says so"))
+        answer = self._answers.get(name, CallOutcome(success=True, text=f"{name} says so"))
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Outcome) else await answer()
+        return answer if isinstance(answer, CallOutcome) else await answer()
 
-    async def recalled(self, name: str, key: str) -> Outcome | None:
+    async def recalled(self, name: str, key: str) -> CallOutcome | None:
         self.asked_about.append(f"{name} {key}")
         return self.known.get(key)
 
@@ -177,7 +183,7 @@ class Led:
         return Led(Scripted(*answers), Deeds(**tools), self.store, _looked=self._looked + 100_000, _ids=self._ids + "b")
 
 
-async def rebuilt(store: RunStore, run: str) -> list[Asked]:
+async def rebuilt(store: RunStore, run: str) -> list[ModelRequest]:
     """Return what a model was told before each of its answers, made of what is on record alone."""
     there = await store.run(run)
     return [

@@ -8,7 +8,7 @@ from typing import Any
 
 from knowledge.history.audit.chain import verify
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
+from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
 from tests.support.state.ledgers import DAY, MINUTE, NOW
 
 ADA = "ada@desktop"
@@ -41,13 +41,13 @@ def proposal(id_: str = "p-1", **more: Any) -> Proposal:
     return replace(PLAIN, **{"id": id_, "hash": f"hash of {id_}", **more})
 
 
-def yes(id_: str = "p-1", **more: Any) -> Verdict:
+def yes(id_: str = "p-1", **more: Any) -> ProposalVerdict:
     """Return an approval of what was shown of `proposal(id_)`."""
     told: dict[str, Any] = {"approved": True, "by": "ann", "channel": "page", "at": NOW + MINUTE}
-    return Verdict(**{**told, "hash": f"hash of {id_}", **more})
+    return ProposalVerdict(**{**told, "hash": f"hash of {id_}", **more})
 
 
-def no(id_: str = "p-1", **more: Any) -> Verdict:
+def no(id_: str = "p-1", **more: Any) -> ProposalVerdict:
     """Return a rejection of it."""
     return replace(yes(id_), **{"approved": False, "note": "not like that", **more})
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from knowledge.history.ports import Actor, Entry, FileChange, Intent
+from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent
 from knowledge.merge.model import Contradiction, Origin, Side, unit_digest
 from knowledge.state.ports import StateStore
 from knowledge.state.postgres.store import PostgresStateStore
@@ -36,8 +36,8 @@ def change(path: str, before: bytes | None, after: bytes | None, **more: Any) ->
     return FileChange(path, old, new, **more)
 
 
-def entry(*changes: FileChange, at: datetime = NOW, **more: Any) -> Entry:
-    return Entry(at=at, actor=more.pop("actor", ADA), changes=changes, **more)
+def entry(*changes: FileChange, at: datetime = NOW, **more: Any) -> HistoryEntry:
+    return HistoryEntry(at=at, actor=more.pop("actor", ADA), changes=changes, **more)
 
 
 def intent(id_: str, *changes: FileChange, at: datetime = NOW, **more: Any) -> Intent:

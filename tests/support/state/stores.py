@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Identifier
 
 from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from knowledge.state.postgres.schema import APPLICATION, Schema, migrations
+from knowledge.state.postgres.schema import APPLICATION, PostgresSchema, migrations
 from knowledge.state.sqlite.database import Database, load_schema
 from knowledge.state.sqlite.store import APPLICATION_ID
 from tests.support.state.ledgers import open_shared
@@ -56,7 +56,7 @@ class Older:
     async def make(self, where: str, name: str) -> None:
         """Make the database at that place as the program did."""
         if where.startswith("postgresql://"):
-            self._in_postgres(where, Schema(name), name)
+            self._in_postgres(where, PostgresSchema(name), name)
             return
         whole = load_schema("state", APPLICATION_ID, durable=True)
         known = replace(whole, migrations=whole.migrations[: self.sqlite])
@@ -65,7 +65,7 @@ class Older:
             await database.write(lambda c: c.execute(self.sqlite_row).fetchall())
         database.close()
 
-    def _in_postgres(self, where: str, ours: Schema, name: str) -> None:
+    def _in_postgres(self, where: str, ours: PostgresSchema, name: str) -> None:
         with psycopg.connect(where, autocommit=True) as connection:
             connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
             for script in migrations()[: self.postgres]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Note, Standing
+from knowledge.trust.ports import Note, TrustRecord
 
 
-async def stand(store: StateStore, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
+async def stand(store: StateStore, standing: TrustRecord, *, reason: str, by: str, unseen: float = 0.0) -> None:
     """Let the principal's standing be this one, whatever it was."""
     note = Note(by, "trust.grant", standing.principal, standing.updated_at, reason)
     await store.trust.restand(standing.principal, lambda _before, _recent: standing, note=note, unseen=unseen)

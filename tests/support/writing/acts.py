@@ -13,11 +13,11 @@ from pathlib import Path
 from knowledge.history.ports import Actor, Ledger
 from knowledge.history.stores.memory import MemoryLedger
 from knowledge.pages.vault import Vault
-from knowledge.writing.files.file_set import Files
-from knowledge.writing.files.patience import Patience
+from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.files.patience import ActPatience
 from knowledge.writing.locks.page_locks import Locks
-from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.transaction import Acts
+from knowledge.writing.model import ActWork, Contents, PageAct
+from knowledge.writing.transaction import Transaction
 
 ADA = Actor("ada@desktop", "kb_merge", "ab" * 32)
 
@@ -58,21 +58,21 @@ class World:
     home: Path
     ledger: Ledger = field(default_factory=lambda: MemoryLedger(lambda _topic, _paths: None))
     steps: Steps = field(default_factory=Steps)
-    patience: Callable[[], Patience] = Patience
+    patience: Callable[[], ActPatience] = ActPatience
 
     def __post_init__(self) -> None:
         self.root = self.home / "kb"
         self.root.mkdir(exist_ok=True)
-        self.files = Files(Vault.open(self.root), step=self.steps)
+        self.files = FileSet(Vault.open(self.root), step=self.steps)
         self.locks = Locks(self.home / "locks")
-        self.acts = Acts(self.files, self.ledger, self.locks, now=now, rejoin=rejoin, patience=self.patience)
+        self.acts = Transaction(self.files, self.ledger, self.locks, now=now, rejoin=rejoin, patience=self.patience)
 
     def beside(self) -> World:
         return World(self.home, self.ledger)
 
     def impatient(self) -> World:
         """Return the view of a process that gives up after the least number of tries, whatever time is left."""
-        return World(self.home, self.ledger, self.steps, lambda: Patience(goes_on_s=0))
+        return World(self.home, self.ledger, self.steps, lambda: ActPatience(goes_on_s=0))
 
     def put(self, path: str, raw: bytes) -> None:
         file = self.root / path
@@ -110,35 +110,35 @@ def save_in_place(file: Path, raw: bytes) -> None:
     file.write_bytes(raw)
 
 
-def appending(path: str, *lines: bytes) -> Act[str]:
+def appending(path: str, *lines: bytes) -> PageAct[str]:
     """Return the act of adding lines at the end of a page."""
 
-    async def work(contents: Contents) -> Work[str]:
-        return Work({path: (contents[path] or b"") + b"".join(line + b"\n" for line in lines)}, "appended")
+    async def work(contents: Contents) -> ActWork[str]:
+        return ActWork({path: (contents[path] or b"") + b"".join(line + b"\n" for line in lines)}, "appended")
 
-    return Act(ADA, (path,), work)
+    return PageAct(ADA, (path,), work)
 
 
-def setting(contents: Mapping[str, bytes | None], **moved: str) -> Act[str]:
+def setting(contents: Mapping[str, bytes | None], **moved: str) -> PageAct[str]:
     """Return the act of giving pages these contents; `moved` by new path, dots for slashes."""
 
-    async def work(_: Contents) -> Work[str]:
-        return Work(contents, "set", moved={new.replace("__", "/"): old for new, old in moved.items()})
+    async def work(_: Contents) -> ActWork[str]:
+        return ActWork(contents, "set", moved={new.replace("__", "/"): old for new, old in moved.items()})
 
-    return Act(ADA, tuple(contents), work)
+    return PageAct(ADA, tuple(contents), work)
 
 
-def adapting(paths: Sequence[str], change: Callable[[Contents], Mapping[str, bytes | None]]) -> Act[Contents]:
+def adapting(paths: Sequence[str], change: Callable[[Contents], Mapping[str, bytes | None]]) -> PageAct[Contents]:
     """Return the act that `change` says, with what it saw as the result."""
 
-    async def work(contents: Contents) -> Work[Contents]:
-        return Work(change(contents), dict(contents))
+    async def work(contents: Contents) -> ActWork[Contents]:
+        return ActWork(change(contents), dict(contents))
 
-    return Act(ADA, tuple(paths), work)
+    return PageAct(ADA, tuple(paths), work)
 
 
-def checked(act: Act[str], check: Callable[[Contents], Awaitable[Sequence[str]]]) -> Act[str]:
-    return Act(act.actor, act.paths, act.work, check=check)
+def checked(act: PageAct[str], check: Callable[[Contents], Awaitable[Sequence[str]]]) -> PageAct[str]:
+    return PageAct(act.actor, act.paths, act.work, check=check)
 
 
 def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from mcp_server.connectors.http import Bounds, Place, Sender, made_clients
+from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, made_clients
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.model import Channel
@@ -49,9 +49,13 @@ def zulip_of(kind: str, *, heartbeat_s: float = 45.0) -> Zulip:
 
 
 @asynccontextmanager
-async def client_at(address: str, email: str, key: str, *, bounds: Bounds | None = None) -> AsyncIterator[ZulipClient]:
+async def client_at(
+    address: str, email: str, key: str, *, bounds: RequestLimits | None = None
+) -> AsyncIterator[ZulipClient]:
     """Yield a client of the user with that key; it waits for nothing between tries."""
-    place = Place(wire.SERVICE, address, wire.ADDRESS_SETTING, wire.headers_of(email, key), wire.secrets_of(email, key))
+    place = ServiceAddress(
+        wire.SERVICE, address, wire.ADDRESS_SETTING, wire.headers_of(email, key), wire.secrets_of(email, key)
+    )
     clients = made_clients(None)
     try:
         sender = Sender(

@@ -11,7 +11,7 @@ from mcp_server.app.composition import listed
 from mcp_server.app.settings.notes import about_model
 from mcp_server.app.settings.reference_pages import settings_page
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import HELPS, ModelName, ModelPrice, model_name, prices
+from mcp_server.app.settings.values import HELPS, LanguageModelName, ModelPrice, model_name, prices
 from mcp_server.app.settings.variables import VARIABLES
 from tests.unit.app.test_service_settings import Given
 
@@ -69,7 +69,7 @@ def test_a_file_names_all_and_a_flag_goes_before_the_environment(given: Given) -
     assert (settings.provider.run_day_tokens, settings.provider.run_day_cost) == (1_000_000, Decimal("2.5"))
     flagged = given.settings({**ANTHROPIC, **OPENAI, "FORGE_MODEL": "openai:some-model"}, toml, model="anthropic:x")
     assert flagged.provider is not None
-    assert (flagged.provider.name, flagged.provider.key) == (ModelName("anthropic", "x"), KEY)
+    assert (flagged.provider.name, flagged.provider.key) == (LanguageModelName("anthropic", "x"), KEY)
 
 
 def test_a_key_in_a_file_goes_before_the_variable_that_other_programs_use_too(given: Given) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.trust.ports import Proposal, State, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict, State
 from mcp_server.approvals.zulip.notice_text import LONGEST_NAME, ended, named, waiting
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
@@ -64,7 +64,7 @@ def test_a_notice_says_who_what_until_when_and_where_to_decide() -> None:
 @pytest.mark.parametrize("state", get_args(State))
 def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
     """Whatever a proposal becomes."""
-    verdict = Verdict(approved=True, by="ann", channel="zulip", at=AT, hash="h", note="SECRET")
+    verdict = ProposalVerdict(approved=True, by="ann", channel="zulip", at=AT, hash="h", note="SECRET")
     told = ended(_proposal(state=state, verdict=verdict, error="SECRET", result='"SECRET"', successor="p-2"))
     assert "`p-1`" in told
     assert "approved by `ann` by a reaction to this message, <time:2026-11-20T12:30:00+00:00>" in told

@@ -9,7 +9,7 @@ from knowledge.errors import EngineUnavailable
 from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.report import EngineReport
 from knowledge.state.memory_store import MemoryIndexStore
-from knowledge.state.ports import Position
+from knowledge.state.ports import IndexPosition
 from mcp_server.app.factories.engines import indexed_terms
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
@@ -65,7 +65,7 @@ async def test_an_engine_that_is_away_or_late_says_so(tmp_path: Path, monkeypatc
             await bring_up_to_date(base, lease)
         engines = await base.engines()
 
-        async def away() -> Position:
+        async def away() -> IndexPosition:
             raise EngineUnavailable("Qdrant", "nobody answers at 127.0.0.1:6333")
 
         late = MemoryKeywordIndex(indexed_terms)

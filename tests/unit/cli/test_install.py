@@ -20,8 +20,8 @@ from mcp_server.app.settings.settings import HOST_VARIABLES, Settings, load
 from mcp_server.cli.server import install as verb
 from mcp_server.cli.server.install import (
     QUESTION,
+    InstallRequest,
     Means,
-    Request,
     install,
     launch_of_this_program,
     with_database,
@@ -30,7 +30,7 @@ from mcp_server.cli.server.install import (
 from mcp_server.cli.terminal.output import ask_yes_no, console, print_json
 from mcp_server.gate.host_registration import Principal, identify, os_user
 from mcp_server.gate.trust.scores import standing_of
-from mcp_server.hosts.catalogue import Place, host_named
+from mcp_server.hosts.catalogue import HostMachine, host_named
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
 from mcp_server.hosts.json_edit import lookup
@@ -64,8 +64,8 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def place(self) -> Place:
-        return Place(self.platform, self.root / "home", self.root / "work", {})
+    def place(self) -> HostMachine:
+        return HostMachine(self.platform, self.root / "home", self.root / "work", {})
 
     def means(self) -> Means:
         def enrol(host: str, forms: bool) -> str:  # noqa: FBT001 - as it is called
@@ -83,7 +83,7 @@ class World:
         return Means(self.place(), launch, enrol, grant, ask, lambda: self.services, self.vouched.append)
 
     def run(self, host: str = "cursor", **asked: Any) -> int:
-        return install(Request(**{"host": host, "kb": self.root / "kb", **asked}), self.means())
+        return install(InstallRequest(**{"host": host, "kb": self.root / "kb", **asked}), self.means())
 
     def file(self, host: str = "cursor", *, project: bool = False) -> Path:
         known = host_named(host)
@@ -376,7 +376,7 @@ def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world
         file.write_text('{"numStartups": 7}', encoding="utf-8")
         return False
 
-    assert install(Request("cursor", world.root / "kb"), replace(means, ask=ask)) == 0
+    assert install(InstallRequest("cursor", world.root / "kb"), replace(means, ask=ask)) == 0
     found = json.loads(file.read_text(encoding="utf-8"))
     assert found["numStartups"] == 7
     assert "knowledge-forge" in found["mcpServers"]
@@ -392,7 +392,7 @@ def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
         file.write_text("{ broken meanwhile", encoding="utf-8")
         return means.enrol(host, forms)
 
-    assert install(Request("cursor", world.root / "kb", edit=True), replace(means, enrol=enrol)) == 1
+    assert install(InstallRequest("cursor", world.root / "kb", edit=True), replace(means, enrol=enrol)) == 1
     assert file.read_text(encoding="utf-8") == "{ broken meanwhile"
     assert world.granted == []
     said = capsys.readouterr().err
@@ -594,7 +594,7 @@ def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path)
 def test_which_file_the_host_reads_its_settings_from_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     means = world.means()
     launch = Launch("/venv/bin/knowledge-forge", environ={"FORGE_CONFIG": "/home/ann/forge.toml"})
-    assert install(Request(host="cursor", kb=world.root / "kb"), replace(means, launch=launch)) == 0
+    assert install(InstallRequest(host="cursor", kb=world.root / "kb"), replace(means, launch=launch)) == 0
     assert "settings    /home/ann/forge.toml" in capsys.readouterr().out
     assert world.run() == 0
     assert "settings" not in capsys.readouterr().out

@@ -13,9 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.model import Contradiction
-from knowledge.trust.ports import Proposal, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict
 from mcp_server.approvals.approvers import Requirement
-from mcp_server.cli.review.card import MOST_LINES, About, Asker, Block, card, counted, ending, fields, folded, listed
+from mcp_server.cli.review.card import (
+    MOST_LINES,
+    Asker,
+    CardBlock,
+    CardContext,
+    card,
+    counted,
+    ending,
+    fields,
+    folded,
+    listed,
+)
 from mcp_server.cli.review.screen import wrapped
 from mcp_server.cli.terminal.escape import visible
 from tests.support.state.ledgers import contradiction
@@ -71,11 +82,11 @@ def proposal(
 
 def shown(
     one: Proposal, needs: Requirement = "word", asker: Asker = ASKER, sides: Sequence[Contradiction] = ()
-) -> tuple[Block, ...]:
-    return card(one, About(asker, needs, NOW, sides))
+) -> tuple[CardBlock, ...]:
+    return card(one, CardContext(asker, needs, NOW, sides))
 
 
-def text(blocks: Sequence[Block]) -> str:
+def text(blocks: Sequence[CardBlock]) -> str:
     return "\n".join(part for block in blocks for part in (block.title, *(line.text for line in block.lines)))
 
 
@@ -199,7 +210,7 @@ def test_how_it_ended_is_one_sentence(state: str, says: str) -> None:
 
 
 def test_the_form_for_programs_has_the_hash_and_the_decision() -> None:
-    verdict = Verdict(approved=False, by="ann", channel="terminal", at=NOW, hash="abcdef0123", note="no")
+    verdict = ProposalVerdict(approved=False, by="ann", channel="terminal", at=NOW, hash="abcdef0123", note="no")
     found = json.loads(json.dumps(fields(proposal(state="rejected", verdict=verdict))))
     assert (found["hash"], found["arguments"][0]["path"]) == ("abcdef0123", "guides/deploy.md")
     assert (found["decision"]["by"], found["decision"]["note"], found["decision"]["signed"]) == ("ann", "no", False)
@@ -273,7 +284,7 @@ def test_lines_are_cut_to_the_width_and_no_character_is_lost(lines: list[str], w
     from rich.cells import cell_len
 
     one = proposal(answer={}, diff="", why="\n".join(lines))
-    (why,) = [block for block in shown(one) if block.title == "Why it asks"] or [Block("Why it asks", ())]
+    (why,) = [block for block in shown(one) if block.title == "Why it asks"] or [CardBlock("Why it asks", ())]
     cut = wrapped([why], width)[:-1]
     assert all(cell_len(line.plain) <= width for line in cut)
     assert "".join(line.plain for line in cut) == why.title + "".join(line.text for line in why.lines)

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.cli.review.view import Page, View, lacking, opened, press, shown
+from mcp_server.cli.review.view import ScreenPage, View, lacking, opened, press, shown
 from mcp_server.cli.terminal.keyboard import split
 
-LONG = Page(count=3, lines=100, height=20, folded=False)
-SHORT = Page(count=3, lines=5, height=20, folded=False)
+LONG = ScreenPage(count=3, lines=100, height=20, folded=False)
+SHORT = ScreenPage(count=3, lines=5, height=20, folded=False)
 KEYS = ["up", "down", "space", "b", "g", "G", "o", "enter", "escape", "n", "p", "j", "k", "x", "pagedown", "pageup"]
 
 
-def after(view: View, page: Page, *keys: str) -> View:
+def after(view: View, page: ScreenPage, *keys: str) -> View:
     """Return the view after these keys, drawn after each."""
     view = shown(view, page)
     for key in keys:
@@ -41,7 +41,7 @@ def test_a_long_one_only_after_its_last_line_was_reached_by_reading() -> None:
 
 
 def test_what_is_folded_must_be_opened_and_read_from_its_beginning() -> None:
-    part = Page(count=1, lines=10, height=20, folded=True)
+    part = ScreenPage(count=1, lines=10, height=20, folded=True)
     view = after(opened(0), part)
     assert "press o" in lacking(view, part)
     whole = after(press(view, "o", part)[0], LONG)
@@ -63,7 +63,7 @@ def test_a_word_is_only_said_where_a_proposal_is_open(key: str, wish: str) -> No
 
 
 def test_where_nothing_waits_only_leaving_does_something() -> None:
-    nothing = Page(count=0, lines=0, height=20, folded=False)
+    nothing = ScreenPage(count=0, lines=0, height=20, folded=False)
     assert [press(View(), key, nothing) for key in ("enter", "a", "down")] == [(View(), None)] * 3
     assert press(View(), "q", nothing)[1] == "quit"
 
@@ -73,7 +73,7 @@ def test_whatever_is_pressed_nothing_counts_as_seen_that_was_not_on_the_screen(
     keys: list[str], height: int, lines: int
 ) -> None:
     """An oracle notes every line that was drawn."""
-    page, view = Page(3, lines, height, folded=False), View()
+    page, view = ScreenPage(3, lines, height, folded=False), View()
     drawn: set[tuple[int, int]] = set()
     for key in keys:
         before = view

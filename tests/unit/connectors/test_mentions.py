@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.text.mentions import MOST_NAMES, Named, names_in
+from mcp_server.connectors.text.mentions import MOST_NAMES, MentionedPage, names_in
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_a_link_on_the_web_is_tried_by_its_ends_longest_first() -> None:
 
 def test_a_wiki_link_is_a_path_or_a_title() -> None:
     assert names_in(["as [[Trust Levels#why|we said]] and [[guides/trust]]"]) == (
-        Named(("Trust Levels",), "Trust Levels"),
-        Named(("guides/trust",), "guides/trust"),
+        MentionedPage(("Trust Levels",), "Trust Levels"),
+        MentionedPage(("guides/trust",), "guides/trust"),
     )
 
 

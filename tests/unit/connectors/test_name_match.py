@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.errors import AmbiguousName, UnknownName
+from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
 from mcp_server.connectors.text.name_match import chosen, edits, loosened
 
 Person = tuple[str, ...]
@@ -33,7 +33,7 @@ def outcome(asked: str, things: Sequence[Person]) -> tuple[type[object], tuple[s
     """Return the thing, or the candidates, and which of the two it is."""
     try:
         return str, found(asked, things)
-    except (UnknownName, AmbiguousName) as error:
+    except (UnknownName, AmbiguousServiceName) as error:
         return type(error), error.candidates
 
 
@@ -118,7 +118,7 @@ def test_what_only_looks_alike_is_not_taken(asked: str, things: Sequence[Person]
     ],
 )
 def test_between_two_it_is_asked_which(asked: str, things: Sequence[Person], candidates: set[str]) -> None:
-    with pytest.raises(AmbiguousName) as ambiguous:
+    with pytest.raises(AmbiguousServiceName) as ambiguous:
         found(asked, things)
     assert set(ambiguous.value.candidates) == candidates
     assert len(str(ambiguous.value)) <= 280
@@ -166,7 +166,7 @@ def test_whatever_is_asked_the_outcome_is_a_thing_or_all_that_there_is_or_a_choi
     kind, names_told = outcome(asked, things)
     if kind is UnknownName:
         assert sorted(names_told) == sorted(shown)
-    elif kind is AmbiguousName:
+    elif kind is AmbiguousServiceName:
         assert len(names_told) >= 2
     else:
         assert names_told in things

@@ -23,7 +23,7 @@ from knowledge.state.memory_store import MemoryStateStore
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
 from mcp_server.app.dependencies import Call
-from mcp_server.connectors.errors import NoAnswer, Refused, ReplyLost, Unreachable
+from mcp_server.connectors.errors import NoAnswer, ReplyLost, ServiceRefused, Unreachable
 from mcp_server.connectors.outbox_dispatcher import (
     BUSY,
     LONGEST_S,
@@ -297,7 +297,7 @@ async def test_where_nobody_can_tell_the_answer_is_unsure_and_nothing_is_sent_ag
 
 
 async def test_a_second_attempt_that_is_refused_says_nothing_of_the_first(world: World) -> None:
-    no = Refused("Plane", 400, "not so")
+    no = ServiceRefused("Plane", 400, "not so")
     told = await world.send(world.message(keyed=True, before=[LOST, no]))
     assert (told.status, told.why) == ("unsure", str(no))
     world.now += SETTLED

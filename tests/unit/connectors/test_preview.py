@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.elicitation.proposal_form import can_be_shown, message
 from mcp_server.approvals.summary import file_text
-from mcp_server.cli.review.card import About, card
+from mcp_server.cli.review.card import CardContext, card
 from mcp_server.connectors.text.preview import shown_change
-from mcp_server.web.proposals.page_changes import Showing, files_of
+from mcp_server.web.proposals.page_changes import DiffOptions, files_of
 from tests.unit.cli.test_review_card import ASKER, NOW, proposal, text
 
-WHOLE = Showing(whole=True)
+WHOLE = DiffOptions(whole=True)
 
 
 def waiting(*files: object) -> Proposal:
@@ -31,7 +31,7 @@ def waiting(*files: object) -> Proposal:
 def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None, after: str | None, says: str) -> None:
     change = shown_change("plane:KB-12 description", before, after)
     (view,) = files_of([change], {}, WHOLE)
-    titles = [block.title for block in card(waiting(change), About(ASKER, "word", NOW))]
+    titles = [block.title for block in card(waiting(change), CardContext(ASKER, "word", NOW))]
     assert view.says == says
     assert f"plane:KB-12 description {says}" in titles
     assert f"plane:KB-12 description {says}\n" in message(waiting(change), {})
@@ -39,10 +39,10 @@ def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None
 
 def test_a_text_that_is_shown_as_it_goes_out_is_not_shown_again_as_an_answer() -> None:
     change, answer = shown_change("zulip:design/merge", None, "hello"), {"place": "design/merge", "preview": "hello"}
-    said = text(card(_with(answer, change), About(ASKER, "word", NOW)))
+    said = text(card(_with(answer, change), CardContext(ASKER, "word", NOW)))
     assert 'place: "design/merge"' in said
     assert "preview" not in said
-    assert "preview" in text(card(_with(answer), About(ASKER, "word", NOW))), "else it would be nowhere"
+    assert "preview" in text(card(_with(answer), CardContext(ASKER, "word", NOW))), "else it would be nowhere"
 
 
 def _with(answer: object, *files: object) -> Proposal:
@@ -57,7 +57,7 @@ def test_a_text_without_an_end_to_its_last_line_is_no_remark_worth() -> None:
 def test_what_has_no_text_is_told_as_such() -> None:
     change = shown_change("zulip:design/merge reaction", None, "")
     assert file_text(change) == "zulip:design/merge reaction is sent\n"
-    assert "without any text" in text(card(waiting(change), About(ASKER, "word", NOW)))
+    assert "without any text" in text(card(waiting(change), CardContext(ASKER, "word", NOW)))
     assert files_of([change], {}, WHOLE)[0].hunks == []
 
 
@@ -68,7 +68,7 @@ def test_a_long_text_is_not_put_into_a_form_and_is_whole_on_the_page() -> None:
     (view,) = files_of([change], {}, WHOLE)
     assert sum(map(len, view.hunks)) == len(lines)
     assert not any(row.cut for hunk in view.hunks for row in hunk)
-    (folded,) = files_of([change], {}, Showing())
+    (folded,) = files_of([change], {}, DiffOptions())
     assert folded.left_out > 0
     assert [row.cut for row in folded.hunks[0]] == [True] * len(folded.hunks[0])
 
@@ -78,7 +78,7 @@ def test_hostile_text_does_nothing_in_the_form_the_terminal_or_the_page() -> Non
     change = shown_change("zulip:<b>design</b>/\u202emerge", None, hostile)
     (view,) = files_of([change], {}, WHOLE)
     page = str(view.path) + "".join(str(row.new) for hunk in view.hunks for row in hunk)
-    terminal = text(card(waiting(change), About(ASKER, "word", NOW)))
+    terminal = text(card(waiting(change), CardContext(ASKER, "word", NOW)))
     form = message(waiting(change), {})
     assert "<script" not in page
     assert "<b>" not in page

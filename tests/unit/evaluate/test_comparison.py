@@ -8,15 +8,15 @@ import pytest
 
 from knowledge.errors import NoSuchPath
 from knowledge.evaluate.compare import compare, measured_from
-from knowledge.evaluate.queries import Query, Relevant
+from knowledge.evaluate.queries import LabelledQuery, Relevant
 from knowledge.evaluate.run import Measured, Subject, run, summarise, unresolved
-from knowledge.search.answers import Hit, Indexed, PageLine, Reading, SearchAnswer
+from knowledge.search.answers import Hit, IndexCoverage, PageLine, PageReading, SearchAnswer
 from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import Route
+from knowledge.search.route.route_kind import QuestionRoute
 
 PAGE = "# Deploy\n\nA long story.\n\n## Rolling back\n\nSwitch the router to the previous colour.\n"
-ANSWER = Query("q1", "roll back", (Relevant("deploy.md", "Rolling back", quote="previous colour"),), line=4)
-NOTHING = Query("q2", "moon", ())
+ANSWER = LabelledQuery("q1", "roll back", (Relevant("deploy.md", "Rolling back", quote="previous colour"),), line=4)
+NOTHING = LabelledQuery("q2", "moon", ())
 
 
 def hit(section: str, snippet: str, lines: tuple[int, int], path: str = "deploy.md") -> Hit:
@@ -46,31 +46,31 @@ def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLin
     """A knowledge base that finds `hits` for everything; each answer is 40 characters long, each reading 400."""
     ticks = count()
 
-    async def search(_query: Query, limit: int, cursor: str | None) -> SearchAnswer:
+    async def search(_query: LabelledQuery, limit: int, cursor: str | None) -> SearchAnswer:
         at = int(cursor or 0)
         return SearchAnswer(
             pages=pages if not at else (),
             hits=hits[at : at + limit],
-            route=Route("navigation" if pages else "discovery", 1.0, ""),
+            route=QuestionRoute("navigation" if pages else "discovery", 1.0, ""),
             scent=Scent(level, "", ""),  # type: ignore[arg-type]  # the levels are given as text here
             nudge=None,
             next_cursor=str(at + limit) if at + limit < len(hits) else None,
-            indexed=Indexed(1, 1),
+            indexed=IndexCoverage(1, 1),
             corrected=None,
         )
 
-    async def read(path: str, section: str | None, offset: int) -> Reading:
+    async def read(path: str, section: str | None, offset: int) -> PageReading:
         if path != "deploy.md":
             raise NoSuchPath(path)
         text = PAGE.partition("## ")[2] if section and "back" in section else PAGE.partition("## ")[0]
-        return Reading(path, "Deploy", "r", {}, (), text[offset:], None, "user", 0.8, tainted=False, note=None)
+        return PageReading(path, "Deploy", "r", {}, (), text[offset:], None, "user", 0.8, tainted=False, note=None)
 
     async def whole(path: str) -> str:
         if path != "deploy.md":
             raise NoSuchPath(path)
         return PAGE
 
-    def sent(result: SearchAnswer | Reading) -> str:
+    def sent(result: SearchAnswer | PageReading) -> str:
         return "x" * (40 if isinstance(result, SearchAnswer) else 400)
 
     return Subject(search, read, whole, lambda: next(ticks) / 100, sent)
@@ -104,7 +104,7 @@ async def test_pages_that_an_answer_names_first_are_found_where_whole_pages_are_
 
 
 async def test_a_place_without_a_quote_is_reached_when_it_is_read() -> None:
-    query = Query("q", "roll back", (Relevant("deploy.md", "Rolling back"),))
+    query = LabelledQuery("q", "roll back", (Relevant("deploy.md", "Rolling back"),))
     [measured] = await run([query], finding([STORY, SHOWN]), limit=8)
     assert (measured.reached, measured.in_snippets, measured.in_hits, measured.calls) == (True, False, True, 3)
 
@@ -123,8 +123,8 @@ async def test_a_summary_holds_scent_against_the_truth_and_leaves_unanswerable_o
 
 
 async def test_judged_places_that_are_not_there_are_told() -> None:
-    away = Query("q3", "x", (Relevant("gone.md"),), line=9)
-    other = Query("q4", "x", (Relevant("deploy.md", quote="the next colour"),), line=10)
+    away = LabelledQuery("q3", "x", (Relevant("gone.md"),), line=9)
+    other = LabelledQuery("q4", "x", (Relevant("deploy.md", quote="the next colour"),), line=10)
     found = await unresolved([ANSWER, NOTHING, away, other], finding([]))
     assert [sentence.partition(":")[0] for sentence in found] == ["line 9, query q3", "line 10, query q4"]
     assert "does not say 'the next colour'" in found[1]

@@ -7,7 +7,7 @@ import pytest
 
 from knowledge.errors import BadQuerySet
 from knowledge.evaluate.judge import holds_answer, lies_in, plain, quality
-from knowledge.evaluate.queries import Query, Relevant, read_queries
+from knowledge.evaluate.queries import LabelledQuery, Relevant, read_queries
 from knowledge.evaluate.run import _At
 from knowledge.evaluate.trec import read_trec
 from knowledge.pages.document import find_section, parse, section_text
@@ -104,7 +104,7 @@ def test_trec_and_beir_files_are_read() -> None:
         "query-id\tcorpus-id\tscore\n7\ta b\t1\n",
         "t.tsv",
     )
-    assert beir == [Query("7", "first thing", (Relevant("a b"),), line=1)]
+    assert beir == [LabelledQuery("7", "first thing", (Relevant("a b"),), line=1)]
 
 
 @pytest.mark.parametrize(
@@ -136,20 +136,20 @@ def test_a_section_is_named_by_heading_or_path_and_holds_what_is_below_it() -> N
 
 
 def test_an_answer_is_its_quote_and_where_there_is_none_its_place() -> None:
-    quoted = Query("q", "x", (Relevant("a.md", "S", quote="The  previous\ncolour"),))
+    quoted = LabelledQuery("q", "x", (Relevant("a.md", "S", quote="The  previous\ncolour"),))
     assert holds_answer(quoted, _At("a.md", "T"), "to the\nprevious colour.")
     assert not holds_answer(quoted, _At("a.md", "S"), "nothing of it")
     assert not holds_answer(quoted, _At("b.md", "S"), "the previous colour")
-    assert holds_answer(Query("q", "x", (Relevant("a.md", "S"),)), _At("a.md", "S"), "")
-    assert not holds_answer(Query("q", "x", ()), _At("a.md", "S"), "anything")
+    assert holds_answer(LabelledQuery("q", "x", (Relevant("a.md", "S"),)), _At("a.md", "S"), "")
+    assert not holds_answer(LabelledQuery("q", "x", ()), _At("a.md", "S"), "anything")
 
 
 def test_quality_counts_pages_when_pages_are_judged_and_sections_when_sections_are() -> None:
     """Two chunks of an unjudged page stand before the answer: at place 2 by pages, at place 3 by sections."""
     found = [_At("x.md", "A"), _At("x.md", "B"), _At("a.md", "S"), _At("a.md", "S > T")]
-    assert quality(Query("q", "x", (Relevant("a.md"),)), found).reciprocal_rank == 1 / 2
-    assert quality(Query("q", "x", (Relevant("a.md", "S"),)), found).reciprocal_rank == 1 / 3
-    graded = quality(Query("q", "x", (Relevant("a.md", grade=1.0), Relevant("x.md", grade=3.0))), found)
+    assert quality(LabelledQuery("q", "x", (Relevant("a.md"),)), found).reciprocal_rank == 1 / 2
+    assert quality(LabelledQuery("q", "x", (Relevant("a.md", "S"),)), found).reciprocal_rank == 1 / 3
+    graded = quality(LabelledQuery("q", "x", (Relevant("a.md", grade=1.0), Relevant("x.md", grade=3.0))), found)
     assert graded.ndcg == pytest.approx(1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.ports import StandingChange, TrustRecord
 from mcp_server.gate.trust.scores import (
     APPROVED,
     APPROVED_REASON,
@@ -28,14 +28,14 @@ WHO = "ann@cursor"
 
 
 @st.composite
-def standings(draw: st.DrawFn) -> Standing:
+def standings(draw: st.DrawFn) -> TrustRecord:
     floor, ceiling = sorted((draw(st.floats(0, 5)), draw(st.floats(0, 5))))
     score = draw(st.floats(floor, ceiling))
-    return Standing(WHO, score, floor, ceiling, draw(st.booleans()), NOW)
+    return TrustRecord(WHO, score, floor, ceiling, draw(st.booleans()), NOW)
 
 
 @given(standings(), st.integers(0, 4000))
-def test_idle_scores_sink_towards_the_floor_and_never_rise(standing: Standing, days: int) -> None:
+def test_idle_scores_sink_towards_the_floor_and_never_rise(standing: TrustRecord, days: int) -> None:
     later = sunk(standing, now=NOW + timedelta(days=days)).score
     assert standing.floor <= later <= standing.score or standing.frozen
 
@@ -46,7 +46,7 @@ def test_half_of_what_lies_above_the_floor_is_left_after_thirty_days() -> None:
 
 
 @given(standings(), st.lists(st.sampled_from([APPROVED, REJECTED]), max_size=30))
-def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(standing: Standing, steps: list[float]) -> None:
+def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(standing: TrustRecord, steps: list[float]) -> None:
     recent: list[StandingChange] = []
     for number, step in enumerate(steps):
         after = moved(WHO, step, now=NOW)(standing, recent)

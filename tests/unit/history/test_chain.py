@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.history.audit.chain import START, body_around, body_of, digest_of, verify
-from knowledge.history.ports import Actor, Entry, Record
+from knowledge.history.ports import Actor, AuditRecord, HistoryEntry
 from tests.support.state.ledgers import MINUTE, NOW, change, entry
 
-Records = list[Record]
+Records = list[AuditRecord]
 End = tuple[int, bytes]
 LENGTH = 9
 
 
-def links(entries: Sequence[Entry]) -> tuple[Records, End]:
+def links(entries: Sequence[HistoryEntry]) -> tuple[Records, End]:
     """Return the chain of these acts and its end."""
     records: Records = []
     for seq, one in enumerate(entries, 1):
         body = body_of(one, seq)
-        records.append(Record(seq, body, digest_of(records[-1].digest if records else START, body)))
+        records.append(AuditRecord(seq, body, digest_of(records[-1].digest if records else START, body)))
     return records, (len(records), records[-1].digest if records else START)
 
 
@@ -33,11 +33,11 @@ def chain(length: int = LENGTH) -> tuple[Records, End]:
     return links(acts)
 
 
-def renumbered(records: Sequence[Record]) -> Records:
+def renumbered(records: Sequence[AuditRecord]) -> Records:
     return [replace(record, seq=seq) for seq, record in enumerate(records, 1)]
 
 
-def edited(record: Record) -> Record:
+def edited(record: AuditRecord) -> AuditRecord:
     return replace(record, body=record.body.replace("ada@", "eve@"))
 
 
@@ -61,7 +61,7 @@ def test_an_edited_record_is_named_with_its_act_and_no_other_is(at: int) -> None
 def test_an_edited_record_with_a_new_hash_breaks_the_link_to_the_next(at: int) -> None:
     records, end = chain()
     body = edited(records[at]).body
-    records[at] = Record(at + 1, body, digest_of(records[at - 1].digest if at else START, body))
+    records[at] = AuditRecord(at + 1, body, digest_of(records[at - 1].digest if at else START, body))
     (found,) = verify(records, end)
     assert found.seq == at + 2
     assert f"record {at + 1} was, together with its hash" in found.reason
@@ -70,7 +70,7 @@ def test_an_edited_record_with_a_new_hash_breaks_the_link_to_the_next(at: int) -
 def test_the_last_record_edited_with_a_new_hash_does_not_fit_the_end() -> None:
     records, end = chain()
     body = edited(records[-1]).body
-    records[-1] = Record(LENGTH, body, digest_of(records[-2].digest, body))
+    records[-1] = AuditRecord(LENGTH, body, digest_of(records[-2].digest, body))
     (found,) = verify(records, end)
     assert found.seq == LENGTH
     assert "end of the chain" in found.reason
@@ -108,7 +108,7 @@ def test_records_that_change_places_are_both_named(one: int, other: int) -> None
 def test_an_inserted_record_is_told_where_it_was_put(at: int) -> None:
     records, end = chain()
     body = body_of(entry(actor=Actor("eve", "kb_delete", "")), at + 1)
-    records.insert(at, Record(0, body, digest_of(records[at - 1].digest if at else START, body)))
+    records.insert(at, AuditRecord(0, body, digest_of(records[at - 1].digest if at else START, body)))
     found = verify(renumbered(records), end)
     # Its own hash fits: it is the one after it that says it was there before.
     assert found[0].seq == at + 2
@@ -119,7 +119,7 @@ def test_an_inserted_record_is_told_where_it_was_put(at: int) -> None:
 def test_a_record_added_behind_the_end_should_not_be_there() -> None:
     records, end = chain()
     body = body_of(entry(), LENGTH + 1)
-    (found,) = verify([*records, Record(LENGTH + 1, body, digest_of(records[-1].digest, body))], end)
+    (found,) = verify([*records, AuditRecord(LENGTH + 1, body, digest_of(records[-1].digest, body))], end)
     assert found.seq == LENGTH + 1
 
 
@@ -175,7 +175,7 @@ def _rehash_all_after(records: Records, at: int) -> Records:
     made = records[:at]
     for one in (body, *(record.body for record in records[at + 1 :])):
         previous = digest_of(previous, one)
-        made.append(Record(len(made) + 1, one, previous))
+        made.append(AuditRecord(len(made) + 1, one, previous))
     return made
 
 

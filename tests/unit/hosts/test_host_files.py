@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.hosts.catalogue import HOSTS, Place, host_named
+from mcp_server.hosts.catalogue import HOSTS, HostMachine, host_named
 from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 
@@ -17,7 +17,7 @@ LAUNCH = Launch("/venv/bin/knowledge-forge")
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def file_of(host: str, place: Place, *, project: bool = False) -> str | None:
+def file_of(host: str, place: HostMachine, *, project: bool = False) -> str | None:
     known = host_named(host)
     assert known is not None
     file = known.config_file(place, project=project)
@@ -39,7 +39,7 @@ def file_of(host: str, place: Place, *, project: bool = False) -> str | None:
 )
 def test_every_host_has_its_file_on_every_platform(tmp_path: Path, platform: str, host: str, expected: str) -> None:
     """The vendors' pages, named in catalogue.py."""
-    assert file_of(host, Place(platform, tmp_path, tmp_path / "work", {})) == expected
+    assert file_of(host, HostMachine(platform, tmp_path, tmp_path / "work", {})) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,18 @@ def test_every_host_has_its_file_on_every_platform(tmp_path: Path, platform: str
     ],
 )
 def test_a_project_has_a_file_of_its_own(tmp_path: Path, host: str, expected: str | None) -> None:
-    assert file_of(host, Place("linux", tmp_path, tmp_path / "work", {}), project=True) == expected
+    assert file_of(host, HostMachine("linux", tmp_path, tmp_path / "work", {}), project=True) == expected
 
 
 def test_the_environment_moves_files_as_it_moves_them_for_the_host(tmp_path: Path) -> None:
     moved = {"APPDATA": tmp_path / "r", "XDG_CONFIG_HOME": tmp_path / "x", "CLAUDE_CONFIG_DIR": tmp_path / "c"}
     environ = {name: str(path) for name, path in moved.items()}
-    assert file_of("vscode", Place("win32", tmp_path, tmp_path, environ)) == "r/Code/User/mcp.json"
-    assert file_of("vscode", Place("linux", tmp_path, tmp_path, environ)) == "x/Code/User/mcp.json"
-    assert file_of("claude-code", Place("linux", tmp_path, tmp_path, environ)) == "c/.claude.json"
+    assert file_of("vscode", HostMachine("win32", tmp_path, tmp_path, environ)) == "r/Code/User/mcp.json"
+    assert file_of("vscode", HostMachine("linux", tmp_path, tmp_path, environ)) == "x/Code/User/mcp.json"
+    assert file_of("claude-code", HostMachine("linux", tmp_path, tmp_path, environ)) == "c/.claude.json"
     assert (
-        file_of("vscode", Place("linux", tmp_path, tmp_path, {"XDG_CONFIG_HOME": "x"})) == ".config/Code/User/mcp.json"
+        file_of("vscode", HostMachine("linux", tmp_path, tmp_path, {"XDG_CONFIG_HOME": "x"}))
+        == ".config/Code/User/mcp.json"
     )
 
 
@@ -70,7 +71,7 @@ def test_the_packaged_claude_desktop_reads_only_inside_its_container(tmp_path: P
     """github.com/anthropics/claude-code/issues/26073: the file in %APPDATA% is never read by the current package."""
     packages = tmp_path / "AppData" / "Local" / "Packages"
     inside = "LocalCache/Roaming/Claude"
-    place = Place("win32", tmp_path, tmp_path, {})
+    place = HostMachine("win32", tmp_path, tmp_path, {})
     (packages / "Claude_aaa" / inside).mkdir(parents=True)
     container = "AppData/Local/Packages/Claude_{}/LocalCache/Roaming/Claude/claude_desktop_config.json"
     assert file_of("claude-desktop", place) == container.format("aaa")

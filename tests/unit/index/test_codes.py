@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.index.engines.codes import _candidates, _distances, _empty, _moved, encode
-from knowledge.state.ports import CodeRow, Position
+from knowledge.state.ports import CodeRow, IndexPosition
 
 
 @pytest.mark.parametrize("dimensions", [64, 256, 384, 1024])
@@ -37,12 +37,12 @@ def test_distances_count_bits() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(1, 80), max_size=12)), max_size=12))
 def test_the_table_holds_what_was_added_and_not_removed(steps: list[tuple[int, list[int]]]) -> None:
-    table, seq, expected = _empty(Position("g", 0), 2), 0, set[int]()
+    table, seq, expected = _empty(IndexPosition("g", 0), 2), 0, set[int]()
     for added, removed in steps:
         rows = [CodeRow(seq + i + 1, seq + i + 1, bytes(32)) for i in range(added)]
         seq += added
         expected = (expected | {row.seq for row in rows}) - set(removed)
-        table = _moved(table, rows, removed, Position("g", seq))
+        table = _moved(table, rows, removed, IndexPosition("g", seq))
     rows_left = _candidates(table, np.ones(256, np.float32), 1_000, None)
     assert table.seqs[rows_left].tolist() == sorted(expected)
     assert table.dead <= 0.25 * max(table.size, 1)

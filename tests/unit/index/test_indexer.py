@@ -17,7 +17,7 @@ from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import LARGE_BYTES, Indexer
 from knowledge.index.ports import QueryTerm
 from knowledge.index.preparation.page_rows import DirectoryTrust
-from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.preparation.remote import IndexedPages, PageBatch
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
 from knowledge.state.memory_store import MemoryIndexStore
@@ -333,7 +333,7 @@ async def test_a_writer_that_was_overtaken_stops(house: House) -> None:
 QUIET = """
 import asyncio, sys, time
 from pathlib import Path
-from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.preparation.remote import IndexedPages, PageBatch
 from knowledge.index.indexer import LARGE_BYTES, Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
@@ -377,7 +377,7 @@ class Overworked:
         self.indexer: Indexer | None = None
         self.steps: list[list[str]] = []
 
-    async def index(self, pages: Pages, *, size: int) -> Indexed:
+    async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
         paths = [path for path, _ in pages.jobs]
         self.steps.append(paths)
         if self.indexer is None:

@@ -25,7 +25,7 @@ from knowledge.index.watch import service as watch
 from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.state.memory_store import MemoryIndexStore, MemoryStateStore
-from knowledge.state.ports import IndexIdentity, Position, Progress
+from knowledge.state.ports import IndexIdentity, IndexPosition, Progress
 
 OLD, NEW = IndexIdentity("hashed-words-64/1", 64, 1), IndexIdentity("hashed-words-96/1", 0, 1)
 
@@ -60,7 +60,7 @@ class Lab:
 
     async def lengths(self) -> dict[str, int]:
         """Return by text how many numbers its vector has."""
-        rows = (await self.index.delta(Position("", 0), limit=10**6, texts=True)).texts
+        rows = (await self.index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
         halves = await self.index.halves([row.seq for row in rows])
         return {row.text: len(half) // 2 for row, half in zip(rows, halves, strict=True)}
 
@@ -180,7 +180,7 @@ async def test_a_passage_that_cannot_be_embedded_does_not_hold_up_the_others(lab
     await lab.index.begin(NEW)
     lab.poison = "text 3"
     assert await lab.indexer.renew(1)
-    rows = (await lab.index.delta(Position("", 0), limit=99, texts=True)).texts
+    rows = (await lab.index.delta(IndexPosition("", 0), limit=99, texts=True)).texts
     zeros = {
         row.text: not any(half) for row, half in zip(rows, await lab.index.halves([r.seq for r in rows]), strict=True)
     }

@@ -18,11 +18,11 @@ import pytest
 from knowledge.merge.document.dated_log import unwrapped
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.document_form import Taken
+from knowledge.merge.document_form import TakenContent
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
-from knowledge.merge.model import Evidence
-from knowledge.merge.plan import Setting, merge
-from knowledge.merge.splice import Ground, Put
+from knowledge.merge.model import IncomingEvidence
+from knowledge.merge.plan import MergeSetting, merge
+from knowledge.merge.splice import Put, SplicedPage
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.document import parse
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
@@ -38,14 +38,14 @@ MOST_CALLS_A_CHARACTER = 1_000
 def edit(text: str) -> None:
     """Join two edits of a page."""
     base, current, incoming = text, changed(text, 7, "ours"), changed(text, 11, "theirs")
-    plan = merge(cut(base), cut(current), Taken("document", incoming, ""), told_by("user"), setting(current))
+    plan = merge(cut(base), cut(current), TakenContent("document", incoming, ""), told_by("user"), setting(current))
     unified(current, plan.text, "a.md")
 
 
 def evidence(text: str) -> None:
     """Weigh a text that says nearly what the page says."""
     page = f"# Page\n\n{text}"
-    merge(cut(page), cut(page), Taken("snippet", changed(text), ""), told_by("code:a.py"), setting(page))
+    merge(cut(page), cut(page), TakenContent("snippet", changed(text), ""), told_by("code:a.py"), setting(page))
 
 
 def reading(text: str) -> None:
@@ -53,13 +53,13 @@ def reading(text: str) -> None:
     parse("a.md", text.encode())
 
 
-def told_by(source: str) -> Evidence:
-    return Evidence(source=source, observed_at=NOW)
+def told_by(source: str) -> IncomingEvidence:
+    return IncomingEvidence(source=source, observed_at=NOW)
 
 
-def setting(page: str) -> Setting:
+def setting(page: str) -> MergeSetting:
     facts = PageFacts("a.md", "user", NOW - timedelta(days=9), tracked=False)
-    return Setting(facts, [None] * len(units(cut(page))), DEFAULT_RULES, NOW, "r", "p")
+    return MergeSetting(facts, [None] * len(units(cut(page))), DEFAULT_RULES, NOW, "r", "p")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -126,7 +126,7 @@ class Copied(str):  # noqa: SLOT000  (the count is the class's)
 def test_a_thousand_blocks_are_put_into_a_page_without_copying_it_for_each() -> None:
     """Evidence of 256 kB of code blocks took 13 s: the page was copied twice for each block."""
     page = cut("Text.\n\n" * 1_000)
-    ground = Ground(replace(page, text=Copied(page.text)))
+    ground = SplicedPage(replace(page, text=Copied(page.text)))
     Copied.characters = 0
     ground.written([Put(2 * number, "```\ncode\n```", block=True) for number in range(1_000)], [])
     assert Copied.characters <= 3 * len(page.text)

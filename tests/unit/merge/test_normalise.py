@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.merge.document.units import cut
-from knowledge.merge.document_form import Taken, as_document
+from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.normalise import fitted
 from knowledge.merge.three_way.join import join
 
@@ -66,7 +66,7 @@ def test_what_was_read_and_sent_back_changes_nothing(bom: str, body: str) -> Non
 
 def test_content_that_begins_with_the_heading_replaces_the_section_whole() -> None:
     taken = as_document(cut(PAGE), "## A\n\nnew A\n\n### A2\n\nabout A2\n", path="a.md", section="A")
-    assert taken == Taken(
+    assert taken == TakenContent(
         "section", PAGE.replace("about A\n\n### A1\n\nabout A1\n", "new A\n\n### A2\n\nabout A2\n"), "T > A"
     )
 
@@ -122,7 +122,7 @@ def test_a_section_that_is_not_there_or_there_twice_is_said() -> None:
     ],
 )
 def test_without_a_section_it_is_the_whole_document_only_where_that_is_plain(content: str, form: str) -> None:
-    assert as_document(cut(PAGE), content, path="a.md") == Taken(form, content)  # type: ignore[arg-type]  # drawn from the table
+    assert as_document(cut(PAGE), content, path="a.md") == TakenContent(form, content)  # type: ignore[arg-type]  # drawn from the table
 
 
 def test_whatever_is_sent_to_an_empty_page_is_the_page() -> None:

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from agents.loop.model.errors import Malformed, ProviderError, Rejected
-from agents.loop.model.ports import Asked, Echo, FromUser, Said, Shape, Told, ToolUse, Usage
+from agents.loop.model.ports import Echo, FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolUse
 from mcp_server.models.secret_mask import MASK, Masked
 
 KEYS = ["sk-0123456789abcdef", "sk-\\012\"345'6789", "sk/0123+4567=="]
-ASKED = Asked("test_iter1_0a1b2c3d", (FromUser("goal"),))
+ASKED = ModelRequest("test_iter1_0a1b2c3d", (FromUser("goal"),))
 SHAPE = Shape("any", {"type": "object"})
 
 
@@ -23,20 +23,20 @@ class Repeating:
     def __init__(self, key: str, error: ProviderError | None = None) -> None:
         self.key, self.error = key, error
 
-    async def complete(self, _asked: Asked) -> Said:
+    async def complete(self, _asked: ModelRequest) -> ModelReply:
         """Answer with the key in every text."""
         if self.error:
             raise self.error
         use = ToolUse(f"id-{self.key}", self.key, {"query": [f"a {self.key}"], self.key: 1}, f"not {self.key}")
         arguments = json.dumps({"query": self.key})
         echo = Echo(self.name, self.model, json.dumps([{"arguments": arguments}]))
-        return Said(f"you sent {self.key}", (use,), "tools", Usage(), self.key, self.key, echo)
+        return ModelReply(f"you sent {self.key}", (use,), "tools", ModelUsage(), self.key, self.key, echo)
 
-    async def complete_json(self, _asked: Asked, _shape: Shape) -> Told:
+    async def complete_json(self, _asked: ModelRequest, _shape: Shape) -> Told:
         """Answer with the key in the JSON."""
         if self.error:
             raise self.error
-        return Told({"line": f"you sent {self.key}"}, Usage(), self.key, self.key)
+        return Told({"line": f"you sent {self.key}"}, ModelUsage(), self.key, self.key)
 
     async def aclose(self) -> None:
         """Have nothing to close."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.pages.map_view import Entry, describe_directory, readable
+from knowledge.pages.map_view import MapEntry, describe_directory, readable
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_file_names_become_titles(name: str, title: str) -> None:
     assert readable(name) == title
 
 
-def _entry(title: str, kind: str = "document", count: int = 1) -> Entry:
-    return Entry(title, title, title, "directory" if kind == "directory" else "document", "", count, None)
+def _entry(title: str, kind: str = "document", count: int = 1) -> MapEntry:
+    return MapEntry(title, title, title, "directory" if kind == "directory" else "document", "", count, None)
 
 
 def test_a_directory_is_described_by_number_and_first_names() -> None:

@@ -10,13 +10,13 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.pages.map_view import Entry
-from knowledge.search.answers import Hit, Indexed, MapView, SearchAnswer
+from knowledge.pages.map_view import MapEntry
+from knowledge.search.answers import Hit, IndexCoverage, MapView, SearchAnswer
 from knowledge.search.reading_ledger import Reader, ReadingLedger
 from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import Route
+from knowledge.search.route.route_kind import QuestionRoute
 from knowledge.state.memory_store import MemoryStateStore
-from knowledge.state.ports import Looked
+from knowledge.state.ports import ReadingMark
 
 ADA = Reader("ada@desktop")
 
@@ -39,12 +39,19 @@ def hit(path: str) -> Hit:
 def answer(*paths: str) -> SearchAnswer:
     scent = Scent("partial", "", "")
     return SearchAnswer(
-        [], [hit(path) for path in paths], Route("discovery", 1, ""), scent, None, None, Indexed(1, 1), None
+        [],
+        [hit(path) for path in paths],
+        QuestionRoute("discovery", 1, ""),
+        scent,
+        None,
+        None,
+        IndexCoverage(1, 1),
+        None,
     )
 
 
 def view(path: str, *children: str) -> MapView:
-    entries = [Entry(p.rpartition("/")[2], p, p, "document", "", 1, None) for p in children]
+    entries = [MapEntry(p.rpartition("/")[2], p, p, "document", "", 1, None) for p in children]
     return MapView(path, "T", "", derived=True, children=entries, count=1, modified=None, truncated=False)
 
 
@@ -97,16 +104,18 @@ async def test_what_a_search_showed_is_noted_with_its_circle_and_time(
 ) -> None:
     await ledger.searched(ADA, "guides", answer("guides/a.md", "guides/a.md"))
     assert await state.looks("ada@desktop", "", ["guides", "guides/a.md"]) == {
-        Looked("guides", "search"): clock.now,
-        Looked("guides/a.md", "search"): clock.now,
+        ReadingMark("guides", "search"): clock.now,
+        ReadingMark("guides/a.md", "search"): clock.now,
     }
 
 
 async def test_looking_again_within_a_minute_writes_nothing(clock: Clock) -> None:
-    written: list[Looked] = []
+    written: list[ReadingMark] = []
 
     class Counting(MemoryStateStore):
-        async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        async def note_looks(
+            self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime
+        ) -> None:
             written.extend(looks)
             await super().note_looks(principal, journey, looks, at=at)
 
@@ -114,7 +123,7 @@ async def test_looking_again_within_a_minute_writes_nothing(clock: Clock) -> Non
     for minutes in (0, 0, 1):
         clock.pass_by(minutes)
         await ledger.saw_map(ADA, view("guides"))
-    assert written == [Looked("guides", "map")] * 2
+    assert written == [ReadingMark("guides", "map")] * 2
 
 
 async def test_what_searches_showed_is_written_a_moment_later_and_at_the_end(
@@ -153,7 +162,7 @@ async def test_a_settled_nudge_asks_the_database_no_more(clock: Clock) -> None:
 
 async def test_a_database_that_is_away_costs_the_nudge_and_not_the_answer(clock: Clock) -> None:
     class Away(MemoryStateStore):
-        async def looks(self, principal: str, journey: str, paths: Collection[str]) -> dict[Looked, datetime]:
+        async def looks(self, principal: str, journey: str, paths: Collection[str]) -> dict[ReadingMark, datetime]:
             raise DatabaseUnavailable("state.db", f"locked for {principal}{journey}{len(paths)}")
 
     assert await ReadingLedger(Away(), clock).searched(ADA, "guides", answer("guides/a.md")) is None

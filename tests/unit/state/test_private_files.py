@@ -16,7 +16,7 @@ from knowledge.private_files import private_folder, write_private
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.doctor import examine
-from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.result import DoctorFinding
 from tests.support.knowledge_bases.folders import write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there modes say nothing")
@@ -58,7 +58,7 @@ def test_what_is_made_privately_is_private_and_what_is_there_stays(tmp_path: Pat
         private_folder(tmp_path / "secret")
 
 
-async def folder_finding(settings: Settings) -> Finding | None:
+async def folder_finding(settings: Settings) -> DoctorFinding | None:
     return next((found for found in await examine(settings) if found.what == "folder"), None)
 
 

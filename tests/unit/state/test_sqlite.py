@@ -20,13 +20,13 @@ from knowledge.errors import (
 )
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import DocumentRecord, IndexIdentity, Remove, Replace, Stamp
-from knowledge.state.sqlite.database import Database, Schema, load_schema, require_safe_engine
+from knowledge.state.sqlite.database import Database, SqliteSchema, load_schema, require_safe_engine
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import TrustRecord
 from tests.support.state.trust_levels import stand
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-STANDING = Standing("ada", 2.5, 2.0, 3.9, frozen=False, updated_at=NOW)
+STANDING = TrustRecord("ada", 2.5, 2.0, 3.9, frozen=False, updated_at=NOW)
 IDENTITY = IndexIdentity("words", 256, 1)
 
 
@@ -258,14 +258,14 @@ async def test_a_failing_write_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_migrations_go_forward_one_transaction_each(tmp_path: Path) -> None:
-    first = Schema(
+    first = SqliteSchema(
         "state", 77, ("PRAGMA user_version; CREATE TABLE one (a); INSERT INTO one VALUES (1);",), durable=True
     )
     Database.open(tmp_path / "x.db", first).close()
-    broken = Schema("state", 77, (*first.migrations, "CREATE TABLE two (a); CREATE TABLE one (b);"), durable=True)
+    broken = SqliteSchema("state", 77, (*first.migrations, "CREATE TABLE two (a); CREATE TABLE one (b);"), durable=True)
     with pytest.raises(DatabaseUnavailable, match="already exists"):
         Database.open(tmp_path / "x.db", broken)
-    mended = Schema(
+    mended = SqliteSchema(
         "state", 77, (*first.migrations, "CREATE TABLE two (a);", "INSERT INTO two VALUES (2);"), durable=True
     )
     database = Database.open(tmp_path / "x.db", mended)

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from knowledge.state.memory_store import MemoryStateStore
-from knowledge.trust.ports import Proposal, State, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict, State
 from mcp_server.toolsets.runs.decision_notes import LONGEST_RESULT, REFUSED, became, chain_of
 from tests.support.state.decisions import proposal
 from tests.support.state.ledgers import NOW
 
 
 def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any) -> Proposal:
-    verdict = None if yes is None else Verdict(approved=yes, by="ann", channel="page", at=NOW, hash="h", note=note)
+    verdict = (
+        None if yes is None else ProposalVerdict(approved=yes, by="ann", channel="page", at=NOW, hash="h", note=note)
+    )
     return replace(proposal(), state=state, verdict=verdict, **more)
 
 

@@ -12,7 +12,7 @@ from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.read_tools import KB_MAP, KB_READ, KB_SEARCH
 from mcp_server.toolsets.knowledge.write_tools import KB_MERGE
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
-from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, CallPreview, ToolSpec
 
 
 def tokens(*parts: object) -> int:
@@ -56,7 +56,7 @@ ACT = ToolSpec[Note, str, Done](
     Done,
     plan=plan,
     apply=apply,
-    shows=lambda planned: Shown(Done("done"), planned, effect=planned, documents=(planned,)),
+    shows=lambda planned: CallPreview(Done("done"), planned, effect=planned, documents=(planned,)),
 )
 
 

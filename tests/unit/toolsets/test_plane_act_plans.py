@@ -11,17 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.plane.model import CLEAR, Project, Task, TaskChanges
-from mcp_server.connectors.plane.readback import Difference, difference, is_as_before, is_between, is_done
+from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskChanges
+from mcp_server.connectors.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
 from mcp_server.connectors.plane.text.markdown import html_of, markdown_of
 from mcp_server.toolsets.plane.act_execution import changes_of, draft_of
-from mcp_server.toolsets.plane.act_model import Field, FieldName, TaskPlan, Value, answered, changes, preview, sentence
+from mcp_server.toolsets.plane.act_model import (
+    FieldName,
+    TaskField,
+    TaskPlan,
+    Value,
+    answered,
+    changes,
+    preview,
+    sentence,
+)
 
 KB = Project("p-1", "KB", "Knowledge Base")
 AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)
 NAMES = {"u-1": "ada", "u-2": "mel", "l-1": "bug", "s-1": "Todo", "s-2": "Done"}
-TASK = Task(
+TASK = PlaneTask(
     id="t-1",
     number=7,
     project_id="p-1",
@@ -36,18 +45,18 @@ TASK = Task(
     updated_at=AT,
     html="<p>Old text.</p>",
 )
-STATE = Field("state", "s-1", "s-2", "Todo", "Done")
-PEOPLE = Field("assignees", ["u-2"], ["u-1"], "mel", "ada")
-TEXT = Field("description", "<p>Old text.</p>", "<p>New text.</p>", "Old text.", "New text.")
-DUE = Field("due", "2026-12-01", None, "2026-12-01", "")
+STATE = TaskField("state", "s-1", "s-2", "Todo", "Done")
+PEOPLE = TaskField("assignees", ["u-2"], ["u-1"], "mel", "ada")
+TEXT = TaskField("description", "<p>Old text.</p>", "<p>New text.</p>", "Old text.", "New text.")
+DUE = TaskField("due", "2026-12-01", None, "2026-12-01", "")
 
 
-def updating(*fields: Field, **more: Any) -> TaskPlan:
+def updating(*fields: TaskField, **more: Any) -> TaskPlan:
     return TaskPlan("update", KB, fields, NAMES, **{"task": TASK, "url": "http://plane/KB-7", **more})
 
 
-def creating(*fields: Field) -> TaskPlan:
-    return TaskPlan("create", KB, (Field("name", None, "New", "", "New"), *fields), NAMES)
+def creating(*fields: TaskField) -> TaskPlan:
+    return TaskPlan("create", KB, (TaskField("name", None, "New", "", "New"), *fields), NAMES)
 
 
 def test_the_effect_is_that_of_what_is_set_and_of_what_it_takes_the_place_of_and_of_nothing_else() -> None:
@@ -105,7 +114,7 @@ def test_a_person_sees_every_text_that_goes_out_and_which_task_it_is_and_the_cal
 
 def test_a_long_text_is_not_sent_back_whole_to_who_wrote_it_and_shown_whole_to_who_decides() -> None:
     text = "Word. " * 2_000
-    plan = TaskPlan("comment", KB, (Field("comment", None, text, "", text),), task=TASK)
+    plan = TaskPlan("comment", KB, (TaskField("comment", None, text, "", text),), task=TASK)
     told = answered(plan, "analysis").preview or ""
     assert len(told) < 4_100
     assert told.endswith("8,000 characters more, as given")
@@ -114,7 +123,9 @@ def test_a_long_text_is_not_sent_back_whole_to_who_wrote_it_and_shown_whole_to_w
 
 @given(st.text(max_size=400), st.text(max_size=400))
 def test_a_name_cannot_end_its_quotes_or_its_line_and_a_sentence_is_short(name: str, people: str) -> None:
-    plan = TaskPlan("create", KB, (Field("name", None, name, "", name), Field("assignees", None, [], "", people)))
+    plan = TaskPlan(
+        "create", KB, (TaskField("name", None, name, "", name), TaskField("assignees", None, [], "", people))
+    )
     told = sentence(plan)
     assert len(told) <= 200
     assert "\n" not in told
@@ -145,7 +156,7 @@ def test_a_picture_that_plane_stores_stays_one_and_what_becomes_plain_words_is_t
 
 
 def test_what_others_named_cannot_pass_for_another_field() -> None:
-    plan = updating(Field("labels", [], ["l-1"], "", "bug\npriority: urgent\r\u2028name: x"))
+    plan = updating(TaskField("labels", [], ["l-1"], "", "bug\npriority: urgent\r\u2028name: x"))
     (shown,) = changes(plan)
     assert [line for line in shown["diff"].splitlines() if line.startswith("+") and not line.startswith("+++")] == [
         "+labels: bug priority: urgent name: x"
@@ -155,20 +166,25 @@ def test_what_others_named_cannot_pass_for_another_field() -> None:
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        ({"state_id": "s-2"}, Difference()),
-        ({"state_id": "s-1"}, Difference(differs=("state: Todo, not Done",))),
-        ({"state_id": None}, Difference(differs=("state: none, not Done",))),
-        ({"state_id": "s-2", "assignee_ids": ()}, Difference(("assignee ada",), ())),
-        ({"state_id": "s-2", "assignee_ids": ("u-2",)}, Difference(("assignee ada",), ("assignees: also mel",))),
+        ({"state_id": "s-2"}, ReadbackDifference()),
+        ({"state_id": "s-1"}, ReadbackDifference(differs=("state: Todo, not Done",))),
+        ({"state_id": None}, ReadbackDifference(differs=("state: none, not Done",))),
+        ({"state_id": "s-2", "assignee_ids": ()}, ReadbackDifference(("assignee ada",), ())),
+        (
+            {"state_id": "s-2", "assignee_ids": ("u-2",)},
+            ReadbackDifference(("assignee ada",), ("assignees: also mel",)),
+        ),
         (
             {"state_id": "s-2", "assignee_ids": ("u-1", "u-9")},
-            Difference((), ("assignees: also one that this server does not know",)),
+            ReadbackDifference((), ("assignees: also one that this server does not know",)),
         ),
-        ({"state_id": "s-2", "due": date(2026, 12, 1)}, Difference(differs=("due: 2026-12-01, not none",))),
-        ({"state_id": "s-2", "html": "<div><p>New text.</p></div>"}, Difference()),
+        ({"state_id": "s-2", "due": date(2026, 12, 1)}, ReadbackDifference(differs=("due: 2026-12-01, not none",))),
+        ({"state_id": "s-2", "html": "<div><p>New text.</p></div>"}, ReadbackDifference()),
     ],
 )
-def test_what_plane_has_otherwise_is_told_without_words_of_the_task(now: dict[str, Any], expected: Difference) -> None:
+def test_what_plane_has_otherwise_is_told_without_words_of_the_task(
+    now: dict[str, Any], expected: ReadbackDifference
+) -> None:
     there = replace(TASK, **{"assignee_ids": ("u-1",), "due": None, "html": "<p>New text.</p>", **now})
     assert difference(updating(STATE, PEOPLE, DUE, TEXT), there) == expected
 
@@ -179,7 +195,7 @@ def test_a_text_of_which_words_are_missing_or_too_many_is_told() -> None:
     assert len(lost.differs) == len(more.differs) == 1
     assert lost.differs[0].startswith("description: ")
     assert more.differs == ("description: words new: 2",)
-    renamed = Field("name", "Old", "New", "Old", "New")
+    renamed = TaskField("name", "Old", "New", "Old", "New")
     assert difference(updating(renamed), TASK).differs == ("name: it is not what was sent",)
 
 
@@ -204,10 +220,10 @@ def test_a_change_is_there_when_each_field_is_as_it_was_set_or_where_plane_takes
 def test_what_is_sent_is_what_is_planned_and_nothing_beside_it() -> None:
     assert changes_of(updating(STATE, DUE)) == TaskChanges(state_id="s-2", due=CLEAR)
     assert changes_of(updating(PEOPLE, TEXT)) == TaskChanges(assignee_ids=("u-1",), html="<p>New text.</p>")
-    assert changes_of(updating(Field("start", None, "2026-11-20", "", "2026-11-20"))) == TaskChanges(
+    assert changes_of(updating(TaskField("start", None, "2026-11-20", "", "2026-11-20"))) == TaskChanges(
         starts=date(2026, 11, 20)
     )
-    draft = draft_of(creating(Field("due", None, "2026-12-01", "", "2026-12-01")), "kf-1")
+    draft = draft_of(creating(TaskField("due", None, "2026-12-01", "", "2026-12-01")), "kf-1")
     assert (draft.name, draft.key, draft.due, draft.html, draft.assignee_ids) == (
         "New",
         "kf-1",
@@ -227,7 +243,7 @@ values = st.one_of(
 def test_any_two_plans_that_would_send_something_else_have_other_effects(
     drawn: list[tuple[FieldName, Value, Value]],
 ) -> None:
-    fields = [Field(name, before, after, "", "") for name, before, after in drawn]
+    fields = [TaskField(name, before, after, "", "") for name, before, after in drawn]
     plan = updating(*fields)
     told = json.dumps([[one.name, one.before, one.after] for one in fields])
     for place, one in enumerate(fields):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal
 from mcp_server.connectors.plane.errors import BadDate, BadReference
-from mcp_server.connectors.plane.model import State, Task
+from mcp_server.connectors.plane.model import PlaneTask, State
 from mcp_server.toolsets.plane.queries import (
     Reference,
-    Wanted,
+    TaskFilter,
     day_of,
     moment_of,
     reference_of,
@@ -39,7 +39,7 @@ STATES = (
 )
 
 
-def task(task_id: str = "t", *, at: datetime = BEGIN, **fields: Any) -> Task:
+def task(task_id: str = "t", *, at: datetime = BEGIN, **fields: Any) -> PlaneTask:
     """Return a task with some fields."""
     plain: dict[str, Any] = {
         "number": 1,
@@ -53,7 +53,7 @@ def task(task_id: str = "t", *, at: datetime = BEGIN, **fields: Any) -> Task:
         "due": None,
         "created_at": BEGIN,
     }
-    return Task(id=task_id, updated_at=at, **{**plain, **fields})
+    return PlaneTask(id=task_id, updated_at=at, **{**plain, **fields})
 
 
 def meant(asked: str) -> Reference:
@@ -148,28 +148,28 @@ def test_a_state_that_nobody_knows_is_left_to_who_knows_about_typing_errors() ->
 @pytest.mark.parametrize(
     ("wanted", "fields", "fits"),
     [
-        (Wanted(), {}, True),
-        (Wanted(words=words_of("NAME a")), {}, True),
-        (Wanted(words=words_of("name b")), {}, False),
-        (Wanted(words=words_of("kb-1")), {}, True),
-        (Wanted(words=words_of("cafe\u0301")), {"name": "Café"}, True),
-        (Wanted(state_ids=frozenset({"1"})), {}, True),
-        (Wanted(state_ids=frozenset()), {}, False),
-        (Wanted(assignee_id="a"), {"assignee_ids": ("b", "a")}, True),
-        (Wanted(assignee_id="a"), {}, False),
-        (Wanted(nobody=True), {}, True),
-        (Wanted(nobody=True), {"assignee_ids": ("a",)}, False),
-        (Wanted(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, True),
-        (Wanted(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 3)}, False),
-        (Wanted(due_by=date(2026, 1, 2)), {}, False),
-        (Wanted(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 1)}, True),
-        (Wanted(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, False),
-        (Wanted(overdue_at=date(2026, 1, 2), closed_ids=frozenset({"1"})), {"due": date(2026, 1, 1)}, False),
-        (Wanted(updated_since=BEGIN), {}, True),
-        (Wanted(updated_since=BEGIN + timedelta(microseconds=1)), {}, False),
+        (TaskFilter(), {}, True),
+        (TaskFilter(words=words_of("NAME a")), {}, True),
+        (TaskFilter(words=words_of("name b")), {}, False),
+        (TaskFilter(words=words_of("kb-1")), {}, True),
+        (TaskFilter(words=words_of("cafe\u0301")), {"name": "Café"}, True),
+        (TaskFilter(state_ids=frozenset({"1"})), {}, True),
+        (TaskFilter(state_ids=frozenset()), {}, False),
+        (TaskFilter(assignee_id="a"), {"assignee_ids": ("b", "a")}, True),
+        (TaskFilter(assignee_id="a"), {}, False),
+        (TaskFilter(nobody=True), {}, True),
+        (TaskFilter(nobody=True), {"assignee_ids": ("a",)}, False),
+        (TaskFilter(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, True),
+        (TaskFilter(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 3)}, False),
+        (TaskFilter(due_by=date(2026, 1, 2)), {}, False),
+        (TaskFilter(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 1)}, True),
+        (TaskFilter(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, False),
+        (TaskFilter(overdue_at=date(2026, 1, 2), closed_ids=frozenset({"1"})), {"due": date(2026, 1, 1)}, False),
+        (TaskFilter(updated_since=BEGIN), {}, True),
+        (TaskFilter(updated_since=BEGIN + timedelta(microseconds=1)), {}, False),
     ],
 )
-def test_a_task_fits_if_it_has_all_that_is_wanted(*, wanted: Wanted, fields: Mapping[str, Any], fits: bool) -> None:
+def test_a_task_fits_if_it_has_all_that_is_wanted(*, wanted: TaskFilter, fields: Mapping[str, Any], fits: bool) -> None:
     assert wanted.fits(task(**fields), "KB-1") is fits
 
 

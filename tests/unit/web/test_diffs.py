@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from knowledge.merge.unified_diff import unified
 from mcp_server.web.text.diffs import (
     EFFORT,
+    DiffRow,
     Effort,
-    Row,
     beginning,
     differing,
     one_below_the_other,
@@ -27,7 +27,7 @@ def diff(before: str, after: str) -> str:
     return unified(before, after, "p.md", context=3, most_characters=ANY, longest_line=ANY)
 
 
-def rows(before: str, after: str) -> list[Row]:
+def rows(before: str, after: str) -> list[DiffRow]:
     return [row for hunk in parsed(diff(before, after)) for row in side_by_side(hunk)]
 
 

@@ -14,10 +14,10 @@ from agents.engine.graph import Phase, PhaseGraph, Transition
 from mcp_server.web.graph.layout import (
     Arrow,
     Box,
+    BoxSize,
     Direction,
     Point,
     Sheet,
-    Size,
     laid_out,
     layers,
     on_curve,
@@ -36,12 +36,12 @@ SEEN = Travelled("ANSWER", "waiting", {"DECOMPOSE": 2, "ANSWER": 1}, {TAKEN: 2})
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[list[Size], list[Arrow]]:
+def plans(draw: st.DrawFn) -> tuple[list[BoxSize], list[Arrow]]:
     """Draw up to twenty boxes of any size and any arrows between them, also back, skipping, twice, and to itself."""
     count = draw(st.integers(1, 20))
-    size = st.builds(Size, st.floats(20, 300), st.floats(20, 90))
+    size = st.builds(BoxSize, st.floats(20, 300), st.floats(20, 90))
     one = st.integers(0, count - 1)
-    arrow = st.builds(Arrow, one, one, st.builds(Size, st.floats(0, 150), st.floats(0, 50)), st.booleans())
+    arrow = st.builds(Arrow, one, one, st.builds(BoxSize, st.floats(0, 150), st.floats(0, 50)), st.booleans())
     return [draw(size) for _ in range(count)], draw(st.lists(arrow, max_size=30))
 
 
@@ -49,7 +49,7 @@ def plans(draw: st.DrawFn) -> tuple[list[Size], list[Arrow]]:
 @given(plan=plans())
 @settings(max_examples=150, deadline=None)
 def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
-    direction: Direction, plan: tuple[list[Size], list[Arrow]]
+    direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
     sizes, arrows = plan
     sheet = laid_out(sizes, arrows, direction)
@@ -75,7 +75,7 @@ def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
 @given(plan=plans())
 @settings(max_examples=100, deadline=None)
 def test_curves_run_in_the_gap_between_two_layers_and_labels_of_lanes_outside_of_all_boxes(
-    direction: Direction, plan: tuple[list[Size], list[Arrow]]
+    direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
     sizes, arrows = plan
     sheet = laid_out(sizes, arrows, direction)
@@ -127,7 +127,7 @@ def crosses(box: Box, start: Point, end: Point) -> bool:
 
 @given(plan=plans())
 def test_without_the_arrows_that_lead_back_each_leads_to_a_higher_layer(
-    plan: tuple[list[Size], list[Arrow]],
+    plan: tuple[list[BoxSize], list[Arrow]],
 ) -> None:
     sizes, arrows = plan
     back = returning(len(sizes), arrows, 0)
@@ -140,7 +140,7 @@ def test_without_the_arrows_that_lead_back_each_leads_to_a_higher_layer(
 
 def test_a_chain_is_a_straight_line_whose_ways_back_lie_inside_of_longer_ones() -> None:
     sheet = laid_out(
-        [Size(80, 40)] * 3, [Arrow(0, 1), Arrow(1, 2), Arrow(1, 0, back=True), Arrow(2, 0, back=True)], "down"
+        [BoxSize(80, 40)] * 3, [Arrow(0, 1), Arrow(1, 2), Arrow(1, 0, back=True), Arrow(2, 0, back=True)], "down"
     )
     assert len({box.x for box in sheet.boxes}) == 1
     inner, outer = (lane(sheet, number) for number in (2, 3))

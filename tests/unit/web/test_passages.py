@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from knowledge.merge.unified_diff import unified
 from mcp_server.web.proposals import passages
-from mcp_server.web.proposals.passages import PIECE, Piece, Place, pieces_of, shown
+from mcp_server.web.proposals.passages import PIECE, DiffPosition, PassagePiece, pieces_of, shown
 from mcp_server.web.text.sanitize import inert
 
 ANY = 10**9
@@ -31,19 +31,19 @@ def test_a_piece_ends_with_a_line_or_else_between_words() -> None:
 @given(TEXTS, TEXTS, st.integers(1, 40))
 def test_a_diff_in_pieces_of_any_size_has_the_rows_that_it_has_in_one(old: str, new: str, size: int) -> None:
     diff = unified(old, new, "p.md", context=2, most_characters=ANY, longest_line=ANY)
-    lines, place, html = diff.splitlines(keepends=True) or [""], Place(), ""
+    lines, place, html = diff.splitlines(keepends=True) or [""], DiffPosition(), ""
     for start in range(0, len(lines), size):
-        piece = shown(Piece("".join(lines[start : start + size]), place))
+        piece = shown(PassagePiece("".join(lines[start : start + size]), place))
         assert piece.place is not None
         place, html = piece.place, html + piece.html
-    assert html == shown(Piece(diff, Place())).html
+    assert html == shown(PassagePiece(diff, DiffPosition())).html
 
 
 def test_a_line_that_is_cut_apart_goes_on_in_rows_of_its_kind_without_a_number() -> None:
     diff = f"--- p\n+++ p\n@@ -1 +1 @@\n-old\n+{'x' * (3 * passages.PIECE)}\n"
-    place, html = Place(), ""
+    place, html = DiffPosition(), ""
     for text in pieces_of(diff):
-        piece = shown(Piece(text, place))
+        piece = shown(PassagePiece(text, place))
         assert piece.place is not None
         place, html = piece.place, html + piece.html
     rows = re.findall(
@@ -55,5 +55,5 @@ def test_a_line_that_is_cut_apart_goes_on_in_rows_of_its_kind_without_a_number()
 
 
 def test_what_is_marked_is_told() -> None:
-    assert shown(Piece("a\u202eb", None)) == passages.Shown(inert("a\u202eb"), None, marked=True)
-    assert not shown(Piece('<i class="hidden-char">', None)).marked
+    assert shown(PassagePiece("a\u202eb", None)) == passages.ShownPiece(inert("a\u202eb"), None, marked=True)
+    assert not shown(PassagePiece('<i class="hidden-char">', None)).marked

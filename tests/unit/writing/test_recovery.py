@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from knowledge.history.ports import Entry, FileChange, Intent
+from knowledge.history.ports import FileChange, HistoryEntry, Intent
 from knowledge.pages.vault import revision_of
 from knowledge.state.memory_store import MemoryStateStore
 from tests.support.state.decisions import approved
@@ -48,7 +48,7 @@ async def begin(
         )
         for path, before, after, staged in changes
     )
-    intent = Intent(id_, now(), Entry(at=now(), actor=ADA, changes=told, proposal=proposal))
+    intent = Intent(id_, now(), HistoryEntry(at=now(), actor=ADA, changes=told, proposal=proposal))
     contents = {raw for _, before, after, _ in changes for raw in (before, after) if raw is not None}
     await world.ledger.intend(intent, list(contents))
     return intent
@@ -337,6 +337,6 @@ async def test_a_stopped_clock_does_not_matter(world: World) -> None:
     world.put(PAGE, AFTER)
     told = FileChange(PAGE, revision_of(BEFORE), revision_of(AFTER), staged=STAGED)
     old = now() - timedelta(days=400)
-    await world.ledger.intend(Intent("old", old, Entry(at=old, actor=ADA, changes=(told,))), [BEFORE, AFTER])
+    await world.ledger.intend(Intent("old", old, HistoryEntry(at=old, actor=ADA, changes=(told,))), [BEFORE, AFTER])
     assert await world.acts.recovery.finish_all() == 1
     assert len(await world.ledger.records()) == 1

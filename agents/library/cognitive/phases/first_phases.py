@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from agents.engine.agent import MET, Condition, Facts, Finding, Learning, Look, Provide
+from agents.engine.agent import MET, Condition, ConditionFinding, Learning, Look, Provide, SubmitFacts
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.graph import Phase, Transition
 from agents.engine.work.form import ids, listed, unanswered
@@ -22,7 +22,7 @@ from agents.library.cognitive.model import (
     ROUTING,
     Cognitive,
 )
-from agents.library.cognitive.setting import Setting
+from agents.library.cognitive.setting import PhaseSetting
 from agents.spec.schema.work_form import SchemaForm
 from agents.spec.yaml.field_path import same
 from knowledge.tokens import count_tokens
@@ -64,7 +64,7 @@ JOHARI_FORM = SchemaForm(
 )
 
 
-def phases(cognitive: Cognitive, setting: Setting) -> Sequence[Phase]:
+def phases(cognitive: Cognitive, setting: PhaseSetting) -> Sequence[Phase]:
     """Return the phases that come before the agent's own. In agent mode nothing is routed."""
     routing = Phase(ROUTING, purpose="how the server would look for it", automatic=True)
     learning = Phase(
@@ -88,7 +88,7 @@ def phases(cognitive: Cognitive, setting: Setting) -> Sequence[Phase]:
     return [learning, johari] if setting.agent_mode else [routing, learning, johari]
 
 
-def ways(cognitive: Cognitive, setting: Setting) -> Sequence[Transition]:
+def ways(cognitive: Cognitive, setting: PhaseSetting) -> Sequence[Transition]:
     """Return the ways through them to the agent's first step."""
     first = cognitive.own.graph.initial
     routed = [] if setting.agent_mode else [Transition(ROUTING, LEARNING_INJECTION)]
@@ -100,18 +100,18 @@ def ways(cognitive: Cognitive, setting: Setting) -> Sequence[Transition]:
     ]
 
 
-def provides(cognitive: Cognitive, setting: Setting, following: str) -> Mapping[str, Provide]:
+def provides(cognitive: Cognitive, setting: PhaseSetting, following: str) -> Mapping[str, Provide]:
     """Return what does the work of the automatic phases. `following` is the agent that runs afterwards, "" if none does."""
     learning: dict[str, Provide] = {LEARNING_INJECTION: partial(_learned, cognitive, setting)}
     return learning if setting.agent_mode else {ROUTING: partial(_routed, cognitive.name, following), **learning}
 
 
-async def _routed(name: str, following: str, facts: Facts, look: Look) -> Mapping[str, Json]:
+async def _routed(name: str, following: str, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     """Return how the server would look for what the brief asks, and which agents work on it."""
     return {"route": await look.route(facts.brief), "agents": [name, *([following] if following else [])]}
 
 
-async def _learned(cognitive: Cognitive, setting: Setting, facts: Facts, look: Look) -> Mapping[str, Json]:
+async def _learned(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
     """Return the learnings that fit, the nearest first, and what to look at and to search for."""
     domain = _text(facts.inputs.get("domain")) or setting.domain or GENERAL
     found = await look.learnings(cognitive.name, domain)
@@ -137,14 +137,14 @@ def _fitting(found: Sequence[Learning], tokens: int) -> Sequence[Learning]:
     return kept
 
 
-def _focus(cognitive: Cognitive, setting: Setting, facts: Facts) -> list[str]:
+def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts) -> list[str]:
     chosen = _distinct([*setting.focus]) or _distinct(_texts(facts.inputs.get("focus")))
     if len(chosen) >= LEAST_FOCUS:
         return chosen[:MOST_FOCUS]
     return _distinct([*chosen, *cognitive.focus])[: max(LEAST_FOCUS, 0 if chosen else MOST_FOCUS)]
 
 
-async def _terms(cognitive: Cognitive, setting: Setting, facts: Facts, look: Look) -> list[str]:
+async def _terms(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> list[str]:
     """Return what the skill and the person say is worth searching for, then what the task says; the agent's own fill up to enough."""
     chosen = _distinct([*setting.terms, *_texts(facts.inputs.get("terms"))])
     if len(chosen) < MOST_TERMS:
@@ -165,22 +165,22 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list({same(text): " ".join(text.split()) for text in reversed(texts) if not blank(text)}.values())[::-1]
 
 
-async def questions_to_ask(facts: Facts, _look: Look) -> Finding:
+async def questions_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Return whether there are questions that the person did not answer yet: none asked twice, and none answered elsewhere."""
     asked = _open(facts)
     empty = [f"{id_} asks nothing: word the question, or drop {id_}" for id_, text in asked.items() if blank(text)]
     wrong = [*empty, *_asked_again(facts, asked)]
-    return Finding(bool(asked) and not wrong, tuple(wrong))
+    return ConditionFinding(bool(asked) and not wrong, tuple(wrong))
 
 
-async def nothing_to_ask(facts: Facts, _look: Look) -> Finding:
+async def nothing_to_ask(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Return whether something is known and nothing is to be asked."""
     if _open(facts):
-        return Finding(met=False)
+        return ConditionFinding(met=False)
     if facts.work.get(ASK) or any(not blank(text) for name in LISTS for text in _texts(facts.work.get(name))):
         return MET
     names = ", ".join(f"`{name}`" for name in LISTS)
-    return Finding(
+    return ConditionFinding(
         met=False, missing=(f"say something in one of {names}: at least acknowledge what the work rests on",)
     )
 
@@ -188,11 +188,11 @@ async def nothing_to_ask(facts: Facts, _look: Look) -> Finding:
 CONDITIONS: Mapping[str, Condition] = {QUESTIONS_TO_ASK: questions_to_ask, NOTHING_TO_ASK: nothing_to_ask}
 
 
-def _open(facts: Facts) -> Mapping[str, str]:
+def _open(facts: SubmitFacts) -> Mapping[str, str]:
     return unanswered(listed(facts.work, ASK), facts.answers.get(JOHARI_DISCOVERY, {}))
 
 
-def _asked_again(facts: Facts, asked: Mapping[str, str]) -> list[str]:
+def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
     """Return a sentence for each question whose answer is known, or that is there twice."""
     known = {
         same(said.get("question", "")): phase.removeprefix(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
-from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.graph import Phase, Transition
 from agents.engine.state import JourneyState
 from agents.library.cognitive.model import (
@@ -61,13 +61,13 @@ def conditions(cognitive: Cognitive) -> Mapping[str, Condition]:
     return {DOCUMENT_SOUND: partial(_sound, cognitive)}
 
 
-async def _sound(cognitive: Cognitive, facts: Facts, _look: Look) -> Finding:
+async def _sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Return whether the document is in its form, and what to do if it is not."""
     # A fork goes on with the task that its learnings were injected for; its own id names the same work.
     recorded = facts.works.get(LEARNING_INJECTION, {}).get("task")
     tasks = [str(task) for task in (recorded, facts.journey) if task]
     wrong = problems(str(facts.work.get(DOCUMENT, "")), expected(cognitive, tasks))
-    return Finding(not wrong, tuple(wrong))
+    return ConditionFinding(not wrong, tuple(wrong))
 
 
 def sound_document(cognitive: Cognitive, state: JourneyState) -> str:

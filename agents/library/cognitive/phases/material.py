@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engine.events import Json
-from agents.engine.state import JourneyState, Work
+from agents.engine.state import JourneyState, RecordedWork
 from agents.library.cognitive.model import CLOSING, JOHARI_DISCOVERY, LEARNING_INJECTION, Cognitive
 from agents.library.cognitive.phases import memory_document
-from agents.library.cognitive.setting import Predecessor, Setting
+from agents.library.cognitive.setting import PhaseSetting, Predecessor
 from agents.library.cognitive.sources import QUADRANTS, Source
 from agents.prompts.prompt import cut, render
 from agents.spec.description import shown
@@ -29,7 +29,7 @@ class Loaded:
     document: str
 
 
-def loaded(setting: Setting, state: JourneyState) -> Sequence[Loaded]:
+def loaded(setting: PhaseSetting, state: JourneyState) -> Sequence[Loaded]:
     """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
     there = [(one, work) for one in setting.predecessors if (work := state.work.get(one.closing)) is not None]
     newest = sorted(there, key=lambda found: -found[1].seq)
@@ -43,7 +43,7 @@ class Material:
     """What an agent in its setting has to go on at a point of a journey. `state` is told in the agent's own names."""
 
     cognitive: Cognitive
-    setting: Setting
+    setting: PhaseSetting
     state: JourneyState
 
     @property
@@ -105,7 +105,7 @@ class Material:
         prefixes = [closing.removesuffix(CLOSING) for closing in of_agent]
         return next((_field(self.state.work.get(f"{prefix}{step}"), name) for prefix in prefixes), "")
 
-    def _earlier(self, step: str) -> Work | None:
+    def _earlier(self, step: str) -> RecordedWork | None:
         """Return the newest work of that step of another pass of this agent: one with another prefix, or before this one began."""
         work, begun = self.state.work, self.state.work.get(LEARNING_INJECTION)
         names = [f"{prefix}{step}" for prefix in self.setting.earlier]
@@ -140,11 +140,11 @@ def _left_by(one: Loaded) -> str:
     return f"Left by {one.predecessor.agent}:\n{memory_document.digest(one.document)}"
 
 
-def _content(work: Work | None) -> Mapping[str, Json]:
+def _content(work: RecordedWork | None) -> Mapping[str, Json]:
     return work.content if work is not None and isinstance(work.content, Mapping) else {}
 
 
-def _field(work: Work | None, path: str) -> str:
+def _field(work: RecordedWork | None, path: str) -> str:
     found = [value for _, value in located(_content(work), path.split("."))]
     return told(found[0] if len(found) == 1 else found)
 

@@ -44,7 +44,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _DocumentSection:
     """What stands under a heading of level 1 or 2: `text` as it is, `told` without rules and comments, `says` without headings."""
 
     level: int
@@ -106,7 +106,7 @@ def _lines(document: str) -> list[str]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _sections(document: str) -> tuple[_Section, ...]:
+def _sections(document: str) -> tuple[_DocumentSection, ...]:
     """Return what stands under each outermost heading of level 1 or 2, in order, without the closing lines."""
     body = _without_closing(_lines(document))
     blocks = scan(body).blocks
@@ -118,7 +118,7 @@ def _sections(document: str) -> tuple[_Section, ...]:
         inside = [block for block in there if _tells(body, block)]
         saying = [block for block in inside if block.kind != "heading"]
         text = "\n".join(body[head.end : end]).strip()
-        found.append(_Section(head.level, _plain(head.text), text, _of(body, inside), _of(body, saying)))
+        found.append(_DocumentSection(head.level, _plain(head.text), text, _of(body, inside), _of(body, saying)))
     return tuple(found)
 
 
@@ -149,7 +149,7 @@ def _same(one: str, other: str) -> bool:
 # --- what is wrong with it --------------------------------------------------------------------------------------------
 
 
-def _beginning(lines: Sequence[str], found: Sequence[_Section], expected: Expected) -> Iterator[str]:
+def _beginning(lines: Sequence[str], found: Sequence[_DocumentSection], expected: Expected) -> Iterator[str]:
     first = next((one for one in found if one.level == 1), None)
     wanted = f"`# {expected.heading} ...`"
     if first is None or not lines[0].startswith("#") or found[0] is not first:
@@ -161,7 +161,7 @@ def _beginning(lines: Sequence[str], found: Sequence[_Section], expected: Expect
         yield f"say in the first line what it is about, after `# {expected.heading}`"
 
 
-def _outline(found: Sequence[_Section]) -> Iterator[str]:
+def _outline(found: Sequence[_DocumentSection]) -> Iterator[str]:
     titles = [one.title for one in found if one.level == 2]
     known = {title.casefold(): title for title in TITLES}
     there = [known[title.casefold()] for title in titles if title.casefold() in known]
@@ -180,7 +180,7 @@ def _outline(found: Sequence[_Section]) -> Iterator[str]:
         yield "there are several headings of the first level: only the first line is one"
 
 
-def _saying(found: Sequence[_Section]) -> Iterator[str]:
+def _saying(found: Sequence[_DocumentSection]) -> Iterator[str]:
     for title in TITLES:
         for one in found:
             if not _same(one.title, title):
@@ -191,7 +191,7 @@ def _saying(found: Sequence[_Section]) -> Iterator[str]:
                 yield f"`## {title}` still has `{UNFILLED}`: write what belongs there"
 
 
-def _told_in(found: Sequence[_Section], expected: Expected) -> Iterator[str]:
+def _told_in(found: Sequence[_DocumentSection], expected: Expected) -> Iterator[str]:
     of = {one.title.casefold(): one.told for one in found}
     loaded, overview, summary, _ = (of.get(title.casefold(), "") for title in TITLES)
     if loaded and not any(task in loaded for task in expected.tasks):

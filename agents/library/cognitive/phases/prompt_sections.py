@@ -9,9 +9,9 @@ from agents.library.cognitive.model import CLOSING, JOHARI_DISCOVERY, Cognitive
 from agents.library.cognitive.phases.last_phases import filled_skeleton
 from agents.library.cognitive.phases.material import Material, lines
 from agents.library.cognitive.phases.memory_document import digest
-from agents.library.cognitive.setting import Setting
+from agents.library.cognitive.setting import PhaseSetting
 from agents.library.cognitive.sources import Source
-from agents.prompts.context import Section
+from agents.prompts.context import PromptSection
 from agents.prompts.prompt import COMMON, cut, placeholders
 from agents.spec.description import done
 
@@ -29,30 +29,30 @@ QUADRANT_NAMES = {
 }
 
 
-def sections(cognitive: Cognitive, setting: Setting, state: JourneyState, body: str) -> Sequence[Section]:
+def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, body: str) -> Sequence[PromptSection]:
     """Return the parts of a prompt around `body`, the words of the present phase. `state` is told in the agent's own names."""
     material = Material(cognitive, setting, state)
     named, used = _named(material)
     return [
-        Section("Task Context", _context(material), NEVER),
+        PromptSection("Task Context", _context(material), NEVER),
         *_brief(material, used),
-        Section("Steps", _steps(material), NEVER),
-        Section("Role Extension", _focus(material), NEVER),
-        Section("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
-        Section("Task Instructions", _instructions(material, body, used), NEVER),
+        PromptSection("Steps", _steps(material), NEVER),
+        PromptSection("Role Extension", _focus(material), NEVER),
+        PromptSection("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
+        PromptSection("Task Instructions", _instructions(material, body, used), NEVER),
         *_skeleton(material),
-        Section("Related Research Terms", _terms(material), NEVER),
-        Section("Output Requirements", _output(material), NEVER),
+        PromptSection("Related Research Terms", _terms(material), NEVER),
+        PromptSection("Output Requirements", _output(material), NEVER),
         *named,
-        Section("Done so far", _done(material, used), FIRST if state.phase == CLOSING else STEPS),
-        Section("Learned before", _learned(material), LEARNED),
+        PromptSection("Done so far", _done(material, used), FIRST if state.phase == CLOSING else STEPS),
+        PromptSection("Learned before", _learned(material), LEARNED),
         *_remembered(material, used),
     ]
 
 
-def _named(material: Material) -> tuple[list[Section], Collection[Source]]:
+def _named(material: Material) -> tuple[list[PromptSection], Collection[Source]]:
     """Return the sections that the agent names for itself, and the sources they came from."""
-    found, used = list[Section](), set[Source]()
+    found, used = list[PromptSection](), set[Source]()
     priority = {name: FIRST + number for number, name in enumerate(material.cognitive.priority)}
     for name, sources in material.cognitive.sections.items():
         source, text = material.section(sources)
@@ -60,7 +60,7 @@ def _named(material: Material) -> tuple[list[Section], Collection[Source]]:
             used.add(source)
             title = name.replace("_", " ").capitalize()
             least = LEAST_NAMED if name in priority else 0
-            found.append(Section(title, text, priority.get(name, REST), quoted=True, least=least))
+            found.append(PromptSection(title, text, priority.get(name, REST), quoted=True, least=least))
     return found, used
 
 
@@ -84,10 +84,10 @@ def _context(material: Material) -> str:
     return lines([*told, f"Model advised: {advice.model_class}{example}{reason}"])
 
 
-def _brief(material: Material, used: Collection[Source]) -> list[Section]:
+def _brief(material: Material, used: Collection[Source]) -> list[PromptSection]:
     if Source("brief") in used:
         return []
-    return [Section("Brief", cut(material.state.brief, BRIEF_TOKENS), FIRST, quoted=True)]
+    return [PromptSection("Brief", cut(material.state.brief, BRIEF_TOKENS), FIRST, quoted=True)]
 
 
 def _steps(material: Material) -> str:
@@ -124,10 +124,10 @@ def _instructions(material: Material, body: str, used: Collection[Source]) -> st
     return "\n\n".join(part for part in (body, own) if part)
 
 
-def _skeleton(material: Material) -> list[Section]:
+def _skeleton(material: Material) -> list[PromptSection]:
     if material.state.phase != CLOSING:
         return []
-    return [Section("Skeleton", f"~~~markdown\n{filled_skeleton(material)}\n~~~", NEVER)]
+    return [PromptSection("Skeleton", f"~~~markdown\n{filled_skeleton(material)}\n~~~", NEVER)]
 
 
 def _output(material: Material) -> str:
@@ -172,7 +172,7 @@ def _learned(material: Material) -> str:
     return f"{ADVICE}\n{found}" if found else ""
 
 
-def _remembered(material: Material, used: Collection[Source]) -> Iterator[Section]:
+def _remembered(material: Material, used: Collection[Source]) -> Iterator[PromptSection]:
     """Yield the memory documents, those of the agents that it takes first before others, without what named sections tell of them."""
     takes, told = material.cognitive.takes, set[str]()
     loaded = material.loaded()[1:] if Source("previous") in used else material.loaded()
@@ -184,7 +184,7 @@ def _remembered(material: Material, used: Collection[Source]) -> Iterator[Sectio
         }
         told.add(agent)
         if "" not in parts:
-            yield Section(
+            yield PromptSection(
                 f"Memory of {one.predecessor.phase or agent} ({agent})", digest(one.document, parts), REST, quoted=True
             )
 

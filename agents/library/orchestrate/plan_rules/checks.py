@@ -31,7 +31,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundProblem:
     """One place where a rule does not hold: the id it is about, and the words for the placeholders of the rule's message."""
 
     about: str
@@ -51,7 +51,7 @@ class Argument:
 class Kind:
     """A kind of rule. `tells` are the placeholders of its message, beside `about`."""
 
-    check: Callable[[Undertaking, Arguments], Iterator[Found]]
+    check: Callable[[Undertaking, Arguments], Iterator[FoundProblem]]
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     tells: tuple[str, ...] = ()
 
@@ -78,35 +78,35 @@ def _text(item: Item, path: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def required(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def required(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each item says something in each of the fields."""
     for item in _items(u, a["of"]):
         for path in a["fields"]:
             value = _value(item, path)
             if not (value.strip() if isinstance(value, str) else value):
-                yield Found(item["id"], {"field": path})
+                yield FoundProblem(item["id"], {"field": path})
 
 
-def count(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def count(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """There are at least, and at most, so many items."""
     number = len(_items(u, a["of"]))
     if number < a.get("least", 0):
-        yield Found(a["of"], {"count": str(number), "wanted": f"at least {a['least']}"})
+        yield FoundProblem(a["of"], {"count": str(number), "wanted": f"at least {a['least']}"})
     if number > a.get("most", number):
-        yield Found(a["of"], {"count": str(number), "wanted": f"at most {a['most']}"})
+        yield FoundProblem(a["of"], {"count": str(number), "wanted": f"at most {a['most']}"})
 
 
-def length(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def length(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """A text that is there has at least, and at most, so many words."""
     for item in _items(u, a["of"]):
         if words := len(_text(item, a["field"]).split()):
             wanted = [f"at least {a['least']}"] if words < a.get("least", 0) else []
             wanted += [f"at most {a['most']}"] if words > a.get("most", words) else []
             for one in wanted:
-                yield Found(item["id"], {"field": a["field"], "count": str(words), "wanted": one})
+                yield FoundProblem(item["id"], {"field": a["field"], "count": str(words), "wanted": one})
 
 
-def words(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def words(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """A text that is there has one of the words of `any_of`, and none of `none_of`."""
     for item in _items(u, a["of"]):
         text = _text(item, a["field"])
@@ -114,10 +114,10 @@ def words(u: Undertaking, a: Arguments) -> Iterator[Found]:
             continue
         for word in a.get("none_of", ()):
             if _says(text, word):
-                yield Found(item["id"], {"field": a["field"], "word": word})
+                yield FoundProblem(item["id"], {"field": a["field"], "word": word})
         wanted = a.get("any_of", ())
         if wanted and not any(_says(text, word) for word in wanted):
-            yield Found(item["id"], {"field": a["field"], "word": named(wanted)})
+            yield FoundProblem(item["id"], {"field": a["field"], "word": named(wanted)})
 
 
 def _says(text: str, word: str) -> bool:
@@ -133,37 +133,37 @@ def _spaced(text: str) -> str:
 # --- ids and what points to them --------------------------------------------------------------------------------------
 
 
-def distinct(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def distinct(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """No id is there twice in these lists, and no two items of one list say the same in the field."""
     where: dict[str, str] = {}
     for of in a["of"]:
         first: dict[str, str] = {}
         for item in _items(u, of):
             if item["id"] in where:
-                yield Found(item["id"], {"other": where[item["id"]], "what": "has the same id as another item"})
+                yield FoundProblem(item["id"], {"other": where[item["id"]], "what": "has the same id as another item"})
             where[item["id"]] = of
             text = folded(_text(item, a["field"])) if a.get("field") else ""
             before = first.setdefault(text, item["id"]) if text else item["id"]
             if before != item["id"]:
-                yield Found(item["id"], {"other": before, "what": f"says the same as {before}"})
+                yield FoundProblem(item["id"], {"other": before, "what": f"says the same as {before}"})
 
 
-def known(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def known(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """What a field names are ids of that list."""
     there = set(ids(_items(u, a["in"])))
     for item in _items(u, a["of"]):
         if lost := [id_ for id_ in all_in(item, a["field"]) if id_ not in there]:
-            yield Found(item["id"], {"field": a["field"], "lost": named(lost), "in": a["in"]})
+            yield FoundProblem(item["id"], {"field": a["field"], "lost": named(lost), "in": a["in"]})
 
 
-def covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each requirement is covered by a step that can be done."""
     possible = set(doable(_needs(u)))
     steps = {step["id"]: set(all_in(step, "covers")) for step in u.steps}
     for item in u.requirements:
         by = [id_ for id_, covers in steps.items() if item["id"] in covers]
         if len(set(by) & possible) < a.get("least", 1):
-            yield Found(item["id"], {"text": short(said_in(item, "text")) or "no text", "by": _by(by, possible)})
+            yield FoundProblem(item["id"], {"text": short(said_in(item, "text")) or "no text", "by": _by(by, possible)})
 
 
 def _by(steps: Sequence[str], possible: Collection[str]) -> str:
@@ -173,12 +173,12 @@ def _by(steps: Sequence[str], possible: Collection[str]) -> str:
     return f"by {named(held)} alone" if held else f"only by {named(steps)}, which can never be done"
 
 
-def reused(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """A step that was done already means what it meant when the plan was found good."""
     before = u.works.get(VALIDATING, {}).get("validated", {})
     for step in u.steps:
         if step["id"] in u.done and before.get(step["id"], digest(step)) != digest(step):
-            yield Found(step["id"])
+            yield FoundProblem(step["id"])
 
 
 def digest(step: Item) -> str:
@@ -193,17 +193,17 @@ def _needs(u: Undertaking) -> Needs:
     return {step["id"]: all_in(step, "depends_on") for step in u.steps}
 
 
-def no_circle(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def no_circle(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """No step waits for itself, by whatever way."""
     for circle in circles(_needs(u)):
-        yield Found(circle[0], {"circle": " -> ".join(_middle_out(circle))})
+        yield FoundProblem(circle[0], {"circle": " -> ".join(_middle_out(circle))})
 
 
 def _middle_out(circle: Sequence[str]) -> Sequence[str]:
     return circle if len(circle) <= 12 else [*circle[:6], f"... {len(circle) - 12} more ...", *circle[-6:]]
 
 
-def can_begin(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def can_begin(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """No step waits for one that can never be done. Steps that are themselves at fault are for other rules to name."""
     needs = _needs(u)
     possible = set(doable(needs))
@@ -211,55 +211,55 @@ def can_begin(u: Undertaking, _a: Arguments) -> Iterator[Found]:
     at_fault |= {id_ for id_, before in needs.items() if not set(before) <= needs.keys()}
     for id_, before in needs.items():
         if id_ not in possible and id_ not in at_fault:
-            yield Found(id_, {"waits_for": named([one for one in before if one not in possible])})
+            yield FoundProblem(id_, {"waits_for": named([one for one in before if one not in possible])})
 
 
-def useful(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def useful(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """Each step covers a requirement, or one that does depends on it."""
     there = set(ids(u.requirements))
     ends = [step["id"] for step in u.steps if there & set(all_in(step, "covers"))]
     serves = serving(_needs(u), ends)
     for step in u.steps:
         if step["id"] not in serves:
-            yield Found(step["id"], {"text": short(said_in(step, "step"), 80) or "no text"})
+            yield FoundProblem(step["id"], {"text": short(said_in(step, "step"), 80) or "no text"})
 
 
-def before(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def before(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each step that says one of `then` comes after one that says one of `first`, by what it depends on."""
     first = {step["id"] for step in u.steps if any(_says(_text(step, "step"), word) for word in a["first"])}
     after = first | behind(_needs(u), first)
     for step in u.steps:
         word = next((word for word in a["then"] if _says(_text(step, "step"), word)), None)
         if word and step["id"] not in after:
-            yield Found(step["id"], {"word": word, "first": named(a["first"])})
+            yield FoundProblem(step["id"], {"word": word, "first": named(a["first"])})
 
 
-def together(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def together(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Where a step says one of `where`, there is a step that says one of `also`."""
     said = [step for step in u.steps if any(_says(_text(step, "step"), word) for word in a["where"])]
     if said and not any(_says(_text(step, "step"), word) for step in u.steps for word in a["also"]):
-        yield Found(said[0]["id"], {"also": named(a["also"])})
+        yield FoundProblem(said[0]["id"], {"also": named(a["also"])})
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-def durations(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def durations(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each duration that is there can be read, and is not less than `least` or more than `most`."""
     for step in u.steps:
         text = _text(step, "duration")
         took = seconds_of(text) if text else None
         if text and not took:
-            yield Found(
+            yield FoundProblem(
                 step["id"], {"duration": short(text, 60), "why": f"it is no duration: write a number with {UNITS}"}
             )
         if took and took < a.get("least", 0):
-            yield Found(step["id"], {"duration": text, "why": f"it is less than {in_words(a['least'])}"})
+            yield FoundProblem(step["id"], {"duration": text, "why": f"it is less than {in_words(a['least'])}"})
         if took and took > a.get("most", took):
-            yield Found(step["id"], {"duration": text, "why": f"it is more than {in_words(a['most'])}"})
+            yield FoundProblem(step["id"], {"duration": text, "why": f"it is more than {in_words(a['most'])}"})
 
 
-def total(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def total(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """All steps together, or the longest chain of those that wait for each other, stay within the limit."""
     lasting = {step["id"]: seconds_of(_text(step, "duration")) or 0.0 for step in u.steps}
     of_rule = a.get("most")
@@ -272,7 +272,7 @@ def total(u: Undertaking, a: Arguments) -> Iterator[Found]:
         what = f"the steps of the longest chain, {' -> '.join(_middle_out(chain))},"
     if took > limit[0]:
         told = {"what": what, "total": in_words(took), "limit": in_words(limit[0]), "of": limit[1]}
-        yield Found(WHOLE, {**told, "longest": _dearest(lasting)})
+        yield FoundProblem(WHOLE, {**told, "longest": _dearest(lasting)})
 
 
 def _dearest(lasting: Mapping[str, float]) -> str:
@@ -280,31 +280,31 @@ def _dearest(lasting: Mapping[str, float]) -> str:
     return ", ".join(f"{id_} {in_words(seconds)}" for id_, seconds in most)
 
 
-def limit_holds(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def limit_holds(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """The limit is a duration, and one that the plan names stands in words of the brief that say so."""
     limit = u.limit
     if limit is None:
         return
     if not limit.seconds:
-        yield Found(WHOLE, {"why": f"{short(limit.told, 60)!r} is no duration: write a number with {UNITS}"})
+        yield FoundProblem(WHOLE, {"why": f"{short(limit.told, 60)!r} is no duration: write a number with {UNITS}"})
     elif limit.of == "the brief":
         copied = str(u.plan["limit"]["words"])
         if not stands_in(copied, u.brief):
-            yield Found(WHOLE, {"why": "its words do not stand in the brief: copy at least 8 letters of it"})
+            yield FoundProblem(WHOLE, {"why": "its words do not stand in the brief: copy at least 8 letters of it"})
         elif limit.seconds not in [said.seconds for said in durations_in(copied)]:
-            yield Found(WHOLE, {"why": f"its words do not say {limit.told}"})
+            yield FoundProblem(WHOLE, {"why": f"its words do not say {limit.told}"})
 
 
-def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[Found]:
+def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """Where the brief names a limit, the plan has one."""
     if u.limit is None and (said := limits_in(u.brief)):
-        yield Found(WHOLE, {"words": named([short(one.words, 60) for one in said], 3)})
+        yield FoundProblem(WHOLE, {"words": named([short(one.words, 60) for one in said], 3)})
 
 
 # --- the brief --------------------------------------------------------------------------------------------------------
 
 
-def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """The words of each item are copied from the brief. Requirements that came with it need none."""
     if a["of"] == "requirements" and u.given_requirements:
         return
@@ -313,10 +313,10 @@ def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[Found]:
     for item in _items(u, a["of"]):
         text = _text(item, a["field"])
         if not (stands_in(text, u.brief) or (text and folded(text) in wholes)):
-            yield Found(item["id"], {"field": a["field"]})
+            yield FoundProblem(item["id"], {"field": a["field"]})
 
 
-def brief_covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
+def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each statement of the brief that asks for something is taken up by a requirement, or left out with a reason.
 
     Asking are items of lists, and sentences that say one of the words. Words take up the one statement that they stand in, or that
@@ -335,7 +335,7 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
     taken_up = {*touched, *(found[0] for found in touching if len(found) == 1)}
     for number, (statement, whole) in enumerate(asking, 1):
         if whole not in taken_up:
-            yield Found(f"{WHOLE}.{number}", {"words": short(statement, 100)})
+            yield FoundProblem(f"{WHOLE}.{number}", {"words": short(statement, 100)})
 
 
 def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ UNITS = "s, min, h, days or weeks"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StatedDuration:
     """A duration as it stands in a text."""
 
     words: str
@@ -46,13 +46,13 @@ def seconds_of(text: str) -> float | None:
     return found.seconds if found and len(found.words) == len(text.strip()) else None
 
 
-def _said_at(text: str, at: int) -> Said | None:
+def _said_at(text: str, at: int) -> StatedDuration | None:
     """Return the duration that begins there, with all its parts."""
     total, end = 0.0, at
     while part := _ONE.match(text, _BETWEEN.match(text, end).end() if end > at else end):  # type: ignore[union-attr]  # it matches nothing, too
         total += _number(part.group(1)) * _UNITS[part.group(2).lower()]
         end = part.end()
-    return Said(text[at:end], total) if end > at else None
+    return StatedDuration(text[at:end], total) if end > at else None
 
 
 def _number(text: str) -> float:
@@ -64,9 +64,9 @@ def _number(text: str) -> float:
     return float(word.replace(",", "" if re.fullmatch(_THOUSANDS, word) else "."))
 
 
-def durations_in(text: str) -> Sequence[Said]:
+def durations_in(text: str) -> Sequence[StatedDuration]:
     """Return the durations that stand in a text, in order."""
-    found, at = list[Said](), 0
+    found, at = list[StatedDuration](), 0
     while part := _ONE.search(text, at):
         said = _said_at(text, part.start())
         if said is None:
@@ -76,13 +76,13 @@ def durations_in(text: str) -> Sequence[Said]:
     return found
 
 
-def limits_in(text: str) -> Sequence[Said]:
+def limits_in(text: str) -> Sequence[StatedDuration]:
     """Return the durations that a text names as limits (`within two days`), each with the words that make it one."""
     found = []
     for opening in _LIMIT.finditer(text):
         said = _said_at(text, opening.end())
         if said is not None:
-            found.append(Said(text[opening.start() : opening.end()] + said.words, said.seconds))
+            found.append(StatedDuration(text[opening.start() : opening.end()] + said.words, said.seconds))
     return found
 
 

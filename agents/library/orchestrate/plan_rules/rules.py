@@ -12,9 +12,9 @@ from agents.library.orchestrate.plan_rules.durations import UNITS, seconds_of
 from agents.library.orchestrate.record import Undertaking
 from agents.prompts.prompt import placeholders, render
 from agents.spec.files import FOLDER
-from agents.spec.problems import Problem, Problems, meant, short
-from agents.spec.yaml.block import Block
-from agents.spec.yaml.values import Marked, Unreadable, marked, read_marked
+from agents.spec.problems import Problems, SpecProblem, meant, short
+from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.values import Marked, UnreadableFile, marked, read_marked
 
 TEAM_FILE = f"{FOLDER}/rules/orchestrate.yaml"
 OF_JOURNEY = "inputs.rules"
@@ -36,7 +36,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RuleFailure:
     """A place of a plan where a rule does not hold."""
 
     rule: str
@@ -53,14 +53,14 @@ class RuleSet:
     mistakes: tuple[str, ...] = ()
 
 
-def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[Failure]:
+def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[RuleFailure]:
     """Yield where a plan breaks the rules, in their order."""
     for rule in rules:
         if rule.severity == "off":
             continue
         for found in KINDS[rule.kind].check(undertaking, rule.arguments):
             text = render(rule.message, {**found.told, "about": found.about})
-            yield Failure(rule.id, rule.severity, found.about, " ".join(text.split()))
+            yield RuleFailure(rule.id, rule.severity, found.about, " ".join(text.split()))
 
 
 def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet:
@@ -85,7 +85,7 @@ def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet
     return RuleSet(tuple(rules.values()), tuple(mistakes))
 
 
-def rules_of(item: Json, place: str, taken: Collection[str] = ()) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
+def rules_of(item: Json, place: str, taken: Collection[str] = ()) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
     """Return the rule that a journey brings, if it can be used, and what is wrong with it.
 
     `taken` are ids that it may not have.
@@ -93,21 +93,21 @@ def rules_of(item: Json, place: str, taken: Collection[str] = ()) -> tuple[tuple
     return _read(lambda: marked({"rules": [item]}), place, taken)
 
 
-def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
+def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
     """Return the rules of a file that can be used, and what is wrong with all others, each with its line."""
     return _read(lambda: read_marked(raw), file, ())
 
 
 def _read(
     reading: Callable[[], Marked], file: str, taken: Collection[str]
-) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
+) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
     problems = Problems(file)
     try:
         whole = reading()
-    except Unreadable as error:
+    except UnreadableFile as error:
         problems.add(error.line, error.reason)
         return (), problems.told()
-    top = Block(whole, "the file", problems)
+    top = MappingReader(whole, "the file", problems)
     listed = top.take("rules", needed=True)
     top.done()
     if listed is not None and not isinstance(listed.value, list):
@@ -129,7 +129,7 @@ def _read(
 
 
 def _rule(item: Marked, file: str, problems: Problems) -> Rule:
-    block = Block(item, "the rule", problems)
+    block = MappingReader(item, "the rule", problems)
     id_ = block.text("id", most=60, needed=True)
     name = block.text("kind", most=60, needed=True)
     kind = KINDS.get(name)
@@ -151,12 +151,12 @@ def _rule(item: Marked, file: str, problems: Problems) -> Rule:
     return Rule(id_, name, cast("Severity", severity), message, arguments, file)
 
 
-def _arguments(block: Block, kind: Kind) -> dict[str, Json]:
+def _arguments(block: MappingReader, kind: Kind) -> dict[str, Json]:
     found = {name: _argument(block, name, argument) for name, argument in kind.arguments.items()}
     return {name: value for name, value in found.items() if value not in (None, "", ())}
 
 
-def _argument(block: Block, name: str, argument: Argument) -> Json:
+def _argument(block: MappingReader, name: str, argument: Argument) -> Json:
     """Return an argument as its kind of rule takes it; None if it is not there, or not as it must be."""
     match argument.form:
         case "number":
@@ -179,7 +179,7 @@ def _argument(block: Block, name: str, argument: Argument) -> Json:
             return tuple(word for word, _ in words)
 
 
-def _duration(block: Block, name: str) -> float | None:
+def _duration(block: MappingReader, name: str) -> float | None:
     text = block.text(name, most=60)
     if not text:
         return None
@@ -189,12 +189,12 @@ def _duration(block: Block, name: str) -> float | None:
     return took
 
 
-def _among(block: Block, name: str, words: Sequence[tuple[str, int]], argument: Argument) -> None:
+def _among(block: MappingReader, name: str, words: Sequence[tuple[str, int]], argument: Argument) -> None:
     for word, line in words:
         if argument.among and word not in argument.among:
             block.problems.add(line, f"{name!r} cannot be {short(word)}{meant(word, argument.among)}")
 
 
-def severe(found: Sequence[Failure], severity: Severity) -> Sequence[Failure]:
+def severe(found: Sequence[RuleFailure], severity: Severity) -> Sequence[RuleFailure]:
     """Return the failures of that severity."""
     return [one for one in found if one.severity == severity]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import anyio
 
 from agents.loop.model.errors import NoProvider, NotInstalled
-from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.anthropic.wire import NAME, AnthropicWire
 from agents.loop.providers.request_loop import ModelProvider
 from agents.loop.providers.vendor_client import (
@@ -27,7 +27,7 @@ ADDRESS = "https://api.anthropic.com"
 def anthropic_provider(
     access: Access,
     *,
-    patience: Patience | None = None,
+    patience: RequestPatience | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> ModelProvider:
@@ -48,7 +48,7 @@ def anthropic_provider(
     except ImportError as error:
         raise NotInstalled(NAME, "anthropic") from error
     quiet("anthropic")
-    bounds = patience or Patience()
+    bounds = patience or RequestPatience()
     with surroundings(NAME):
         client = anthropic.AsyncAnthropic(
             api_key=access.key,

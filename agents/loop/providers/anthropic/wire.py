@@ -10,10 +10,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.loop.model.ports import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
+from agents.loop.model.ports import Echo, ModelReply, ModelRequest, ModelUsage, Shape, Stop, ToolUse
 from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.wire.reply_text import CUT_OFF, arguments_of, count, in_words, mapping, objects, text_of
-from agents.loop.providers.wire.request import ECHO, Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire.request import (
+    ECHO,
+    ModelRefused,
+    ProviderRequest,
+    UnusableReply,
+    Without,
+    choice_in_words,
+)
 from agents.loop.providers.wire.strict_schema import closed
 
 NAME = "anthropic"
@@ -41,7 +48,7 @@ class AnthropicWire:
     def __init__(self, model: str) -> None:
         self._model = model
 
-    def request(self, asked: Asked, without: Without, shape: Shape | None, *, streamed: bool) -> Request:
+    def request(self, asked: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool) -> ProviderRequest:
         """Return the request; whether it is streamed makes no difference to it."""
         del streamed
         words = [asked.system] if asked.system.strip() else []
@@ -77,18 +84,18 @@ class AnthropicWire:
         there = body.keys() | extra.keys() | ({"format"} if "output_config" in body else set())
         if ECHO not in without and holds_echo(asked, NAME, self._model):
             there |= {ECHO}
-        return Request(body, extra, {name: PARTS[name] for name in PARTS if name in there})
+        return ProviderRequest(body, extra, {name: PARTS[name] for name in PARTS if name in there})
 
-    def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
+    def read(self, reply: Mapping[str, Any], asked: ModelRequest) -> ModelReply:
         """Return the answer; thoughts are kept as echo and are no text."""
         stop = reply.get("stop_reason")
         if stop == "refusal":
-            raise Refused(_category(reply))
+            raise ModelRefused(_category(reply))
         if not isinstance(reply.get("content"), list) or not isinstance(stop, str):
-            raise Unusable("it is no message")
+            raise UnusableReply("it is no message")
         blocks = objects(reply["content"])
         uses = tuple(_uses(blocks, asked, cut=STOPS.get(stop) == "length"))
-        return Said(
+        return ModelReply(
             text="".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
             uses=uses,
             stop="tools" if uses and STOPS.get(stop) == "end" else STOPS.get(stop, "other"),
@@ -102,25 +109,25 @@ class AnthropicWire:
         """Return the error that came as if it were a message; gateways do that."""
         return reply if reply.get("type") == "error" else None
 
-    def used(self, reply: Mapping[str, Any]) -> Usage:
+    def used(self, reply: Mapping[str, Any]) -> ModelUsage:
         """Return the usage. `input_tokens` are only those that no cache had to do with.
 
         Source: anthropic/types/message.py, on `usage`: the whole input is the sum of the three.
         """
         usage = mapping(reply.get("usage"))
         if not isinstance(usage.get("input_tokens"), int):
-            return Usage(known=False)
+            return ModelUsage(known=False)
         plain, cached, written, output = (
             count(usage.get(name))
             for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         )
-        return Usage(plain + cached + written, output, cached, written)
+        return ModelUsage(plain + cached + written, output, cached, written)
 
     def assembly(self) -> AnthropicAssembly:
         """Return a fresh assembly."""
         return AnthropicAssembly()
 
-    def _messages(self, asked: Asked, without: Without) -> list[dict[str, Any]]:
+    def _messages(self, asked: ModelRequest, without: Without) -> list[dict[str, Any]]:
         """Return the turns, alternating. Results stand before any text in the message that follows their uses.
 
         Text blocks that are blank are refused. Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
@@ -225,7 +232,7 @@ def _as_told(block: dict[str, Any], use: ToolUse) -> dict[str, Any]:
     return {**block, "id": _id(use.id), "input": mapping(block.get("input"))}
 
 
-def _choice(asked: Asked) -> dict[str, str]:
+def _choice(asked: ModelRequest) -> dict[str, str]:
     if asked.only:
         return {"type": "tool", "name": asked.only}
     return {"some": {"type": "any"}, "none": {"type": "none"}}.get(asked.freedom, {})
@@ -253,7 +260,7 @@ def _results(turn: ModelTurn) -> list[dict[str, Any]]:
     ]
 
 
-def _uses(blocks: list[dict[str, Any]], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
+def _uses(blocks: list[dict[str, Any]], asked: ModelRequest, *, cut: bool) -> Iterator[ToolUse]:
     seen = set[str]()
     for place, block in enumerate(blocks):
         if block.get("type") != "tool_use":

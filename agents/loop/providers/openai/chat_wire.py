@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from agents.loop.model.ports import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
+from agents.loop.model.ports import Echo, ModelReply, ModelRequest, ModelUsage, Shape, Stop, ToolUse
 from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.wire.reply_text import (
     CUT_OFF,
@@ -23,7 +23,14 @@ from agents.loop.providers.wire.reply_text import (
     used_of,
     without_thoughts,
 )
-from agents.loop.providers.wire.request import ECHO, Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire.request import (
+    ECHO,
+    ModelRefused,
+    ProviderRequest,
+    UnusableReply,
+    Without,
+    choice_in_words,
+)
 
 ECHOED = "openai-chat"
 """Whose echo it is: what Responses keeps has another form."""
@@ -65,7 +72,7 @@ class ChatWire:
     def __init__(self, model: str, bound: str = "max_tokens") -> None:
         self._model, self._bound = model, bound
 
-    def request(self, asked: Asked, without: Without, shape: Shape | None, *, streamed: bool) -> Request:
+    def request(self, asked: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool) -> ProviderRequest:
         """Return the request."""
         words = [asked.system] if asked.system.strip() else []
         bound = self._bound if self._bound not in without else _other(self._bound)
@@ -86,22 +93,22 @@ class ChatWire:
         if any((one["role"], next_one["role"]) == ("tool", "user") for one, next_one in pairwise(messages)):
             parts.add("order")
         body["messages"] = ([{"role": "system", "content": "\n\n".join(words)}] if words else []) + messages
-        return Request(body, {}, {name: PARTS[name] for name in PARTS if name in parts})
+        return ProviderRequest(body, {}, {name: PARTS[name] for name in PARTS if name in parts})
 
-    def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
+    def read(self, reply: Mapping[str, Any], asked: ModelRequest) -> ModelReply:
         """Return the answer of the first choice. Why it ended is what it holds: several servers say `stop` with tool calls."""
         choice: Mapping[str, Any] = next(iter(objects(reply.get("choices"))), {})
         message = choice.get("message")
         if not isinstance(message, dict):
-            raise Unusable("it holds no choice")
+            raise UnusableReply("it holds no choice")
         finish = choice.get("finish_reason")
         if finish == "content_filter" or message.get("refusal"):
-            raise Refused("content_filter" if finish == "content_filter" else "")
+            raise ModelRefused("content_filter" if finish == "content_filter" else "")
         stop = STOPS.get(str(finish), "other")
         uses = tuple(_uses(message, asked, cut=stop == "length"))
         if stop in ("end", "tools", "other") and (uses or stop == "tools"):
             stop = "tools" if uses else "end"
-        return Said(
+        return ModelReply(
             text=without_thoughts(_text(message.get("content"))),
             uses=uses,
             stop=stop,
@@ -115,11 +122,11 @@ class ChatWire:
         """Return the error that a gateway sends with status 200."""
         return reply if reply.get("error") and not reply.get("choices") else None
 
-    def used(self, reply: Mapping[str, Any]) -> Usage:
+    def used(self, reply: Mapping[str, Any]) -> ModelUsage:
         """Return the usage; many servers tell none in streams, some none at all."""
         usage = mapping(reply.get("usage"))
         if not isinstance(usage.get("prompt_tokens"), int):
-            return Usage(known=False)
+            return ModelUsage(known=False)
         details = mapping(usage.get("prompt_tokens_details"))
         cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
         return used_of(usage["prompt_tokens"], usage.get("completion_tokens"), cached, written)
@@ -135,7 +142,7 @@ class ChatWire:
         return Echo(ECHOED, self._model, json.dumps(kept)) if any(len(part) > 1 for part in kept) else None
 
     @staticmethod
-    def _tools(body: dict[str, Any], asked: Asked, without: Without, words: list[str]) -> set[str]:
+    def _tools(body: dict[str, Any], asked: ModelRequest, without: Without, words: list[str]) -> set[str]:
         if not asked.tools:
             return set()
         choice = _choice(asked)
@@ -247,13 +254,13 @@ def _other(bound: str) -> str:
     return "max_tokens" if bound == "max_completion_tokens" else "max_completion_tokens"
 
 
-def _choice(asked: Asked) -> Any:
+def _choice(asked: ModelRequest) -> Any:
     if asked.only:
         return {"type": "function", "function": {"name": asked.only}}
     return {"some": "required", "none": "none"}.get(asked.freedom)
 
 
-def _messages(asked: Asked, model: str, *, bridged: bool) -> list[dict[str, Any]]:
+def _messages(asked: ModelRequest, model: str, *, bridged: bool) -> list[dict[str, Any]]:
     """Return the history; `model` is whose echo is told, "" for nobody's. `bridged`: no user speaks right behind a tool."""
     messages: list[dict[str, Any]] = []
     turns = turns_of(asked)
@@ -310,7 +317,7 @@ def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dic
         yield {"role": "tool", "tool_call_id": result.use, "content": text}
 
 
-def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
+def _uses(message: Mapping[str, Any], asked: ModelRequest, *, cut: bool) -> Iterator[ToolUse]:
     """Yield the calls. Ids that are missing or double are made: Ollama and others leave them out."""
     calls = _calls(message)
     seen = set[str]()

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 
 from agents.loop.model.errors import NoProvider, NotInstalled
-from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.openai.chat_wire import ChatWire
 from agents.loop.providers.openai.responses_wire import NAME, ResponsesWire
 from agents.loop.providers.request_loop import ModelProvider
@@ -35,7 +35,7 @@ def openai_provider(
     access: Access,
     interface: Interface = "chat",
     *,
-    patience: Patience | None = None,
+    patience: RequestPatience | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> ModelProvider:
@@ -58,7 +58,7 @@ def openai_provider(
     except ImportError as error:
         raise NotInstalled(NAME, "openai") from error
     quiet("openai")
-    bounds = patience or Patience()
+    bounds = patience or RequestPatience()
     address, _, query = (access.address or ADDRESS).partition("?")
     with surroundings(NAME):
         client = openai.AsyncOpenAI(

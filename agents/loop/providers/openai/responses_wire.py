@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.loop.model.ports import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
+from agents.loop.model.ports import Echo, ModelReply, ModelRequest, ModelUsage, Shape, Stop, ToolUse
 from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.wire.reply_text import (
     CUT_OFF,
@@ -22,7 +22,14 @@ from agents.loop.providers.wire.reply_text import (
     used_of,
     without_thoughts,
 )
-from agents.loop.providers.wire.request import ECHO, Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire.request import (
+    ECHO,
+    ModelRefused,
+    ProviderRequest,
+    UnusableReply,
+    Without,
+    choice_in_words,
+)
 
 NAME = "openai"
 FEWEST_TOKENS = 16
@@ -44,7 +51,7 @@ class ResponsesWire:
     def __init__(self, model: str) -> None:
         self._model = model
 
-    def request(self, asked: Asked, without: Without, shape: Shape | None, *, streamed: bool) -> Request:
+    def request(self, asked: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool) -> ProviderRequest:
         """Return the request; whether it is streamed makes no difference to it."""
         del streamed
         words = [asked.system] if asked.system.strip() else []
@@ -72,21 +79,21 @@ class ResponsesWire:
         there = body.keys() | ({"format"} if "text" in body else set())
         if ECHO not in without and holds_echo(asked, NAME, self._model):
             there |= {ECHO}
-        return Request(body, {}, {name: PARTS[name] for name in PARTS if name in there})
+        return ProviderRequest(body, {}, {name: PARTS[name] for name in PARTS if name in there})
 
-    def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
+    def read(self, reply: Mapping[str, Any], asked: ModelRequest) -> ModelReply:
         """Return the answer; thoughts are kept as echo and are no text."""
         if not isinstance(reply.get("output"), list):
-            raise Unusable("it holds no output")
+            raise UnusableReply("it holds no output")
         items, status = objects(reply["output"]), reply.get("status")
         reason = mapping(reply.get("incomplete_details")).get("reason")
         parts = [part for item in items if item.get("type") == "message" for part in _parts(item)]
         if reason == "content_filter" or any(part.get("type") == "refusal" for part in parts):
-            raise Refused("content_filter" if reason == "content_filter" else "")
+            raise ModelRefused("content_filter" if reason == "content_filter" else "")
         stop: Stop = "end" if status in ("completed", None) else "length" if reason == "max_output_tokens" else "other"
         uses = tuple(_uses(items, asked, cut=stop == "length"))
         text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
-        return Said(
+        return ModelReply(
             text=without_thoughts(text),
             uses=uses,
             stop="tools" if uses and stop == "end" else stop,
@@ -100,11 +107,11 @@ class ResponsesWire:
         """Return why the response failed: it comes with status 200."""
         return reply if reply.get("error") else None
 
-    def used(self, reply: Mapping[str, Any]) -> Usage:
+    def used(self, reply: Mapping[str, Any]) -> ModelUsage:
         """Return the usage."""
         usage = mapping(reply.get("usage"))
         if not isinstance(usage.get("input_tokens"), int):
-            return Usage(known=False)
+            return ModelUsage(known=False)
         details = mapping(usage.get("input_tokens_details"))
         cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
         return used_of(usage["input_tokens"], usage.get("output_tokens"), cached, written)
@@ -113,7 +120,7 @@ class ResponsesWire:
         """Return a fresh assembly."""
         return ResponsesAssembly()
 
-    def _items(self, asked: Asked, without: Without) -> list[dict[str, Any]]:
+    def _items(self, asked: ModelRequest, without: Without) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for turn in turns_of(asked):
             if isinstance(turn, UserTurn):
@@ -195,7 +202,7 @@ def _as_told(item: dict[str, Any], use: ToolUse) -> dict[str, Any]:
     return {**item, "call_id": use.id, "arguments": "{}" if use.problem else item.get("arguments")}
 
 
-def _tell_tools(body: dict[str, Any], asked: Asked, without: Without, words: list[str]) -> None:
+def _tell_tools(body: dict[str, Any], asked: ModelRequest, without: Without, words: list[str]) -> None:
     if not asked.tools:
         return
     choice: Any = {"some": "required", "none": "none"}.get(asked.freedom)
@@ -228,7 +235,7 @@ def _parts(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     return objects(content)
 
 
-def _uses(items: list[dict[str, Any]], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
+def _uses(items: list[dict[str, Any]], asked: ModelRequest, *, cut: bool) -> Iterator[ToolUse]:
     seen = set[str]()
     for place, item in enumerate(items):
         if item.get("type") != "function_call":

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.loop.model.ports import Shape, Usage
+from agents.loop.model.ports import ModelUsage, Shape
 
 CUT_OFF = "the answer was cut off within them"
 FENCED = re.compile(r"```(?:json|JSON)?[^\S\n]*\n(.*?)```", re.DOTALL)
@@ -106,14 +106,14 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def used_of(told: int, output: object, cached: object, written: object) -> Usage:
+def used_of(told: int, output: object, cached: object, written: object) -> ModelUsage:
     """Return the usage of which the caches' parts are in what is `told`, as OpenAI has it.
 
     Gateways to Anthropic's models tell them beside it: then they are more than it.
     """
     of_cache = count(cached) + count(written)
     whole = count(told)
-    return Usage(whole if whole >= of_cache else whole + of_cache, count(output), count(cached), count(written))
+    return ModelUsage(whole if whole >= of_cache else whole + of_cache, count(output), count(cached), count(written))
 
 
 def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:

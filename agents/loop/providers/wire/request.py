@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agents.loop.model.ports import Asked, Said, Shape, Usage
+from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Shape
 
 Without = frozenset[str]
 """Parts of a request that a server was found not to know, by the names that its wire module gives them."""
@@ -15,7 +15,7 @@ ECHO = "echo"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProviderRequest:
     """One request. `extra` goes into the body beside `body`: what the vendor's package has no argument for.
 
     `parts` are those of its parts that it can do without, each with the words by which a server that does not know it
@@ -27,7 +27,7 @@ class Request:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class Unusable(Exception):
+class UnusableReply(Exception):
     """A reply that came and cannot be read; `why` in our words."""
 
     def __init__(self, why: str) -> None:
@@ -35,11 +35,11 @@ class Unusable(Exception):
         super().__init__(why)
 
 
-class Refused(Exception):
+class ModelRefused(Exception):
     """The model does not want to; `category` is the vendor's word, "" where there is none. It is paid for all the same."""
 
     def __init__(self, category: str = "") -> None:
-        self.category, self.usage = category, Usage()
+        self.category, self.usage = category, ModelUsage()
         super().__init__(category)
 
 
@@ -69,11 +69,11 @@ class Assembly(Protocol):
 class Wire(Protocol):
     """One wire format."""
 
-    def request(self, asked: Asked, without: Without, shape: Shape | None, *, streamed: bool) -> Request:
+    def request(self, asked: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool) -> ProviderRequest:
         """Return the request that asks it. With `shape`, tools are not told and JSON is wanted."""
         ...
 
-    def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
+    def read(self, reply: Mapping[str, Any], asked: ModelRequest) -> ModelReply:
         """Return the answer in a reply.
 
         Raises:
@@ -86,7 +86,7 @@ class Wire(Protocol):
         """Return the error that a reply with status 200 holds instead of an answer, or None."""
         ...
 
-    def used(self, reply: Mapping[str, Any]) -> Usage:
+    def used(self, reply: Mapping[str, Any]) -> ModelUsage:
         """Return the usage that a reply tells, also one that is not whole or not usable."""
         ...
 
@@ -95,7 +95,7 @@ class Wire(Protocol):
         ...
 
 
-def choice_in_words(asked: Asked) -> str:
+def choice_in_words(asked: ModelRequest) -> str:
     """Return what the choice of tools is, for a model that can only be told."""
     if asked.only:
         return f"Call the tool {asked.only} now."

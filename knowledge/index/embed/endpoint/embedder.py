@@ -31,7 +31,7 @@ PROBE = "knowledge"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class EmbedderPatience:
     """How much a caller can wait. After a failure that used it up, nothing is asked for `rest_s`: it would fail as well."""
 
     tries: int
@@ -40,8 +40,8 @@ class Patience:
     rest_s: float = 0.0
 
 
-FOR_PASSAGES = Patience(tries=5, timeout_s=120.0, longest_wait_s=60.0, rest_s=5.0)
-FOR_QUESTIONS = Patience(tries=2, timeout_s=5.0, longest_wait_s=1.0, rest_s=10.0)
+FOR_PASSAGES = EmbedderPatience(tries=5, timeout_s=120.0, longest_wait_s=60.0, rest_s=5.0)
+FOR_QUESTIONS = EmbedderPatience(tries=2, timeout_s=5.0, longest_wait_s=1.0, rest_s=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Endpoint:
         return f"Endpoint({shown_address(self.url)!r}, {self.model!r})"
 
 
-class _Refused(Exception):
+class _TextsRefused(Exception):
     """The endpoint is there and does not take these texts."""
 
     def __init__(self, reason: str) -> None:
@@ -87,7 +87,7 @@ class EndpointEmbedder:
         name: str,
         expected: int = 0,
         prefix: str = "",
-        patience: Patience = FOR_PASSAGES,
+        patience: EmbedderPatience = FOR_PASSAGES,
         batch_texts: int = 64,
         batch_characters: int = 64_000,
         at_once: int = 4,
@@ -177,11 +177,11 @@ class EndpointEmbedder:
     async def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         try:
             return await self._ask(texts, self._patience.tries)
-        except _Refused as refused:
+        except _TextsRefused as refused:
             # Is it these texts, or does it refuse everything?
             try:
                 await self._ask([PROBE], self._patience.tries)
-            except _Refused:
+            except _TextsRefused:
                 mend = "check FORGE_EMBEDDER (the model), FORGE_EMBEDDER_DIMENSIONS and FORGE_EMBEDDER_URL"
                 raise self._unavailable(refused.reason, mend) from refused
         return await self._parts(texts)
@@ -200,7 +200,7 @@ class EndpointEmbedder:
     async def _again(self, texts: Sequence[str]) -> NDArray[np.float32]:
         try:
             return await self._ask(texts, min(2, self._patience.tries))
-        except _Refused:
+        except _TextsRefused:
             return await self._parts(texts)
 
     # --- one request --------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class EndpointEmbedder:
             if number + 1 < tries:
                 await self._sleep(self._pause(number) if wait_s is None else wait_s)
         if stumbles:
-            raise _Refused(problem)
+            raise _TextsRefused(problem)
         raise self._unavailable(
             problem, "check that it runs and that FORGE_EMBEDDER_URL is right; it is asked again later"
         )
@@ -266,7 +266,7 @@ class EndpointEmbedder:
         if status in TRY_AGAIN:
             return said
         if status in REFUSED:
-            raise _Refused(said)
+            raise _TextsRefused(said)
         if status in (401, 403):
             raise self._unavailable(
                 f"it refuses the key ({said})", "set FORGE_EMBEDDER_KEY, or FORGE_EMBEDDER_KEY_FILE"

@@ -14,13 +14,13 @@ from pathlib import Path
 import anyio
 
 from knowledge.index.engines.meilisearch import wire
-from knowledge.index.engines.meilisearch.server import Line, MeilisearchLine, NoIndex
-from knowledge.index.engines.meilisearch.wire import SHAPE, Answer, Mark
+from knowledge.index.engines.meilisearch.server import MeilisearchConnection, MeilisearchLine, NoIndex
+from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, MeilisearchAnswer
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.index.preparation.file_lock import try_lock
-from knowledge.state.ports import Delta, Filters, IndexStore, Position
+from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore
 
-NOWHERE = Position("", 0)
+NOWHERE = IndexPosition("", 0)
 BATCH = 20_000
 OUTSTANDING = 4
 """Tasks that may wait in the server's queue before we wait for it."""
@@ -41,9 +41,9 @@ class MeilisearchKeywordIndex:
     def __init__(self, line: MeilisearchLine, name: str, *, lock: Path, store: IndexStore | None = None) -> None:
         self._line, self._name, self._lock, self._store = line, name, lock, store
         self._looking = anyio.Lock()
-        self._mark: Mark | None = None
+        self._mark: IndexMark | None = None
         self._looked_at = float("-inf")
-        self._left: tuple[str, Mark] | None = None
+        self._left: tuple[str, IndexMark] | None = None
         """Which index this process has filled, and up to where: beyond it there is nothing."""
         self._swept = False
 
@@ -93,7 +93,7 @@ class MeilisearchKeywordIndex:
             await self._sweep()
         return taken, True
 
-    async def _begun(self, index: str, mark: Mark | None, generation: str = "") -> Mark:
+    async def _begun(self, index: str, mark: IndexMark | None, generation: str = "") -> IndexMark:
         """Return where to go on with `index`; what a killed process wrote beyond its mark is gone then."""
         if mark and self._left == (index, mark):
             return mark
@@ -102,11 +102,11 @@ class MeilisearchKeywordIndex:
         if mark is None or (generation and not _fits(mark, generation)):
             await self._line.done([await self._line.do(lambda line: line.drop(index))], missing_ok=True)
             await self._line.done([await self._line.do(lambda line: line.configure(index, wire.SETTINGS))])
-            return Mark(NOWHERE, SHAPE)
+            return IndexMark(NOWHERE, SHAPE)
         await self._line.done([await self._line.do(lambda line: line.forget(index, wire.unmarked(mark)))])
         return mark
 
-    async def _take(self, store: IndexStore, index: str, mark: Mark, generation: str) -> tuple[Mark, int]:
+    async def _take(self, store: IndexStore, index: str, mark: IndexMark, generation: str) -> tuple[IndexMark, int]:
         """Bring `index` up to where the store is now; stops early if that starts over."""
         taken = 0
         target = await store.position()
@@ -114,7 +114,7 @@ class MeilisearchKeywordIndex:
             delta = await store.delta(mark.at, limit=BATCH, texts=True)
             if delta.upto.generation != generation or delta.upto == mark.at:
                 break
-            after, mark, self._left = mark.at, Mark(delta.upto, SHAPE), None
+            after, mark, self._left = mark.at, IndexMark(delta.upto, SHAPE), None
             await self._put(store, index, delta, after, mark)
             self._left = (index, mark)
             taken += len(delta.texts) + len(delta.removed)
@@ -122,36 +122,38 @@ class MeilisearchKeywordIndex:
                 break
         return mark, taken
 
-    async def _put(self, store: IndexStore, index: str, delta: Delta, after: Position, mark: Mark) -> None:
+    async def _put(self, store: IndexStore, index: str, delta: Delta, after: IndexPosition, mark: IndexMark) -> None:
         """Make `delta` part of `index`, and `mark` with the very last of it, when all else has succeeded."""
         records = await store.records({row.doc for row in delta.texts})
         documents = [wire.document(row, records.get(row.doc), after) for row in delta.texts]
         tasks: list[int] = []
         for start in range(0, len(delta.removed), wire.PAYLOAD_ROWS):
             gone = delta.removed[start : start + wire.PAYLOAD_ROWS]
-            tasks.append(await self._line.do(partial(Line.remove, index=index, keys=gone)))
+            tasks.append(await self._line.do(partial(MeilisearchConnection.remove, index=index, keys=gone)))
         *pieces, last = [*wire.payloads([*documents, mark.document()])]
         for piece in pieces:
-            tasks.append(await self._line.do(partial(Line.add, index=index, documents=piece)))
+            tasks.append(await self._line.do(partial(MeilisearchConnection.add, index=index, documents=piece)))
             if len(tasks) >= OUTSTANDING:
                 await self._line.done([tasks.pop(0)])
         await self._line.done(tasks)
-        await self._line.done([await self._line.do(partial(Line.add, index=index, documents=last))])
+        await self._line.done([await self._line.do(partial(MeilisearchConnection.add, index=index, documents=last))])
 
     async def _serve(self, index: str, *, instead: bool) -> None:
         """Let searches find `index` from now on, `instead` of one that is there."""
-        swap = partial(Line.swap, one=index, other=self._name, rename=not instead)
+        swap = partial(MeilisearchConnection.swap, one=index, other=self._name, rename=not instead)
         await self._line.done([await self._line.do(swap)])
 
     async def _sweep(self) -> None:
         """Delete what was left beside the index that serves: after a swap the old one, after a crash any."""
         beside = await self._line.do(lambda line: line.names(f"{self._name}-"))
-        await self._line.done([await self._line.do(partial(Line.drop, uid=name)) for name in beside], missing_ok=True)
+        await self._line.done(
+            [await self._line.do(partial(MeilisearchConnection.drop, uid=name)) for name in beside], missing_ok=True
+        )
         self._swept = True
 
     # --- where it is --------------------------------------------------------------------------------------------------
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows, as it was at most a second ago."""
         async with self._looking:
             if time.monotonic() - self._looked_at >= FRESH_S:
@@ -163,7 +165,7 @@ class MeilisearchKeywordIndex:
         mark = await self._read(self._name)
         return mark is not None and mark.shape == SHAPE and mark.at == await store.position()
 
-    async def _read(self, index: str, *, ask: bool = False) -> Mark | None:
+    async def _read(self, index: str, *, ask: bool = False) -> IndexMark | None:
         asking = self._line.ask if ask else self._line.do
         try:
             mark = wire.mark_of(await asking(lambda line: line.get(f"indexes/{index}/documents/{wire.MARK}")))
@@ -171,7 +173,7 @@ class MeilisearchKeywordIndex:
             return None
         return mark if mark.shape else None
 
-    def _serves(self, mark: Mark | None) -> None:
+    def _serves(self, mark: IndexMark | None) -> None:
         self._mark, self._looked_at = mark, time.monotonic()
 
     # --- searching ----------------------------------------------------------------------------------------------------
@@ -200,12 +202,12 @@ class MeilisearchKeywordIndex:
 
     async def _answered(
         self, queries: Sequence[str], expression: str | None, deep: int, limit: int, docs: frozenset[int] | None
-    ) -> Answer:
+    ) -> MeilisearchAnswer:
         searches = wire.searches(self._name, queries, deep=deep, filter_=expression)
         try:
             results = await self._line.ask(lambda line: line.search(searches))
         except NoIndex:
-            answer = Answer(Mark(NOWHERE, 0), [], all=True)
+            answer = MeilisearchAnswer(IndexMark(NOWHERE, 0), [], all=True)
         else:
             answer = wire.answer(results, limit=limit, docs=docs)
         self._serves(answer.mark)
@@ -214,12 +216,14 @@ class MeilisearchKeywordIndex:
     async def forget(self) -> None:
         """Delete everything that the server has of this name."""
         names = await self._line.do(lambda line: line.names(self._name))
-        await self._line.done([await self._line.do(partial(Line.drop, uid=name)) for name in names], missing_ok=True)
+        await self._line.done(
+            [await self._line.do(partial(MeilisearchConnection.drop, uid=name)) for name in names], missing_ok=True
+        )
 
     async def close(self) -> None:
         """Give everything back."""
         await self._line.close()
 
 
-def _fits(mark: Mark, generation: str) -> bool:
+def _fits(mark: IndexMark, generation: str) -> bool:
     return mark.at.generation == generation and mark.shape == SHAPE

@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError
 from knowledge.wire.compression import Unpacking
 
 
-class Elsewhere(requests.exceptions.RequestException):
+class Redirected(requests.exceptions.RequestException):
     """The server redirects. The page in the request would go along to wherever it says."""
 
 
@@ -46,7 +46,7 @@ class Pooled(HttpRequests):
             ours = {"timeout": self._limits_s, "allow_redirects": False, "stream": True}
             with self._session.request(http_method.__name__, url, **options | ours) as response:
                 if 300 <= response.status_code < 400:
-                    raise Elsewhere(response=response)
+                    raise Redirected(response=response)
                 response.raw = io.BytesIO(_body(response, ends))
                 response.content  # noqa: B018 - now the response keeps it
             return response

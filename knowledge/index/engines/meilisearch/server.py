@@ -67,7 +67,7 @@ class NoIndex(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class _MeilisearchFailure:
     problem: str
     again: bool
     """Whether the same request may succeed in a moment."""
@@ -91,7 +91,7 @@ class MeilisearchLine:
         """Return the server's address as it may be shown."""
         return self._address.shown
 
-    async def ask(self, request: Callable[[Line], T]) -> T:
+    async def ask(self, request: Callable[[MeilisearchConnection], T]) -> T:
         """Return the answer to something that a search waits for; fails at once while the server is known to be away.
 
         Raises:
@@ -102,7 +102,7 @@ class MeilisearchLine:
         # Twice, because a server may just have closed the connection that was kept for it.
         return await self._within(request, READ_S, tries=2)
 
-    async def do(self, request: Callable[[Line], T]) -> T:
+    async def do(self, request: Callable[[MeilisearchConnection], T]) -> T:
         """Return the answer to something that may take its time; it is tried again with growing pauses.
 
         Raises:
@@ -157,7 +157,7 @@ class MeilisearchLine:
             return True
         raise EngineUnavailable(ENGINE, f"{self.shown}: task {task} ({found['type']}) {found['status']}: {why}")
 
-    async def _within(self, request: Callable[[Line], T], limit_s: float, *, tries: int) -> T:
+    async def _within(self, request: Callable[[MeilisearchConnection], T], limit_s: float, *, tries: int) -> T:
         for attempt in range(tries):
             try:
                 # The thread ends by itself; this is for a head that drips, which the library waits for without an end.
@@ -179,7 +179,7 @@ class MeilisearchLine:
                 return answer
         raise AssertionError  # the last attempt returned or raised
 
-    def _asked(self, request: Callable[[Line], T], limit_s: float) -> T:
+    def _asked(self, request: Callable[[MeilisearchConnection], T], limit_s: float) -> T:
         try:
             from meilisearch.errors import MeilisearchApiError
         except ImportError as error:
@@ -188,14 +188,14 @@ class MeilisearchLine:
         with self._opening:
             session = self._session = self._session or _session(self._address)
         try:
-            return request(Line(_client(self._address, session, limit_s)))
+            return request(MeilisearchConnection(_client(self._address, session, limit_s)))
         except MeilisearchApiError as error:
             if error.code in ("index_not_found", "document_not_found"):
                 raise NoIndex from error
             raise
 
 
-class Line:
+class MeilisearchConnection:
     """What may be asked of the server, in the thread that asks: the client, over connections that are kept."""
 
     def __init__(self, client: Client) -> None:
@@ -281,7 +281,7 @@ def _client(address: MeilisearchAddress, session: requests.Session, limit_s: flo
     return client
 
 
-def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _Failure:
+def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _MeilisearchFailure:
     """Say in our words what went wrong: never what was sent.
 
     Raises:
@@ -290,35 +290,39 @@ def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _
     import requests
     from meilisearch.errors import MeilisearchApiError, MeilisearchCommunicationError, MeilisearchTimeoutError
 
-    from knowledge.index.engines.meilisearch.pool import Elsewhere
+    from knowledge.index.engines.meilisearch.pool import Redirected
 
     shown = address.shown
     if isinstance(error, MeilisearchApiError):
         return _refusal(error.status_code, error.code, shown, key=address.key is not None)
-    if isinstance(error, Elsewhere):
-        return _Failure(f"{shown} points elsewhere; put the address it points to into FORGE_MEILI_URL", again=False)
+    if isinstance(error, Redirected):
+        return _MeilisearchFailure(
+            f"{shown} points elsewhere; put the address it points to into FORGE_MEILI_URL", again=False
+        )
     if isinstance(error, MeilisearchTimeoutError | TimeoutError):
         # A search has waited long enough.
-        return _Failure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
+        return _MeilisearchFailure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
     if isinstance(error.__cause__, requests.exceptions.SSLError):
-        return _Failure(
+        return _MeilisearchFailure(
             f"{shown} has a certificate that is not trusted here (FORGE_MEILI_CA names others)", again=False
         )
     if isinstance(error, MeilisearchCommunicationError | requests.exceptions.RequestException):
-        return _Failure(f"{shown} cannot be reached", again=True)
+        return _MeilisearchFailure(f"{shown} cannot be reached", again=True)
     if isinstance(error, OSError):  # the file of certificates is not there
-        return _Failure(f"{shown} cannot be asked ({error.strerror or type(error).__name__})", again=False)
+        return _MeilisearchFailure(f"{shown} cannot be asked ({error.strerror or type(error).__name__})", again=False)
     if isinstance(error, BadPacking):
-        return _Failure(f"{shown} answers what can't be read: {error}", again=False)
+        return _MeilisearchFailure(f"{shown} answers what can't be read: {error}", again=False)
     if isinstance(error, ValueError | RecursionError):
-        return _Failure(f"{shown} answers something that is not JSON; is that Meilisearch?", again=False)
+        return _MeilisearchFailure(f"{shown} answers something that is not JSON; is that Meilisearch?", again=False)
     if isinstance(error, LookupError | TypeError | AttributeError):
-        return _Failure(f"{shown} answers other JSON than Meilisearch does; is that Meilisearch?", again=False)
+        return _MeilisearchFailure(
+            f"{shown} answers other JSON than Meilisearch does; is that Meilisearch?", again=False
+        )
     raise error
 
 
-def _refusal(status: int, code: str | None, shown: str, *, key: bool) -> _Failure:
+def _refusal(status: int, code: str | None, shown: str, *, key: bool) -> _MeilisearchFailure:
     if status in (401, 403):
         problem = "refuses the key in FORGE_MEILI_KEY" if key else "wants a key; set FORGE_MEILI_KEY"
-        return _Failure(f"{shown} {problem} ({code or status})", again=False)
-    return _Failure(f"{shown} answers {status} ({code or 'no code'})", again=status == 429 or status >= 500)
+        return _MeilisearchFailure(f"{shown} {problem} ({code or status})", again=False)
+    return _MeilisearchFailure(f"{shown} answers {status} ({code or 'no code'})", again=status == 429 or status >= 500)

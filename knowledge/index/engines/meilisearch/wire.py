@@ -16,7 +16,7 @@ from typing import Any
 
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.pages.paths import ancestors
-from knowledge.state.ports import DocumentRecord, Filters, Position, TextRow
+from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
 
 SHAPE = 1
 """Grows when settings or documents change; an index of another shape is filled anew beside the old one."""
@@ -58,10 +58,10 @@ SETTINGS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class IndexMark:
     """What an index says of itself: up to where it has the store's rows, and in which shape."""
 
-    at: Position
+    at: IndexPosition
     shape: int
 
     def document(self) -> dict[str, Any]:
@@ -69,18 +69,18 @@ class Mark:
         return {"seq": MARK, "role": "mark", "generation": self.at.generation, "at": self.at.seq, "shape": self.shape}
 
 
-def mark_of(document: Mapping[str, Any]) -> Mark:
+def mark_of(document: Mapping[str, Any]) -> IndexMark:
     """Return the mark that `document` is; one of no generation if it is none of ours."""
     generation, at, shape = document.get("generation"), document.get("at"), document.get("shape")
     if isinstance(generation, str) and isinstance(at, int) and isinstance(shape, int):
-        return Mark(Position(generation, at), shape)
-    return Mark(Position("", 0), 0)
+        return IndexMark(IndexPosition(generation, at), shape)
+    return IndexMark(IndexPosition("", 0), 0)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def document(row: TextRow, record: DocumentRecord | None, after: Position) -> dict[str, Any]:
+def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition) -> dict[str, Any]:
     """Return a chunk as it is stored by the step that goes on from `after`.
 
     Without its record (it is gone by now) it lies nowhere, so no filter admits it.
@@ -117,7 +117,7 @@ def payloads(documents: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
         yield b"\n".join(lines)
 
 
-def unmarked(mark: Mark) -> str:
+def unmarked(mark: IndexMark) -> str:
     """Return the filter for what a step wrote that went on from `mark` and never came to its end."""
     return f"after = {_step(mark.at)}"
 
@@ -126,7 +126,7 @@ def _page(doc: int) -> str:
     return f"d{doc}"
 
 
-def _step(after: Position) -> str:
+def _step(after: IndexPosition) -> str:
     return f"s{after.seq}"
 
 
@@ -150,22 +150,22 @@ def timed(filters: Filters | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Restriction:
+class FilterRestriction:
     """A filter expression (None: everything), and whether it admits more than may be found, so that more is fetched."""
 
     expression: str | None = None
     wider: bool = False
 
 
-def restriction(docs: Collection[int] | None, filters: Filters | None) -> Restriction:
+def restriction(docs: Collection[int] | None, filters: Filters | None) -> FilterRestriction:
     """Return how the search is restricted: in words where they say it all, else in a few document numbers, else wider."""
     words = _in_words(filters) if filters else []
     said = " AND ".join(words) or None
     if docs is None or (words and not timed(filters)):
-        return Restriction(said)
+        return FilterRestriction(said)
     if len(docs) <= FEW:
-        return Restriction(f"page IN [{', '.join(map(_page, sorted(docs)))}]")
-    return Restriction(said, wider=True)
+        return FilterRestriction(f"page IN [{', '.join(map(_page, sorted(docs)))}]")
+    return FilterRestriction(said, wider=True)
 
 
 def _in_words(filters: Filters) -> list[str]:
@@ -213,21 +213,21 @@ def searches(index: str, queries: Sequence[str], *, deep: int, filter_: str | No
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MeilisearchAnswer:
     """What one round trip found: how far the index was, and the chunks, best first; `all` if there are no more."""
 
-    mark: Mark
+    mark: IndexMark
     found: Sequence[Scored]
     all: bool
 
 
-def answer(results: Sequence[Mapping[str, Any]], *, limit: int, docs: frozenset[int] | None) -> Answer:
+def answer(results: Sequence[Mapping[str, Any]], *, limit: int, docs: frozenset[int] | None) -> MeilisearchAnswer:
     """Join the lists of single words: the score of a chunk is the sum, over its words, of how well times how rare.
 
     How rare is the idf of the embedded engines. What `docs` does not admit is left out: the engine may be late.
     """
     about, everything, *lists = results
-    mark = mark_of(about["hits"][0]) if about["hits"] else Mark(Position("", 0), 0)
+    mark = mark_of(about["hits"][0]) if about["hits"] else IndexMark(IndexPosition("", 0), 0)
     total = int(everything["estimatedTotalHits"])
     scores: dict[tuple[int, int], float] = defaultdict(float)
     for one in lists:
@@ -237,4 +237,4 @@ def answer(results: Sequence[Mapping[str, Any]], *, limit: int, docs: frozenset[
             scores[int(hit["seq"]), int(hit["doc"])] += idf * float(hit["_rankingScore"])
     found = [Scored(seq, doc, score) for (seq, doc), score in scores.items() if docs is None or doc in docs]
     every = all(len(one["hits"]) >= int(one["estimatedTotalHits"]) for one in lists)
-    return Answer(mark, sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit], every)
+    return MeilisearchAnswer(mark, sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit], every)

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.engines.qdrant.fill import MEANING, WORDS, Filling, Mark, QdrantOptions, Terms, read_mark
+from knowledge.index.engines.qdrant.fill import MEANING, WORDS, CollectionMark, Filling, QdrantOptions, Terms, read_mark
 from knowledge.index.engines.qdrant.points import asked, by_number, restriction
 from knowledge.index.engines.qdrant.server import ENGINE, Gone, QdrantLine
 from knowledge.index.ports import Both, QueryTerm, Scored
 from knowledge.index.preparation.file_lock import try_lock
 from knowledge.search.fusion import fuse
-from knowledge.state.ports import Filters, IndexStore, Position
+from knowledge.state.ports import Filters, IndexPosition, IndexStore
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -40,7 +40,7 @@ STARTS_OVER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CollectionQuery:
     """A question as the collection takes it. Either side may be missing."""
 
     words: Mapping[int, float] | None
@@ -79,7 +79,7 @@ class QdrantEngine:
         self._filling = Filling(line, name, self._options, terms)
         self._store = store
         self._looking = anyio.Lock()
-        self._mark: Mark | None = None
+        self._mark: CollectionMark | None = None
         self._looked_at = float("-inf")
         self._swept = False
         self._fuses: bool | None = None
@@ -140,7 +140,7 @@ class QdrantEngine:
 
     # --- where it is --------------------------------------------------------------------------------------------------
 
-    async def mark(self, *, fresh: bool = False) -> Mark | None:
+    async def mark(self, *, fresh: bool = False) -> CollectionMark | None:
         """Return what the collection that serves says of itself, at most a second old; None while there is none."""
         async with self._looking:
             if fresh or time.monotonic() - self._looked_at >= FRESH_S:
@@ -170,7 +170,7 @@ class QdrantEngine:
     ) -> Both:
         """Return what both sides of the question find, and, if it has both, the joined list."""
         meaning = vector.tolist() if vector is not None and vector.any() else None
-        question = _Asked(asked(terms) or None, meaning, limit, docs, filters)
+        question = _CollectionQuery(asked(terms) or None, meaning, limit, docs, filters)
         if question.empty:
             return Both((), (), ())
         for again in (True, False):
@@ -184,7 +184,9 @@ class QdrantEngine:
                 self._looked_at = float("-inf")
         return Both((), (), ())
 
-    async def _serving(self, question: _Asked, store: IndexStore | None, *, fresh: bool) -> Mark | None:
+    async def _serving(
+        self, question: _CollectionQuery, store: IndexStore | None, *, fresh: bool
+    ) -> CollectionMark | None:
         """Return the mark of what serves; numbers of another generation would name other chunks.
 
         Raises:
@@ -199,7 +201,7 @@ class QdrantEngine:
                 raise EngineUnavailable(ENGINE, f"the collection {self._name} is still being filled anew")
         return mark
 
-    async def _found(self, question: _Asked, mark: Mark) -> Both:
+    async def _found(self, question: _CollectionQuery, mark: CollectionMark) -> Both:
         meant = restriction(question.docs, question.filters)
         if question.meaning is not None and len(question.meaning) != mark.dimensions:
             question = replace(question, meaning=None)
@@ -216,7 +218,12 @@ class QdrantEngine:
         return await self._query(question, mark, by_number(question.docs or ()))
 
     async def _query(
-        self, question: _Asked, mark: Mark, conditions: Sequence[Mapping[str, object]], *, join: bool = True
+        self,
+        question: _CollectionQuery,
+        mark: CollectionMark,
+        conditions: Sequence[Mapping[str, object]],
+        *,
+        join: bool = True,
     ) -> Both:
         """Ask in one round trip: each side for its list and, where it can, the server for the joined one."""
         both = bool(question.words) and question.meaning is not None
@@ -263,10 +270,10 @@ class QdrantVectorIndex:
         found = await self._engine.search(vector=vector, limit=limit, docs=docs, filters=filters, store=store)
         return list(found.vectors)
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         """Return up to where searches find the store's vectors."""
         mark = await self._engine.mark()
-        return Position(mark.generation, mark.seq) if mark else Position("", 0)
+        return IndexPosition(mark.generation, mark.seq) if mark else IndexPosition("", 0)
 
     async def close(self) -> None:
         """Give everything back, the engine's other side with it."""
@@ -311,17 +318,17 @@ class QdrantKeywordIndex:
         """Return at most `limit` chunks of each list; joined by reciprocal rank, k = 60, in the same round trip."""
         return await self._engine.search(terms=terms, vector=vector, limit=limit, docs=docs, filters=filters)
 
-    async def position(self) -> Position:
+    async def position(self) -> IndexPosition:
         """Return up to where searches find the store's texts."""
         mark = await self._engine.mark()
-        return Position(mark.texts, mark.seq) if mark else Position("", 0)
+        return IndexPosition(mark.texts, mark.seq) if mark else IndexPosition("", 0)
 
     async def close(self) -> None:
         """Give everything back, the engine's other side with it."""
         await self._engine.close()
 
 
-async def _same(question: _Asked, mark: Mark, store: IndexStore) -> bool:
+async def _same(question: _CollectionQuery, mark: CollectionMark, store: IndexStore) -> bool:
     """Return whether the collection is of the store's texts and, if it is asked for meaning, of its vectors."""
     if mark.texts != (await store.position()).generation:
         return False
@@ -329,7 +336,7 @@ async def _same(question: _Asked, mark: Mark, store: IndexStore) -> bool:
 
 
 def _requests(
-    question: _Asked, conditions: Sequence[Mapping[str, object]], options: QdrantOptions, *, fused: bool
+    question: _CollectionQuery, conditions: Sequence[Mapping[str, object]], options: QdrantOptions, *, fused: bool
 ) -> list[models.QueryRequest]:
     """Return one request for each side, and one that joins both."""
     from qdrant_client import models

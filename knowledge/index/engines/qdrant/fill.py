@@ -20,7 +20,7 @@ import numpy as np
 
 from knowledge.index.engines.qdrant.points import INDEXED, payload, weighed
 from knowledge.index.engines.qdrant.server import Gone, QdrantLine
-from knowledge.state.ports import CodeRow, DocumentRecord, IndexStore, Position, TextRow
+from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexStore, TextRow
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, models
@@ -54,7 +54,7 @@ class QdrantOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CollectionMark:
     """What point 0 says of its collection. `generation` is that of the vectors, `texts` that of the texts."""
 
     collection: str
@@ -68,7 +68,7 @@ class Mark:
     mean_until: int
     """Beyond this `seq` the mean is that of too few rows, and the collection is made anew."""
 
-    def fits(self, shape: str, at: Position, texts: str) -> bool:
+    def fits(self, shape: str, at: IndexPosition, texts: str) -> bool:
         """Return whether the collection can be brought up to `at` by adding and deleting."""
         return (self.shape, self.generation, self.texts) == (shape, at.generation, texts) and at.seq <= self.mean_until
 
@@ -78,15 +78,15 @@ def shape_of(options: QdrantOptions, *, words: bool) -> str:
     return f"{LAYOUT} words={words} " + " ".join(f"{key}={value}" for key, value in asdict(options).items())
 
 
-def parse_mark(said: Mapping[str, Any] | None) -> Mark | None:
+def parse_mark(said: Mapping[str, Any] | None) -> CollectionMark | None:
     """Return the mark that a payload holds; None if it is none, or another version's."""
     try:
-        return Mark(**(said or {}))
+        return CollectionMark(**(said or {}))
     except TypeError:
         return None
 
 
-async def read_mark(client: AsyncQdrantClient, collection: str) -> Mark | None:
+async def read_mark(client: AsyncQdrantClient, collection: str) -> CollectionMark | None:
     """Return the mark of a collection, or of the one behind an alias; None if it has none yet."""
     found = await client.retrieve(collection, ids=[MARK], with_payload=True)
     return parse_mark(found[0].payload) if found else None
@@ -99,7 +99,7 @@ class Filling:
         self._line, self._name, self._options, self._terms = line, name, options, terms
         self.shape = shape_of(options, words=terms is not None)
 
-    async def begun(self, store: IndexStore, at: Position, texts: str, *, renewal: int) -> Mark:
+    async def begun(self, store: IndexStore, at: IndexPosition, texts: str, *, renewal: int) -> CollectionMark:
         """Return the mark of a collection for this generation that may be filled: one that was begun before, or a new one."""
         dimensions = await _dimensions(store)
         told = "\0".join((self.shape, at.generation, texts, str(dimensions), str(renewal)))
@@ -110,7 +110,7 @@ class Filling:
             mark = None
         if mark is None:
             mean, until = await self._mean(store)
-            mark = Mark(collection, self.shape, dimensions, at.generation, texts, 0, mean, until)
+            mark = CollectionMark(collection, self.shape, dimensions, at.generation, texts, 0, mean, until)
             await self._create(mark)
         return mark
 
@@ -118,19 +118,19 @@ class Filling:
         """Return the mean length of a chunk, and up to which `seq` that may be trusted."""
         if self._terms is None:
             return 0.0, LASTING
-        delta = await store.delta(Position("", 0), limit=ROWS, texts=True)
+        delta = await store.delta(IndexPosition("", 0), limit=ROWS, texts=True)
         lengths = await anyio.to_thread.run_sync(_lengths, self._terms, delta.texts)
         mean = sum(lengths) / len(lengths) if lengths else 0.0
         return mean, LASTING if len(lengths) == ROWS else 10 * max(delta.upto.seq, 100)
 
-    async def _create(self, mark: Mark) -> None:
+    async def _create(self, mark: CollectionMark) -> None:
         # One without a mark was left by a process that was killed right here.
         await self._line.do(lambda client: client.delete_collection(mark.collection))
         await self._line.do(lambda client: _create(client, mark, self._options, words=self._terms is not None))
         await self._line.do(lambda client: _create_indexes(client, mark.collection))
         await self._write_mark(mark)
 
-    async def take(self, store: IndexStore, mark: Mark) -> tuple[Mark, int]:
+    async def take(self, store: IndexStore, mark: CollectionMark) -> tuple[CollectionMark, int]:
         """Return the mark that the collection has in the end and how many rows were taken in.
 
         Ends early when the store starts over meanwhile: then the mark does not fit any more.
@@ -138,7 +138,7 @@ class Filling:
         taken = 0
         await self._delete_beyond(mark)
         while True:
-            at = Position(mark.generation, mark.seq)
+            at = IndexPosition(mark.generation, mark.seq)
             delta = await store.delta(at, limit=ROWS, texts=self._terms is not None, codes=True)
             texts = (await store.position()).generation
             if delta.upto == at or (delta.upto.generation, texts) != (mark.generation, mark.texts):
@@ -147,7 +147,7 @@ class Filling:
             if not mark.dimensions and any(halves):
                 return replace(mark, shape=""), taken
             records = await store.records({row.doc for row in delta.codes})
-            work = _Work(mark, self._terms, delta.codes, delta.texts, halves, records)
+            work = _PointsWork(mark, self._terms, delta.codes, delta.texts, halves, records)
             await self._send(mark.collection, await anyio.to_thread.run_sync(_requests, work))
             await self._delete(mark.collection, delta.removed)
             mark = replace(mark, seq=delta.upto.seq)
@@ -179,7 +179,7 @@ class Filling:
         if failures:
             raise failures[0]
 
-    async def _delete_beyond(self, mark: Mark) -> None:
+    async def _delete_beyond(self, mark: CollectionMark) -> None:
         """Delete what a killed process wrote beyond the mark: the store may have removed it since, and never say so."""
         while True:
             beyond, _ = await self._line.do(
@@ -196,13 +196,13 @@ class Filling:
             ids: Any = list(seqs)
             await self._line.do(lambda client: client.delete(collection, points_selector=ids, wait=True))
 
-    async def _write_mark(self, mark: Mark) -> None:
+    async def _write_mark(self, mark: CollectionMark) -> None:
         from qdrant_client import models
 
         point = models.PointStruct(id=MARK, vector={}, payload=asdict(mark))
         await self._line.do(lambda client: client.upsert(mark.collection, points=[point], wait=True))
 
-    async def serve(self, mark: Mark) -> None:
+    async def serve(self, mark: CollectionMark) -> None:
         """Let the alias name this collection, in one step."""
         from qdrant_client import models
 
@@ -219,7 +219,7 @@ class Filling:
             steps.insert(0, models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._name)))
         await self._line.do(lambda client: client.update_collection_aliases(change_aliases_operations=steps))
 
-    async def sweep(self, mark: Mark) -> None:
+    async def sweep(self, mark: CollectionMark) -> None:
         """Delete every other collection of this knowledge base: the ones before, and those that were never finished."""
         ours = re.compile(re.escape(self._name) + "-[0-9a-f]{16}")
         there = (await self._line.do(lambda client: client.get_collections())).collections
@@ -228,7 +228,7 @@ class Filling:
                 await self._line.do(lambda client, name=collection.name: client.delete_collection(name))  # type: ignore[misc]  # the default binds the name
 
 
-async def _create(client: AsyncQdrantClient, mark: Mark, options: QdrantOptions, *, words: bool) -> None:
+async def _create(client: AsyncQdrantClient, mark: CollectionMark, options: QdrantOptions, *, words: bool) -> None:
     from qdrant_client import models
 
     quantization: Any = {
@@ -277,7 +277,7 @@ async def _create_indexes(client: AsyncQdrantClient, collection: str) -> None:
 
 async def _dimensions(store: IndexStore) -> int:
     """Return the length of the store's vectors; 0 while it has none."""
-    at = Position("", 0)
+    at = IndexPosition("", 0)
     while True:
         delta = await store.delta(at, limit=ROWS, codes=True)
         halves = await store.halves([row.seq for row in delta.codes])
@@ -293,10 +293,10 @@ def _lengths(terms: Terms, rows: Sequence[TextRow]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _PointsWork:
     """What points are made of; read from the store, then put together in a worker thread."""
 
-    mark: Mark
+    mark: CollectionMark
     terms: Terms | None
     rows: Sequence[CodeRow]
     texts: Sequence[TextRow]
@@ -304,7 +304,7 @@ class _Work:
     records: Mapping[int, DocumentRecord]
 
 
-def _requests(work: _Work) -> list[list[models.PointStruct]]:
+def _requests(work: _PointsWork) -> list[list[models.PointStruct]]:
     """Return the points in portions of at most so many and so many bytes."""
     portions: list[list[models.PointStruct]] = []
     room_bytes = 0
@@ -317,7 +317,7 @@ def _requests(work: _Work) -> list[list[models.PointStruct]]:
     return portions
 
 
-def _points(work: _Work) -> Iterator[tuple[models.PointStruct, int]]:
+def _points(work: _PointsWork) -> Iterator[tuple[models.PointStruct, int]]:
     """Make each chunk a point, with about how many bytes it is on the way. A chunk whose document is gone is left out."""
     from qdrant_client import models
 

@@ -73,14 +73,14 @@ def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Restriction:
+class PointRestriction:
     """What a point must meet. `wider` says that it admits more than was asked, so that more are to be fetched."""
 
     conditions: tuple[Condition, ...] = ()
     wider: bool = False
 
 
-def restriction(docs: Collection[int] | None, filters: Filters | None) -> Restriction:
+def restriction(docs: Collection[int] | None, filters: Filters | None) -> PointRestriction:
     """Return the filters in words where there are any, else the document numbers.
 
     When a file is touched without changing, nobody tells the engine. So a filter by time goes as numbers, or, when they
@@ -89,10 +89,10 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> Restri
     said = in_words(filters) if filters else ()
     timed = filters is not None and (filters.modified_after_ns, filters.modified_before_ns) != (None, None)
     if docs is None:
-        return Restriction((*said, *_times(filters)) if filters else ())
+        return PointRestriction((*said, *_times(filters)) if filters else ())
     if not timed:
-        return Restriction(said or by_number(docs))
-    return Restriction(by_number(docs)) if len(docs) <= FEW else Restriction(said, wider=True)
+        return PointRestriction(said or by_number(docs))
+    return PointRestriction(by_number(docs)) if len(docs) <= FEW else PointRestriction(said, wider=True)
 
 
 def by_number(docs: Collection[int]) -> tuple[Condition, ...]:

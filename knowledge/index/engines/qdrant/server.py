@@ -82,7 +82,7 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class _QdrantFailure:
     problem: str
     again: bool
     """Whether the same request may succeed in a moment."""
@@ -157,7 +157,7 @@ class QdrantLine:
             return self._client
 
 
-def _failure(error: Exception, shown: str, limit_s: float) -> _Failure:
+def _failure(error: Exception, shown: str, limit_s: float) -> _QdrantFailure:
     """Say in our words what went wrong: never what was sent.
 
     Raises:
@@ -168,27 +168,27 @@ def _failure(error: Exception, shown: str, limit_s: float) -> _Failure:
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     if isinstance(error, TimeoutError):
-        return _Failure(f"{shown} did not answer within {limit_s:g} s", again=True)
+        return _QdrantFailure(f"{shown} did not answer within {limit_s:g} s", again=True)
     if isinstance(error, ResponseHandlingException):
-        return _Failure(f"{shown} does not answer ({type(error.source).__name__})", again=True)
+        return _QdrantFailure(f"{shown} does not answer ({type(error.source).__name__})", again=True)
     if isinstance(error, ResourceExhaustedResponse):
-        return _Failure(f"{shown} has too much to do", again=True, pause_s=float(error.retry_after_s))
+        return _QdrantFailure(f"{shown} has too much to do", again=True, pause_s=float(error.retry_after_s))
     if isinstance(error, UnexpectedResponse):
         return _refused(error.status_code or 0, _said(error), shown, error)
     if isinstance(error, ValueError) and str(error).startswith("Collection ") and "not found" in str(error):
         raise Gone from error  # how the client's own local mode says it
     # The client asserts that an answer has a result.
     if isinstance(error, ValueError | RecursionError | AssertionError | LookupError | TypeError | AttributeError):
-        return _Failure(f"{shown} answers something that can't be read; is that Qdrant?", again=False)
+        return _QdrantFailure(f"{shown} answers something that can't be read; is that Qdrant?", again=False)
     return _by_grpc(error, shown)
 
 
-def _refused(status: int, said: str, shown: str, error: Exception) -> _Failure:
+def _refused(status: int, said: str, shown: str, error: Exception) -> _QdrantFailure:
     if status == 404:
         raise Gone from error
     if status in (401, 403):
-        return _Failure(f"{shown} refuses the key in FORGE_QDRANT_KEY ({status})", again=False)
-    return _Failure(f"{shown} answered {status}{said}", again=status in (408, 429) or status >= 500)
+        return _QdrantFailure(f"{shown} refuses the key in FORGE_QDRANT_KEY ({status})", again=False)
+    return _QdrantFailure(f"{shown} answered {status}{said}", again=status in (408, 429) or status >= 500)
 
 
 def _said(error: object) -> str:
@@ -200,7 +200,7 @@ def _said(error: object) -> str:
     return f": {' '.join(str(said).split())[:200]}"
 
 
-def _by_grpc(error: Exception, shown: str) -> _Failure:
+def _by_grpc(error: Exception, shown: str) -> _QdrantFailure:
     from grpc import StatusCode
     from grpc.aio import AioRpcError
 
@@ -210,6 +210,6 @@ def _by_grpc(error: Exception, shown: str) -> _Failure:
     if code is StatusCode.NOT_FOUND:
         raise Gone from error
     if code in (StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED):
-        return _Failure(f"{shown} refuses the key in FORGE_QDRANT_KEY ({code.name})", again=False)
+        return _QdrantFailure(f"{shown} refuses the key in FORGE_QDRANT_KEY ({code.name})", again=False)
     lasting = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.UNIMPLEMENTED)
-    return _Failure(f"{shown} answered {code.name}", again=code not in lasting)
+    return _QdrantFailure(f"{shown} answered {code.name}", again=code not in lasting)

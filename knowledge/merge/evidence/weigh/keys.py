@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from knowledge.merge.claims.contradiction import Comparison
+from knowledge.merge.claims.contradiction import StatementRelation
 from knowledge.merge.claims.statements import (
     covers,
     reading,
@@ -59,7 +59,7 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
             return
     elif not grows:
         reason = f"About '{key}' the existing text says '{mine[:60]}', the new one '{other[:60]}'."
-        w.flag_units(unit, there, Comparison("contradict", "value", key, reason, 1.0))
+        w.flag_units(unit, there, StatementRelation("contradict", "value", key, reason, 1.0))
         return
     elif w.weight.confidence < w.confidence(there).confidence:
         w.retain(unit, there, "is less than")

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from knowledge.merge.claims.contradiction import Comparison, compare, contradictions
+from knowledge.merge.claims.contradiction import StatementRelation, compare, contradictions
 from knowledge.merge.claims.statements import (
-    Reading,
     Statement,
+    StatementReading,
     alike,
     covers,
     lost,
@@ -19,8 +19,8 @@ from knowledge.merge.claims.statements import (
     statements,
 )
 from knowledge.merge.document.units import cut
-from knowledge.merge.evidence.context import Found, New, Op, Weighing
-from knowledge.merge.evidence.placement import Section
+from knowledge.merge.evidence.context import FoundStatements, New, Op, Weighing
+from knowledge.merge.evidence.placement import PageSection
 from knowledge.merge.evidence.rephrase import bare_text
 from knowledge.merge.model import Doubt, Unit
 from knowledge.merge.splice import Replaced
@@ -46,7 +46,7 @@ def find_stands(w: Weighing) -> None:
         if (elsewhere := w.index.equal(unit, lambda _: True)) is not None:
             w.confirmed_by[elsewhere].add(number)
         if unit.kind in _PROSE:
-            found = Found()
+            found = FoundStatements()
             for statement in statements([unit], w.language):
                 _stand(w, statement, w.target(unit.section), disputes.get(number, ()), found)
             w.stands[number] = found
@@ -92,7 +92,9 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
         _settle_prose(w, number, unit, own, found)
 
 
-def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequence[int], found: Found) -> None:
+def _stand(
+    w: Weighing, new: Statement, target: PageSection | None, disputed: Sequence[int], found: FoundStatements
+) -> None:
     """Find out how one new statement stands to the page: to the section that it names, then to the others."""
     near = [
         one
@@ -125,7 +127,9 @@ def _says(w: Weighing, old: Statement, new: Statement) -> bool:
     return any(says(said, new.said) for said in _readings(w, old, new))
 
 
-def _stands_against(w: Weighing, new: Statement, old: Statement, comparison: Comparison, found: Found) -> None:
+def _stands_against(
+    w: Weighing, new: Statement, old: Statement, comparison: StatementRelation, found: FoundStatements
+) -> None:
     if not w.same_voice(old.unit):
         found.disputed.append((new, old, comparison))
     elif w.is_later(old.unit):
@@ -135,10 +139,10 @@ def _stands_against(w: Weighing, new: Statement, old: Statement, comparison: Com
 
 
 def _against(
-    w: Weighing, new: Statement, target: Section | None, among: Iterable[int]
-) -> tuple[Statement, Comparison] | None:
+    w: Weighing, new: Statement, target: PageSection | None, among: Iterable[int]
+) -> tuple[Statement, StatementRelation] | None:
     """Return the statement of these units that says most clearly otherwise; of a row, which has a head, nothing."""
-    best: tuple[Statement, Comparison] | None = None
+    best: tuple[Statement, StatementRelation] | None = None
     for number in dict.fromkeys(among):
         if w.ground.units[number].kind not in ("paragraph", "item", "quote") or not w.comparable(
             number, target, alone=new.said.stands_alone
@@ -154,7 +158,7 @@ def _against(
     return best
 
 
-def _doubts(w: Weighing, new: Statement, target: Section | None) -> Iterator[tuple[Statement, Comparison]]:
+def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator[tuple[Statement, StatementRelation]]:
     """Yield the statements of the page that a model holds to contradict this one, where the rules do not."""
     for doubt in w.evidence.doubts:
         if doubt.new == new.said.text:
@@ -170,19 +174,19 @@ def statements_of(w: Weighing) -> Iterator[Statement]:
             yield from w.index.of_unit(number)
 
 
-def may_doubt(w: Weighing, old: Statement, new: Statement, target: Section | None) -> bool:
+def may_doubt(w: Weighing, old: Statement, new: Statement, target: PageSection | None) -> bool:
     """Return whether a model may say that both contradict each other: no rule says so, nor that they are about different things."""
     if not w.comparable(old.unit, target, alone=new.said.stands_alone):
         return False
     return all(compare(said.reads, new.said.reads).relation != "contradict" for said in _readings(w, old, new))
 
 
-def _as_comparison(doubt: Doubt, old: Statement) -> Comparison:
+def _as_comparison(doubt: Doubt, old: Statement) -> StatementRelation:
     reason = f"{doubt.by} holds that both cannot be true, they differ in {doubt.about} ({doubt.sure:.2f} sure)"
-    return Comparison("contradict", MODEL, old.section[-1] if old.section else "", reason, doubt.sure)
+    return StatementRelation("contradict", MODEL, old.section[-1] if old.section else "", reason, doubt.sure)
 
 
-def _readings(w: Weighing, old: Statement, new: Statement) -> list[Reading]:
+def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementReading]:
     """Return what an old statement says, and what it says with the heading above it, where that is its subject."""
     if not old.section or w.ground.units[old.unit].kind not in ("paragraph", "item"):
         return [old.said]
@@ -192,7 +196,7 @@ def _readings(w: Weighing, old: Statement, new: Statement) -> list[Reading]:
     return [old.said, reading(f"{old.section[-1]} {old.said.text}", w.language)] if named else [old.said]
 
 
-def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> None:
+def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: FoundStatements) -> None:
     both = _both_ways(w, unit, found)
     replaced = _replace_whole(w, number, unit, own, found)
     fresh = list(found.fresh)
@@ -216,7 +220,7 @@ def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement]
         w.matched[number] = found.said[0].unit
 
 
-def _hold_back(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> None:
+def _hold_back(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: FoundStatements) -> None:
     """Flag a unit for what a model holds of it.
 
     It is weighed as it would be without the model, and then not written: so the model adds nothing to what is written, and
@@ -229,7 +233,7 @@ def _hold_back(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], f
     _flag(w, unit, found.doubted)
 
 
-def _both_ways(w: Weighing, unit: Unit, found: Found) -> bool:
+def _both_ways(w: Weighing, unit: Unit, found: FoundStatements) -> bool:
     """Retain what corrects a statement that the content repeats elsewhere; tell whether there was any."""
     both = [(new, old) for new, old in found.corrected if (old.unit, old.span) in w.repeated]
     found.corrected = [pair for pair in found.corrected if pair not in both]
@@ -238,7 +242,7 @@ def _both_ways(w: Weighing, unit: Unit, found: Found) -> bool:
     return bool(both)
 
 
-def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> set[int]:
+def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: FoundStatements) -> set[int]:
     """Replace the unit of the page whose every statement the new one says too, if it may; return which."""
     related = dict.fromkeys(old.unit for _, old in (*found.corrected, *found.reworded))
     others = {old.unit for old in found.said} | {old.unit for _, old in (*found.reworded, *found.outdated)}
@@ -269,7 +273,7 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     return w.weight.confidence >= w.confidence(there).confidence
 
 
-def _covered(w: Weighing, there: int, own: Sequence[Statement], found: Found) -> bool:
+def _covered(w: Weighing, there: int, own: Sequence[Statement], found: FoundStatements) -> bool:
     """Return whether each statement of a unit of the page is corrected, said or said and more by the new one."""
     corrected = {(old.unit, old.span) for _, old in found.corrected}
     return all(
@@ -298,7 +302,13 @@ def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
 
 
 def _fresh(
-    w: Weighing, number: int, unit: Unit, own: Sequence[Statement], *, fresh: Sequence[Statement], found: Found
+    w: Weighing,
+    number: int,
+    unit: Unit,
+    own: Sequence[Statement],
+    *,
+    fresh: Sequence[Statement],
+    found: FoundStatements,
 ) -> None:
     """Keep what is new of a unit to be placed: all of it, or the statements that the page does not have."""
     related = [old.unit for _, old in found.reworded] + [old.unit for old in found.said]
@@ -317,7 +327,7 @@ def _fresh(
         w.matched.setdefault(number, beside)
 
 
-def _flag(w: Weighing, unit: Unit, disputed: Sequence[tuple[Statement, Statement, Comparison]]) -> None:
+def _flag(w: Weighing, unit: Unit, disputed: Sequence[tuple[Statement, Statement, StatementRelation]]) -> None:
     for new, old, comparison in disputed:
         w.contradiction(unit, new.said.text, old.unit, old.said.text, comparison)
     _, old, comparison = disputed[0]

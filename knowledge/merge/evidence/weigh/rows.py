@@ -6,28 +6,28 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from knowledge.merge.claims.contradiction import Comparison
+from knowledge.merge.claims.contradiction import StatementRelation
 from knowledge.merge.claims.statements import (
-    Reading,
+    StatementReading,
     covers,
     reading,
     says,
 )
 from knowledge.merge.evidence.context import New, Op, Weighing, named_section, shown
-from knowledge.merge.evidence.placement import Section
+from knowledge.merge.evidence.placement import PageSection
 from knowledge.merge.evidence.rephrase import SORTED_FROM, folded_lines
 from knowledge.merge.model import (
     Unit,
     unit_digest,
 )
 from knowledge.merge.splice import Put, Replaced
-from knowledge.merge.three_way.kinds.cells import Row, Table, folded_cell, key_of, table_of
+from knowledge.merge.three_way.kinds.cells import JoinedTable, TableRow, folded_cell, key_of, table_of
 
 MOST_OF_ONE_KEY = 50
 """Rows of one key that a new row is held against: a table with more of them has no key."""
 
 
-def weigh_table(w: Weighing, table: Table) -> None:
+def weigh_table(w: Weighing, table: JoinedTable) -> None:
     """Decide what becomes of the rows of a table, or of a table that the page does not have."""
     unit = w.incoming[table.head]
     there = _table_like(w, table.columns, w.target(unit.section))
@@ -40,7 +40,7 @@ def weigh_table(w: Weighing, table: Table) -> None:
         _weigh_row(w, w.incoming[row.unit], row, meeting)
 
 
-def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
+def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[TableRow]) -> bool:
     """Weigh rows that came without a head, if a table has as many columns; tell whether one does."""
     width = len(rows[0].cells)
     target = w.target(unit.section)
@@ -57,7 +57,7 @@ def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
     return True
 
 
-def _new_table(w: Weighing, table: Table) -> None:
+def _new_table(w: Weighing, table: JoinedTable) -> None:
     piece = w.content.pieces[table.piece]
     unit = w.incoming[table.head]
     digest = unit_digest(piece.text)
@@ -70,7 +70,7 @@ def _new_table(w: Weighing, table: Table) -> None:
     w.news.append(New(order, unit._replace(text=piece.text), None, whole=True))
 
 
-def _tables(w: Weighing, target: Section | None) -> list[Table]:
+def _tables(w: Weighing, target: PageSection | None) -> list[JoinedTable]:
     return [
         table_of(w.page, w.ground.units, number)
         for number, piece in enumerate(w.page.pieces)
@@ -78,10 +78,10 @@ def _tables(w: Weighing, target: Section | None) -> list[Table]:
     ]
 
 
-def _table_like(w: Weighing, columns: Sequence[str], target: Section | None) -> Table | None:
+def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> JoinedTable | None:
     """Return the table of the page that has these columns, the first of its own among them; the only one."""
 
-    def fits(table: Table) -> bool:
+    def fits(table: JoinedTable) -> bool:
         return len(set(columns)) == len(columns) and set(columns) <= set(table.columns) and table.columns[0] in columns
 
     found = [table for table in _tables(w, target) if fits(table)]
@@ -94,15 +94,15 @@ def _table_like(w: Weighing, columns: Sequence[str], target: Section | None) -> 
 class _Meeting:
     """A table of the page and the rows that came for it; `columns` are those of the page, in the order of the new cells."""
 
-    def __init__(self, there: Table, rows: Sequence[Row], columns: Sequence[int]) -> None:
+    def __init__(self, there: JoinedTable, rows: Sequence[TableRow], columns: Sequence[int]) -> None:
         self.there, self.columns = there, columns
         self.firsts = [folded_cell(row.cell(0)) for row in there.rows]
         # Where the first column does not tell rows apart, the first two do.
         self._keys = (0,) if len(set(self.firsts)) == len(self.firsts) or len(there.columns) < 3 else (0, 1)
-        self._by_key: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        self._by_key: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
         for row in there.rows:
             self._by_key[key_of(row, self._keys)].append(row)
-        self._by_cells: dict[tuple[str, ...], Row] = {}
+        self._by_cells: dict[tuple[str, ...], TableRow] = {}
         for row in there.rows:
             self._by_cells.setdefault(key_of(row, columns), row)
         self._coming = Counter(self.key(row) for row in rows)
@@ -110,20 +110,20 @@ class _Meeting:
             len(self.firsts) >= SORTED_FROM and self.firsts == sorted(self.firsts) and self.firsts[0] != self.firsts[-1]
         )
 
-    def placed(self, row: Row) -> dict[int, str]:
+    def placed(self, row: TableRow) -> dict[int, str]:
         """Return the cells of a new row by the column of the page that they belong to."""
         return {column: row.cell(at) for at, column in enumerate(self.columns)}
 
-    def key(self, row: Row) -> tuple[str, ...]:
+    def key(self, row: TableRow) -> tuple[str, ...]:
         """Return what a new row is about."""
         placed = self.placed(row)
         return tuple(folded_cell(placed.get(column, "")) for column in self._keys)
 
-    def same(self, row: Row) -> list[Row]:
+    def same(self, row: TableRow) -> list[TableRow]:
         """Return the rows of the page with the key of a new one."""
         return self._by_key.get(self.key(row), [])
 
-    def nearest(self, row: Row, same: Sequence[Row]) -> Row:
+    def nearest(self, row: TableRow, same: Sequence[TableRow]) -> TableRow:
         """Return of the rows of the same key the one with most cells in common, the first of several."""
         cells = tuple(folded_cell(row.cell(at)) for at in range(len(self.columns)))
         if (equal := self._by_cells.get(cells)) is not None:
@@ -134,12 +134,12 @@ class _Meeting:
             key=lambda one: sum(text == folded_cell(one.cell(at)) for at, text in mine.items()),
         )
 
-    def has_rival(self, row: Row) -> bool:
+    def has_rival(self, row: TableRow) -> bool:
         """Return whether another new row has the same key: of two, neither changes what stands there."""
         return self._coming[self.key(row)] > 1
 
 
-def _weigh_row(w: Weighing, unit: Unit, row: Row, meeting: _Meeting) -> None:
+def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _Meeting) -> None:
     """Meet the row with the same key, cell by cell."""
     there, placed, same = meeting.there, meeting.placed(row), meeting.same(row)
     if not same:
@@ -161,16 +161,16 @@ def _weigh_row(w: Weighing, unit: Unit, row: Row, meeting: _Meeting) -> None:
     _write_cells(w, unit, old, {at: placed[at] for at in (*empty, *told)}, fills=not told)
 
 
-def _cell_says(w: Weighing, table: Table, old: str, new: str, column: int) -> bool:
+def _cell_says(w: Weighing, table: JoinedTable, old: str, new: str, column: int) -> bool:
     return says(_cell(w, table, column, old), _cell(w, table, column, new))
 
 
-def _cell(w: Weighing, table: Table, column: int, text: str) -> Reading:
+def _cell(w: Weighing, table: JoinedTable, column: int, text: str) -> StatementReading:
     return reading(f"{table.columns[column]}: {text}" if table.columns[column] else text, w.language)
 
 
 def _may_change_cells(
-    w: Weighing, unit: Unit, old: Row, told: Sequence[int], *, placed: dict[int, str], there: Table
+    w: Weighing, unit: Unit, old: TableRow, told: Sequence[int], *, placed: dict[int, str], there: JoinedTable
 ) -> bool:
     """Flag or retain a row that says otherwise; return whether its cells may be written."""
     grows = all(covers(_cell(w, there, at, placed[at]), _cell(w, there, at, old.cell(at))) for at in told)
@@ -182,7 +182,7 @@ def _may_change_cells(
         at = told[0]
         subject = ", ".join(filter(None, (old.cell(0), there.columns[at])))
         reason = f"About '{subject}' the existing text says '{old.cell(at)}', the new one '{placed[at]}'."
-        w.flag_units(unit, old.unit, Comparison("contradict", "cell", subject, reason, 1.0))
+        w.flag_units(unit, old.unit, StatementRelation("contradict", "cell", subject, reason, 1.0))
     elif w.weight.confidence < w.confidence(old.unit).confidence:
         w.retain(unit, old.unit, "is less than")
     else:
@@ -190,7 +190,7 @@ def _may_change_cells(
     return False
 
 
-def _write_cells(w: Weighing, unit: Unit, old: Row, cells: dict[int, str], *, fills: bool) -> None:
+def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: dict[int, str], *, fills: bool) -> None:
     if old.unit in w.replaced_units:
         w.retain(unit, old.unit, "would change again what this call has changed:")
         return

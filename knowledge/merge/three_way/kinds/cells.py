@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.document.units import bare, split_lines
-from knowledge.merge.model import Cut, Unit
+from knowledge.merge.model import CutDocument, Unit
 from knowledge.pages.markdown.inline import plain
 
 _PIPE = re.compile(r"(?<!\\)\|")
@@ -32,7 +32,7 @@ class Cell(NamedTuple):
     end: int
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row and its index among the units of its text; -1 for one that stands in no table."""
 
     unit: int
@@ -43,13 +43,13 @@ class Row(NamedTuple):
         return self.cells[column].text if 0 <= column < len(self.cells) else ""
 
 
-class Table(NamedTuple):
+class JoinedTable(NamedTuple):
     """A table: the piece that it is, the unit that its head is, its columns as they read, and its rows."""
 
     piece: int
     head: int
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 def cells_in(line: str) -> tuple[Cell, ...]:
@@ -72,20 +72,20 @@ def cells_in(line: str) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-def table_of(page: Cut, units: Sequence[Unit], piece: int) -> Table:
+def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> JoinedTable:
     """Return the table that this piece is."""
-    rows = [Row(number, cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
+    rows = [TableRow(number, cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
     head, *body = rows
     assert page.pieces[piece].kind == "table"  # noqa: S101 - the caller looked; a wrong row here would be written
-    return Table(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
+    return JoinedTable(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
 
 
-def rows_without_head(text: str) -> tuple[Row, ...]:
+def rows_without_head(text: str) -> tuple[TableRow, ...]:
     """Return the rows that a paragraph is made of, none if it is text."""
     lines = split_lines(text)
     if not lines or not all(_ROW.match(bare(line)) for line in lines):
         return ()
-    return tuple(Row(-1, cells_in(line)) for line in lines)
+    return tuple(TableRow(-1, cells_in(line)) for line in lines)
 
 
 def folded_cell(text: str) -> str:
@@ -100,6 +100,6 @@ def _folded(text: str) -> str:
 _folded_once = lru_cache(REMEMBERED)(_folded)
 
 
-def key_of(row: Row, columns: Sequence[int]) -> tuple[str, ...]:
+def key_of(row: TableRow, columns: Sequence[int]) -> tuple[str, ...]:
     """Return what these columns of a row say."""
     return tuple(folded_cell(row.cell(column)) for column in columns)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from knowledge.merge.document.units import bare, front_starts, split_lines
-from knowledge.merge.three_way.alignment import Node
+from knowledge.merge.three_way.alignment import AlignedNode
 from knowledge.merge.three_way.line_join import clean, merge_lines, union
 from knowledge.merge.three_way.sequence import Clash, Inner, Sequences
 from knowledge.pages.front_matter import read_front_matter
@@ -35,7 +35,7 @@ def joined_front(base: str, ours: str, theirs: str) -> Inner:
     return Inner(text, clashes if text is not None else ())
 
 
-def _keys(text: str) -> list[Node] | None:
+def _keys(text: str) -> list[AlignedNode] | None:
     """Return the keys with the comments above them, None if it is not made of plain keys, each there once."""
     lines = split_lines(text)
     starts = front_starts(lines)
@@ -44,7 +44,7 @@ def _keys(text: str) -> list[Node] | None:
     found = []
     for start, end in zip(starts, [*starts[1:], len(lines) - 1], strict=True):
         whole = "".join(lines[start:end])
-        found.append(Node("key", whole, "", whole, start + 1))
+        found.append(AlignedNode("key", whole, "", whole, start + 1))
     names = [name_of(node.text) for node in found]
     return found if len(set(names)) == len(names) else None
 
@@ -57,11 +57,11 @@ def name_of(entry: str) -> str:
     return ""
 
 
-def _same_key(one: Node, other: Node) -> float:
+def _same_key(one: AlignedNode, other: AlignedNode) -> float:
     return float(name_of(one.text) == name_of(other.text))
 
 
-def _joined_key(base: Node, ours: Node, theirs: Node) -> Inner:
+def _joined_key(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
     flows = [_FLOW.match(node.text) for node in (base, ours, theirs)]
     if all(flows) and (b := flows[0]) and (o := flows[1]) and (t := flows[2]):
         values = _joined_values(*([v.strip() for v in f["items"].split(",") if v.strip()] for f in (b, o, t)))
@@ -85,12 +85,12 @@ def _joined_values(base: Sequence[str], ours: Sequence[str], theirs: Sequence[st
     return list(dict.fromkeys(union(kept, there)))
 
 
-def _once(parts: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
+def _once(parts: Sequence[AlignedNode], ours: Sequence[AlignedNode]) -> list[AlignedNode]:
     """Return the keys, of two with one name ours."""
     own = {name_of(node.text): node.text for node in ours}
     often = Counter(name_of(node.text) for node in parts)
     seen: set[str] = set()
-    found: list[Node] = []
+    found: list[AlignedNode] = []
     for node in parts:
         name = name_of(node.text)
         if name in seen:
@@ -100,7 +100,7 @@ def _once(parts: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _twice(parts: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node]) -> list[Clash]:
+def _twice(parts: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode]) -> list[Clash]:
     """Return what both sides added under one name with two values."""
     names = Counter(name_of(node.text) for node in parts)
     mine = {name_of(node.text): node for node in ours}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from knowledge.merge.document.units import blocks_of, split_lines
-from knowledge.merge.three_way.alignment import Node
+from knowledge.merge.three_way.alignment import AlignedNode
 from knowledge.merge.three_way.line_join import clean, hunks, merge_lines
 from knowledge.merge.three_way.sequence import Inner, Sequences
 
@@ -27,11 +27,11 @@ def joined_text(base: str, ours: str, theirs: str) -> str | None:
     return None if merged.clashes else "".join(node.text for node in merged.parts)
 
 
-def _line_nodes(text: str) -> list[Node]:
-    return [Node("line", line, "", line) for line in split_lines(text)]
+def _line_nodes(text: str) -> list[AlignedNode]:
+    return [AlignedNode("line", line, "", line) for line in split_lines(text)]
 
 
-def _join_lines(base: Node, ours: Node, theirs: Node) -> Inner:
+def _join_lines(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
     return Inner(joined_line(base.text, ours.text, theirs.text))
 
 

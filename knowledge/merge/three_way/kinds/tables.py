@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import bare, split_lines
-from knowledge.merge.three_way.alignment import Likeness, Node, likeness
+from knowledge.merge.three_way.alignment import AlignedNode, Likeness, likeness
 from knowledge.merge.three_way.kinds.prose import joined_line
 from knowledge.merge.three_way.moves import followed
 from knowledge.merge.three_way.sequence import Inner, Sequences, in_sequence
@@ -24,7 +24,7 @@ Column = tuple[str, int]
 """A column's name, and which of that name it is."""
 
 
-class Row(NamedTuple):
+class RowParts(NamedTuple):
     """A line of a table: its cells as written, what stands before the first and after the last, its line end."""
 
     before: str
@@ -43,16 +43,16 @@ class Row(NamedTuple):
         return tuple(cell.strip(" \t") for cell in self.cells)
 
 
-class Table(NamedTuple):
+class TableParts(NamedTuple):
     """A table taken apart: the head, the dashes under it, the rows, and the columns that the head names."""
 
-    head: Row
-    marks: Row
-    rows: tuple[Row, ...]
+    head: RowParts
+    marks: RowParts
+    rows: tuple[RowParts, ...]
     columns: tuple[Column, ...]
 
 
-def joined_table(base: Node, ours: Node, theirs: Node) -> Inner:
+def joined_table(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
     """Return what both sides made of a table; None for a text where columns went that the other side still filled."""
     b, o, t = _taken_apart(base.text), _taken_apart(ours.text), _taken_apart(theirs.text)
     columns = _columns(b, o, t)
@@ -68,17 +68,17 @@ def joined_table(base: Node, ours: Node, theirs: Node) -> Inner:
     return Inner(head.text + marks.text + "".join(node.text for node in merged.parts), merged.clashes)
 
 
-def _taken_apart(text: str) -> Table:
+def _taken_apart(text: str) -> TableParts:
     rows = tuple(_row(line) for line in split_lines(text))
     seen: Counter[str] = Counter()
     columns: list[Column] = []
     for name in rows[0].values:
         columns.append((name, seen[name]))
         seen[name] += 1
-    return Table(rows[0], rows[1], rows[2:], tuple(columns))
+    return TableParts(rows[0], rows[1], rows[2:], tuple(columns))
 
 
-def _row(line: str) -> Row:
+def _row(line: str) -> RowParts:
     text = bare(line)
     end = line[len(text) :]
     inner = text.lstrip(" \t")
@@ -89,17 +89,17 @@ def _row(line: str) -> Row:
     after = ""
     if shown.endswith("|") and not shown.endswith("\\|"):
         inner, after = shown[:-1], inner[len(shown) - 1 :]
-    return Row(before, tuple(_PIPE.split(inner)), after, end)
+    return RowParts(before, tuple(_PIPE.split(inner)), after, end)
 
 
-def _columns(base: Table, ours: Table, theirs: Table) -> tuple[Column, ...] | None:
+def _columns(base: TableParts, ours: TableParts, theirs: TableParts) -> tuple[Column, ...] | None:
     """Return the columns of the joined table, None where one went that the other side changed or gave to new rows."""
     if base.columns == ours.columns == theirs.columns:
         return base.columns
     # A new name over the same number of columns is a new name; the rows are compared as they are.
     if len(base.columns) == len(ours.columns) == len(theirs.columns) and not _reordered(base, ours, theirs):
         return base.columns
-    nodes = [[Node("column", f"{c}", "", f"{c}") for c in table.columns] for table in (base, ours, theirs)]
+    nodes = [[AlignedNode("column", f"{c}", "", f"{c}") for c in table.columns] for table in (base, ours, theirs)]
     merged = Sequences(nodes[0], nodes[1], nodes[2], join=_no_join, gap="", alike=_never).merged()
     if merged.clashes:
         return None
@@ -114,20 +114,20 @@ def _columns(base: Table, ours: Table, theirs: Table) -> tuple[Column, ...] | No
     return columns
 
 
-def _reordered(base: Table, ours: Table, theirs: Table) -> bool:
+def _reordered(base: TableParts, ours: TableParts, theirs: TableParts) -> bool:
     """Return whether a side put a column elsewhere, or both named one anew."""
     was = {column: at for at, column in enumerate(base.columns)}
     return any(was.get(column, at) != at for table in (ours, theirs) for at, column in enumerate(table.columns))
 
 
-def _values(table: Table, column: Column) -> list[str]:
+def _values(table: TableParts, column: Column) -> list[str]:
     if column not in table.columns:
         return []
     at = table.columns.index(column)
     return [row.values[at] for row in table.rows if at < len(row.cells) and row.values[at]]
 
 
-def _arranged(table: Table, columns: tuple[Column, ...]) -> Table:
+def _arranged(table: TableParts, columns: tuple[Column, ...]) -> TableParts:
     """Return the table with these columns; what it has not is empty."""
     if table.columns == columns or (len(table.columns) == len(columns) and set(table.columns).isdisjoint(columns)):
         return table
@@ -136,11 +136,11 @@ def _arranged(table: Table, columns: tuple[Column, ...]) -> Table:
     own = {column: at for at, column in enumerate(table.columns)}
     where = [own.get(column, -1) for column in columns]
 
-    def arranged(row: Row, empty: str) -> Row:
+    def arranged(row: RowParts, empty: str) -> RowParts:
         cells = tuple(row.cells[at] if 0 <= at < len(row.cells) else empty for at in where)
         return row._replace(cells=cells)
 
-    return Table(
+    return TableParts(
         arranged(table.head, _EMPTY),
         arranged(table.marks, _DASHES),
         tuple(arranged(row, _EMPTY) for row in table.rows),
@@ -148,19 +148,19 @@ def _arranged(table: Table, columns: tuple[Column, ...]) -> Table:
     )
 
 
-def _nodes(table: Table, node: Node) -> list[Node]:
+def _nodes(table: TableParts, node: AlignedNode) -> list[AlignedNode]:
     # How cells are filled up with blanks is no change.
     return [
-        Node("row", row.text, "", "|".join(row.values), node.line + at, node.section)
+        AlignedNode("row", row.text, "", "|".join(row.values), node.line + at, node.section)
         for at, row in enumerate(table.rows, 2)
     ]
 
 
-def _values_of(node: Node) -> list[str]:
+def _values_of(node: AlignedNode) -> list[str]:
     return _PIPE.split(node.key)
 
 
-def _keys(*tables: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+def _keys(*tables: Sequence[AlignedNode]) -> dict[str, tuple[str, ...]]:
     """Return what names each row: as few of the first cells as tell the rows of each version apart; nothing if none do."""
     values = {node.key: tuple(v.casefold() for v in _values_of(node)) for table in tables for node in table}
     for width in range(1, max((len(value) for value in values.values()), default=0) + 1):
@@ -170,7 +170,7 @@ def _keys(*tables: Sequence[Node]) -> dict[str, tuple[str, ...]]:
 
 
 def _by_key(keys: dict[str, tuple[str, ...]]) -> Likeness:
-    def alike(one: Node, other: Node) -> float:
+    def alike(one: AlignedNode, other: AlignedNode) -> float:
         if keys and keys[one.key] == keys[other.key]:
             return 1.0
         mine, yours = _values_of(one), _values_of(other)
@@ -183,12 +183,12 @@ def _by_key(keys: dict[str, tuple[str, ...]]) -> Likeness:
     return alike
 
 
-def _join_rows(base: Node, ours: Node, theirs: Node) -> Inner:
+def _join_rows(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
     row = _joined_row(_row(base.text), _row(ours.text), _row(theirs.text))
     return Inner(None if row is None else row.text)
 
 
-def _joined_row(base: Row, ours: Row, theirs: Row) -> Row | None:
+def _joined_row(base: RowParts, ours: RowParts, theirs: RowParts) -> RowParts | None:
     if ours.values == theirs.values or theirs.text == base.text:
         return ours
     if ours.text == base.text:
@@ -212,9 +212,9 @@ def _joined_cell(base: str, ours: str, theirs: str) -> str | None:
     return theirs if mine == was else joined_line(base, ours, theirs)
 
 
-def _no_join(base: Node, ours: Node, theirs: Node) -> Inner:  # noqa: ARG001  (the shape of every join)
+def _no_join(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:  # noqa: ARG001  (the shape of every join)
     return Inner(None)
 
 
-def _never(one: Node, other: Node) -> float:  # noqa: ARG001  (columns are the same or not)
+def _never(one: AlignedNode, other: AlignedNode) -> float:  # noqa: ARG001  (columns are the same or not)
     return 0.0

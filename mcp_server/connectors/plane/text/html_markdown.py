@@ -42,7 +42,7 @@ HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MarkedText:
     """A stretch of a line that is marked in one way. `address` is where a link leads, or an image lies."""
 
     kind: Kind
@@ -147,8 +147,8 @@ class _Writer:
         runs = [_without_break(run) for run in self._runs(cell.children)]
         return self._line(runs, _as_paragraph).replace("|", "\\|")
 
-    def _runs(self, children: Sequence[Element | str]) -> list[Run]:
-        found: list[Run] = []
+    def _runs(self, children: Sequence[Element | str]) -> list[MarkedText]:
+        found: list[MarkedText] = []
         self._gather(children, frozenset(), None, found)
         return _tidy(found)
 
@@ -157,7 +157,7 @@ class _Writer:
         children: Sequence[Element | str],
         marks: frozenset[str],
         link: tuple[str, str] | None,
-        found: list[Run],
+        found: list[MarkedText],
     ) -> None:
         for child in children:
             if isinstance(child, str):
@@ -165,12 +165,12 @@ class _Writer:
             elif child.tag == "br":
                 found.append(BREAK)
             elif child.tag == "code":
-                found.append(Run("code", plain_text(child), marks, link))
+                found.append(MarkedText("code", plain_text(child), marks, link))
             elif child.tag in ("img", "image-component"):
                 address, title = child.attributes.get("src", ""), child.attributes.get("alt", "")
-                found.append(Run("image", " ".join(title.split()), marks, link, address))
+                found.append(MarkedText("image", " ".join(title.split()), marks, link, address))
             elif child.tag == "mention-component":
-                found.append(Run("text", self._mentioned(child), marks, link))
+                found.append(MarkedText("text", self._mentioned(child), marks, link))
                 self._gather(child.children, marks, link, found)
             elif child.tag == "a" and child.attributes.get("href"):
                 to = (child.attributes["href"], " ".join(child.attributes.get("title", "").split()))
@@ -179,13 +179,13 @@ class _Writer:
                 own = marks | {MARKS[child.tag]} if child.tag in MARKS else marks
                 self._gather(child.children, own, link, found)
                 if child.tag not in INLINE:
-                    found.append(Run("text", " ", marks, link))
+                    found.append(MarkedText("text", " ", marks, link))
 
     def _mentioned(self, element: Element) -> str:
         who = element.attributes.get("entity_identifier", "")
         return f"@{self._people.get(who) or who or 'somebody'}"
 
-    def _line(self, runs: Sequence[Run], framed: Callable[[str], str]) -> str:
+    def _line(self, runs: Sequence[MarkedText], framed: Callable[[str], str]) -> str:
         """Return the runs as one piece of Markdown that is read as the very same runs."""
         if not runs:
             return ""
@@ -200,9 +200,9 @@ class _Writer:
                 line = _put_together(said, careful)
                 if self._read_again(framed(line)) == (_meant(said) if unmarked else wanted):
                     return line
-        return _put_together([Run("text", run.text) for run in runs if run.text.strip()], _wholly_escaped)
+        return _put_together([MarkedText("text", run.text) for run in runs if run.text.strip()], _wholly_escaped)
 
-    def _read_again(self, markdown: str) -> list[Run] | None:
+    def _read_again(self, markdown: str) -> list[MarkedText] | None:
         from mcp_server.connectors.plane.text.markdown import html_of
 
         read = parsed(html_of(markdown))
@@ -212,7 +212,7 @@ class _Writer:
         return _meant(self._runs(inner[0].children))
 
 
-def _is_long_to_read(runs: Sequence[Run]) -> bool:
+def _is_long_to_read(runs: Sequence[MarkedText]) -> bool:
     signs = len(runs) + sum(len(SIGN.findall(run.text)) for run in runs)
     return signs > MOST_SIGNS or sum(len(run.text) for run in runs) > LONGEST_LINE
 
@@ -221,7 +221,7 @@ PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
 """Text without any sign that means something in a line; a letter begins no block."""
 
 
-def _is_plain(run: Run) -> bool:
+def _is_plain(run: MarkedText) -> bool:
     """Return whether a run says what it says whoever reads it, so that it needs not be read again."""
     unmarked = run.kind == "text" and not run.marks and run.link is None
     return unmarked and PLAIN.fullmatch(run.text) is not None and "://" not in run.text
@@ -341,16 +341,18 @@ def _texts(element: Element) -> Iterable[str]:
             yield from _texts(child)
 
 
-def _linked(text: str, marks: frozenset[str], link: tuple[str, str] | None) -> list[Run]:
+def _linked(text: str, marks: frozenset[str], link: tuple[str, str] | None) -> list[MarkedText]:
     """Return the text with its bare addresses as links, as Markdown would read them."""
     if link is not None:
-        return [Run("text", text, marks, link)]
+        return [MarkedText("text", text, marks, link)]
     return [
-        Run("text", part, marks, (address, "") if address else None) for part, address in bare_addresses(text) if part
+        MarkedText("text", part, marks, (address, "") if address else None)
+        for part, address in bare_addresses(text)
+        if part
     ]
 
 
-def _tidy(runs: Sequence[Run]) -> list[Run]:
+def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
     """Return the runs with blanks as HTML means them: one between words, none at the ends of a line.
 
     A blank or a break is marked as both its neighbours are, so that no mark begins or ends with one.
@@ -362,7 +364,7 @@ def _tidy(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def _pieces(run: Run) -> Iterable[Run]:
+def _pieces(run: MarkedText) -> Iterable[MarkedText]:
     """Return what a run has, blanks at its ends apart from its words."""
     if run.kind != "text":
         if run.kind == "break" or run.text or run.address:
@@ -372,19 +374,19 @@ def _pieces(run: Run) -> Iterable[Run]:
     if run.text[:1] in BLANKS:
         yield BLANK
     if words:
-        yield Run("text", re.sub(f"[{BLANKS}]+", " ", words), run.marks, run.link)
+        yield MarkedText("text", re.sub(f"[{BLANKS}]+", " ", words), run.marks, run.link)
         if run.text[-1] in BLANKS:
             yield BLANK
 
 
 BLANKS = " \t\r\n\f"
-BLANK = Run("text", " ")
-BREAK = Run("break", "\n")
+BLANK = MarkedText("text", " ")
+BREAK = MarkedText("break", "\n")
 
 
-def _without_ends(pieces: Sequence[Run]) -> list[Run]:
+def _without_ends(pieces: Sequence[MarkedText]) -> list[MarkedText]:
     """Return the pieces without blanks and breaks at the ends or beside each other; a break counts more than a blank."""
-    kept: list[Run] = []
+    kept: list[MarkedText] = []
     for piece in pieces:
         if piece in (BLANK, BREAK):
             if not kept or kept[-1] == BREAK:
@@ -397,9 +399,9 @@ def _without_ends(pieces: Sequence[Run]) -> list[Run]:
     return kept
 
 
-def _between(pieces: Sequence[Run], at: int) -> Run:
+def _between(pieces: Sequence[MarkedText], at: int) -> MarkedText:
     before, after = pieces[at - 1], pieces[at + 1]
-    return Run(
+    return MarkedText(
         pieces[at].kind,
         pieces[at].text,
         before.marks & after.marks,
@@ -407,31 +409,31 @@ def _between(pieces: Sequence[Run], at: int) -> Run:
     )
 
 
-def _merged(runs: Sequence[Run]) -> list[Run]:
+def _merged(runs: Sequence[MarkedText]) -> list[MarkedText]:
     """Return the runs with neighbours joined that are text and marked alike."""
-    found: list[Run] = []
+    found: list[MarkedText] = []
     for run in runs:
         last = found[-1] if found else None
         if last and last.kind == run.kind == "text" and (last.marks, last.link) == (run.marks, run.link):
-            found[-1] = Run("text", last.text + run.text, run.marks, run.link)
+            found[-1] = MarkedText("text", last.text + run.text, run.marks, run.link)
         else:
             found.append(run)
     return found
 
 
-def _without_break(run: Run) -> Run:
-    return Run("text", " ", run.marks, run.link) if run.kind == "break" else run
+def _without_break(run: MarkedText) -> MarkedText:
+    return MarkedText("text", " ", run.marks, run.link) if run.kind == "break" else run
 
 
-def _unmarked(run: Run) -> Run:
-    return Run(run.kind, run.text, frozenset(), run.link, run.address)
+def _unmarked(run: MarkedText) -> MarkedText:
+    return MarkedText(run.kind, run.text, frozenset(), run.link, run.address)
 
 
-def _meant(runs: Sequence[Run]) -> list[Run]:
+def _meant(runs: Sequence[MarkedText]) -> list[MarkedText]:
     """Return the runs in a form in which those that mean the same are equal."""
     return _merged(
         [
-            Run(
+            MarkedText(
                 run.kind,
                 run.text,
                 run.marks,
@@ -443,7 +445,7 @@ def _meant(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def _put_together(runs: Sequence[Run], careful: Callable[[str], str]) -> str:
+def _put_together(runs: Sequence[MarkedText], careful: Callable[[str], str]) -> str:
     """Return the runs as Markdown: marks and links open and close like brackets, what lasts longest outside."""
     out: list[str] = []
     at = 0
@@ -463,7 +465,7 @@ def _put_together(runs: Sequence[Run], careful: Callable[[str], str]) -> str:
     return "".join(out)
 
 
-def _lasts(runs: Sequence[Run], at: int, one: str | tuple[str, str]) -> int:
+def _lasts(runs: Sequence[MarkedText], at: int, one: str | tuple[str, str]) -> int:
     """Return how many runs from there on have that mark or link."""
     end = at
     while end < len(runs) and (one in runs[end].marks or one == runs[end].link):
@@ -471,13 +473,13 @@ def _lasts(runs: Sequence[Run], at: int, one: str | tuple[str, str]) -> int:
     return end - at
 
 
-def _inside(run: Run, one: str | tuple[str, str]) -> Run:
+def _inside(run: MarkedText, one: str | tuple[str, str]) -> MarkedText:
     if isinstance(one, str):
-        return Run(run.kind, run.text, run.marks - {one}, run.link, run.address)
-    return Run(run.kind, run.text, run.marks, None, run.address)
+        return MarkedText(run.kind, run.text, run.marks - {one}, run.link, run.address)
+    return MarkedText(run.kind, run.text, run.marks, None, run.address)
 
 
-def _wrapped(one: str | tuple[str, str], inner: Sequence[Run], careful: Callable[[str], str]) -> str:
+def _wrapped(one: str | tuple[str, str], inner: Sequence[MarkedText], careful: Callable[[str], str]) -> str:
     if isinstance(one, str):
         return f"{SIGNS[one]}{_put_together(inner, careful)}{SIGNS[one]}"
     if _is_address(one, inner):
@@ -485,7 +487,7 @@ def _wrapped(one: str | tuple[str, str], inner: Sequence[Run], careful: Callable
     return f"[{_put_together(inner, careful)}]({_target(*one)})"
 
 
-def _plain(run: Run, careful: Callable[[str], str]) -> str:
+def _plain(run: MarkedText, careful: Callable[[str], str]) -> str:
     if run.kind == "break":
         return "\\\n"
     if run.kind == "code":
@@ -502,7 +504,7 @@ def _code(text: str) -> str:
     return f"{sign}{pad}{text}{pad}{sign}"
 
 
-def _is_address(link: tuple[str, str], runs: Sequence[Run]) -> bool:
+def _is_address(link: tuple[str, str], runs: Sequence[MarkedText]) -> bool:
     """Return whether a link shows just where it leads."""
     shown = "".join(run.text for run in runs)
     plain = all(run.kind == "text" and not run.marks for run in runs)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from mcp_server.connectors.zulip.model import Channel, Message, Person, Server
+from mcp_server.connectors.zulip.model import Channel, Message, ZulipServer, ZulipUser
 
 CHANNEL_WORD = 250
 """From this feature level on narrows and addresses say `channel`; before it they say `stream`."""
@@ -27,7 +27,7 @@ _GROUP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ZulipLink:
     """What an address names: a channel by id or, in old ones, by name; its topic; a message; the people of a conversation."""
 
     channel_id: int | None = None
@@ -37,7 +37,7 @@ class Link:
     people_ids: tuple[int, ...] = ()
 
 
-def link_to(site: str, server: Server, message: Message) -> str:
+def link_to(site: str, server: ZulipServer, message: Message) -> str:
     """Return the address of a message in its topic or conversation."""
     if message.channel_id is not None:
         channel = Channel(message.channel_id, message.channel, "", private=False)
@@ -47,21 +47,21 @@ def link_to(site: str, server: Server, message: Message) -> str:
     return f"{_base(site)}/{word}/{ids}-{'dm' if len(message.people) < _GROUP else 'group'}/near/{message.id}"
 
 
-def link_to_topic(site: str, server: Server, channel: Channel, topic: str | None = None) -> str:
+def link_to_topic(site: str, server: ZulipServer, channel: Channel, topic: str | None = None) -> str:
     """Return the address of a topic, or of a channel."""
     word = "channel" if server.level >= CHANNEL_WORD else "stream"
     path = f"{_base(site)}/{word}/{channel.id}-{_encoded(channel.name.replace(' ', '-'))}"
     return path if topic is None else f"{path}/topic/{_encoded(topic)}"
 
 
-def link_to_people(site: str, server: Server, people: Sequence[Person]) -> str:
+def link_to_people(site: str, server: ZulipServer, people: Sequence[ZulipUser]) -> str:
     """Return the address of a conversation with these people, the reader not counted."""
     word = "dm" if server.level >= DIRECT_WORD else "pm-with"
     ids = ",".join(str(person.id) for person in sorted(people, key=lambda one: one.id))
     return f"{_base(site)}/{word}/{ids}-{'dm' if len(people) == 1 else 'group'}"
 
 
-def read_link(site: str, url: str) -> Link | None:
+def read_link(site: str, url: str) -> ZulipLink | None:
     """Return what `url` names on the server at `site`; None where it is of another server, or names nothing of these."""
     try:
         asked, own = urlsplit(url.strip()), urlsplit(site)
@@ -76,7 +76,7 @@ def read_link(site: str, url: str) -> Link | None:
     return _read(words)
 
 
-def _read(words: Mapping[str, str]) -> Link | None:
+def _read(words: Mapping[str, str]) -> ZulipLink | None:
     channel = _first(words, _CHANNEL_WORDS)
     people = _first(words, _DIRECT_WORDS)
     message = number_of(_first(words, _MESSAGE_WORDS) or "")
@@ -84,7 +84,7 @@ def _read(words: Mapping[str, str]) -> Link | None:
         return None
     number = number_of((channel or "").split("-", 1)[0])
     ids = [number_of(part) for part in (people or "").split("-", 1)[0].split(",")]
-    return Link(
+    return ZulipLink(
         channel_id=number,
         channel=channel if number is None else None,
         topic=_first(words, _TOPIC_WORDS),

@@ -18,7 +18,7 @@ from agents.engine.state import get_state, restore_state
 from knowledge.tokens import count_tokens
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from tests.contract.protocol.test_server import over_http, over_stdio
 from tests.support.agents.agent_harness import PAGES
 from tests.support.agents.transition_scripts import SCRIPTS, Script, Step
@@ -68,7 +68,7 @@ class Led:
             proposal = await app.services.state.trust.proposal(waiting)
             assert proposal is not None
             decide = app.desk.approve if word == "approve_proposal" else app.desk.reject
-            await decide(proposal.id, proposal.hash, Person("ann", "page"), note)
+            await decide(proposal.id, proposal.hash, Approver("ann", "page"), note)
 
     def filled(self, value: Any) -> Any:
         """Return the value with `$tool.field` replaced by what that tool answered last."""

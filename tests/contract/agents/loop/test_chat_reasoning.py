@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agents.loop.model.ports import Asked, FromTool, FromUser, Message, ToolDefinition
-from agents.loop.providers.access import Patience
+from agents.loop.model.ports import FromTool, FromUser, Message, ModelRequest, ToolDefinition
+from agents.loop.providers.access import RequestPatience
 from tests.doubles.provider_turns import Call, Step, Trouble, Turn, said
 from tests.support.runs.hosts import run_host
 from tests.support.runs.providers import IN_ONE, IN_PIECES, Place, double_of
@@ -21,8 +21,8 @@ THINKING = Turn("I look.", CALLS, thoughts="two words, so two searches", quirks=
 SIGNING = Turn("I look.", CALLS, quirks=frozenset({"gemini"}))
 
 
-def asked(*messages: Message) -> Asked:
-    return Asked("test_iter1_0a1b2c3d", (FromUser("goal"), *messages), tools=(SEARCH,))
+def asked(*messages: Message) -> ModelRequest:
+    return ModelRequest("test_iter1_0a1b2c3d", (FromUser("goal"), *messages), tools=(SEARCH,))
 
 
 def model_message(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def place() -> Iterator[Place]:
     ids=["thoughts", "signatures", "neither"],
 )
 async def test_what_came_with_uses_of_tools_goes_back_with_them(
-    place: Place, patience: Patience, turn: Turn, then: Any
+    place: Place, patience: RequestPatience, turn: Turn, then: Any
 ) -> None:
     place.will("goal", turn, *[then] * 2)
     async with place.provider(patience) as provider:
@@ -78,7 +78,7 @@ async def test_what_came_with_uses_of_tools_goes_back_with_them(
 @pytest.mark.parametrize("patience", [IN_ONE, IN_PIECES], ids=["whole", "streamed"])
 @pytest.mark.parametrize("thoughts", ["long ones", ""])
 async def test_thoughts_go_back_with_words_too_and_where_they_are_none(
-    place: Place, patience: Patience, thoughts: str
+    place: Place, patience: RequestPatience, thoughts: str
 ) -> None:
     place.will("goal", Turn("I look.", thoughts=thoughts, quirks=frozenset({"deepseek"})), said("done"))
     async with place.provider(patience) as provider:

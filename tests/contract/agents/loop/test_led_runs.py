@@ -15,13 +15,31 @@ from agents.loop.errors import RunExists, RunNotThere, RunTaken
 from agents.loop.explanation import explained
 from agents.loop.limits import MOST_TAKEN_UP, Full
 from agents.loop.model.errors import ContextTooLong, Malformed, Overloaded
-from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Said, ToolDefinition, ToolUse, Usage
-from agents.loop.record.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
+from agents.loop.model.ports import (
+    FromModel,
+    FromTool,
+    FromUser,
+    ModelReply,
+    ModelRequest,
+    ModelUsage,
+    ToolDefinition,
+    ToolUse,
+)
+from agents.loop.record.frames import (
+    AskUser,
+    Control,
+    Frame,
+    PlanFrame,
+    ResponseFrame,
+    RunLimits,
+    ToolCallFrame,
+    ToolResult,
+)
 from agents.loop.record.run import Run
 from agents.loop.record.transcript import LAST_STEP, transcript_tokens
 from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.errors import OutcomeUnknown
 from tests.support.runs.records import SECOND, header, hold
 from tests.support.runs.scripts import (
@@ -43,8 +61,8 @@ from tests.support.runs.scripts import (
 )
 from tests.support.state.ledgers import MINUTE, NOW
 
-FOUND = Outcome(success=True, text="The cap is 20 calls an hour.", structured={"hits": [{"path": "a.md"}]})
-PROPOSED = Outcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
+FOUND = CallOutcome(success=True, text="The cap is 20 calls an hour.", structured={"hits": [{"path": "a.md"}]})
+PROPOSED = CallOutcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
 
 
 def kinds(run: Any) -> list[str]:
@@ -68,10 +86,10 @@ async def test_what_a_tool_returns_is_told_to_the_model_and_everything_is_linked
     )
     run = await led.start()
     plan, call, result, _, response = run.frames
-    assert isinstance(plan, Plan)
-    assert isinstance(call, ToolCall)
+    assert isinstance(plan, PlanFrame)
+    assert isinstance(call, ToolCallFrame)
     assert isinstance(result, ToolResult)
-    assert isinstance(response, Response)
+    assert isinstance(response, ResponseFrame)
     assert (call.plan, call.reasoning, call.arguments) == (plan.id, "I look.", {"text": "cap"})
     assert (result.call, result.success, result.text, result.structured) == (
         call.id,
@@ -100,7 +118,7 @@ async def test_several_calls_of_one_answer_are_carried_out_one_after_the_other()
 
 
 def failed_use(run: Any) -> str:
-    return str(next(frame.use for frame in run.frames if isinstance(frame, ToolCall)))
+    return str(next(frame.use for frame in run.frames if isinstance(frame, ToolCallFrame)))
 
 
 async def test_a_tool_that_is_not_there_is_not_called_and_the_model_is_told_what_is() -> None:
@@ -134,7 +152,7 @@ async def test_arguments_that_could_not_be_read_are_not_called() -> None:
         (said("The cap is", stop="length"), "cut off"),
         (said("", ask("Which?"), use("kb_search")), "called alone"),
         (said("", ask(" ")), "takes 'question'"),
-        (Malformed("scripted", "it was no JSON", Usage(5, 5)), "no JSON"),
+        (Malformed("scripted", "it was no JSON", ModelUsage(5, 5)), "no JSON"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_corrected_once_and_ends_the_run_the_second_time(
@@ -169,7 +187,7 @@ async def test_the_model_may_ask_the_person_and_goes_on_with_the_answer_in_anoth
 
 
 async def test_a_question_of_a_tool_is_put_to_the_person() -> None:
-    asks = Outcome(success=False, text="Two pages fit.", asks="Which page: a.md or b.md?")
+    asks = CallOutcome(success=False, text="Two pages fit.", asks="Which page: a.md or b.md?")
     led = Led(Scripted(said("", use("kb_read"), use("kb_merge"))), Deeds(kb_read=asks))
     run = await led.start()
     assert run.state == "asking"
@@ -240,7 +258,7 @@ async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() ->
 
 async def test_a_run_ends_after_its_iterations_and_is_told_which_is_the_last() -> None:
     led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")))
-    run = await led.start(header(limits=Limits(iterations=2)))
+    run = await led.start(header(limits=RunLimits(iterations=2)))
     assert (run.state, len(led.provider.asked), len(led.tools.done)) == ("failed", 2, 2)
     last = run.frames[-1]
     assert isinstance(last, Control)
@@ -250,18 +268,18 @@ async def test_a_run_ends_after_its_iterations_and_is_told_which_is_the_last() -
 
 
 async def test_time_that_is_up_while_the_model_thinks_ends_the_run() -> None:
-    async def thinking(_asked: Asked) -> Said:
+    async def thinking(_asked: ModelRequest) -> ModelReply:
         await forever(0)
         raise AssertionError
 
     led = Led(Scripted(thinking), sleep=at_once)
-    run = await led.start(header(limits=Limits(seconds=60)))
+    run = await led.start(header(limits=RunLimits(seconds=60)))
     assert isinstance(last := run.frames[-1], Control)
     assert (run.state, last.limit) == ("failed", "seconds")
 
 
 async def test_time_that_is_up_while_a_tool_works_ends_the_run_and_nobody_knows_whether_it_was_done() -> None:
-    async def working() -> Outcome:
+    async def working() -> CallOutcome:
         await forever(0)
         raise AssertionError
 
@@ -280,20 +298,20 @@ async def test_time_that_is_up_while_a_tool_works_ends_the_run_and_nobody_knows_
 
 
 async def test_time_that_is_up_between_two_steps_ends_the_run_before_the_next() -> None:
-    async def slow(_asked: Asked) -> Said:
+    async def slow(_asked: ModelRequest) -> ModelReply:
         led._looked += 60_000
         return said("", use("kb_merge"))
 
     led = Led(Scripted(slow))
-    run = await led.start(header(limits=Limits(seconds=60)))
+    run = await led.start(header(limits=RunLimits(seconds=60)))
     assert (run.state, run.why) == ("failed", "the run has had its 60 seconds")
     assert led.tools.done == []
     assert "no time left" in next(frame.text for frame in run.frames if isinstance(frame, ToolResult))
 
 
 async def test_tokens_bound_a_run_and_the_length_of_an_answer() -> None:
-    led = Led(Scripted(said("", use("kb_search"), usage=Usage(800, 50)), said("never")), Deeds(kb_search=FOUND))
-    run = await led.start(header(limits=Limits(tokens=1_000)))
+    led = Led(Scripted(said("", use("kb_search"), usage=ModelUsage(800, 50)), said("never")), Deeds(kb_search=FOUND))
+    run = await led.start(header(limits=RunLimits(tokens=1_000)))
     assert isinstance(last := run.frames[-1], Control)
     assert (run.state, last.limit, len(led.provider.asked)) == ("failed", "tokens", 1)
     first = led.provider.asked[0]
@@ -301,15 +319,15 @@ async def test_tokens_bound_a_run_and_the_length_of_an_answer() -> None:
 
 
 async def test_tokens_that_a_provider_does_not_tell_are_counted() -> None:
-    run = await Led(Scripted(said("Twenty.", usage=Usage(known=False)))).start()
-    assert isinstance(plan := run.frames[0], Plan)
+    run = await Led(Scripted(said("Twenty.", usage=ModelUsage(known=False)))).start()
+    assert isinstance(plan := run.frames[0], PlanFrame)
     assert plan.counted
     assert plan.tokens_in > 100
     assert plan.tokens_out == 2
 
 
 async def test_cost_bounds_a_run_and_an_unknown_price_ends_one_with_such_a_bound() -> None:
-    limits = Limits(cost_micros=150)
+    limits = RunLimits(cost_micros=150)
     led = Led(
         Scripted(*[said("", use("kb_search"))] * 3),
         cost=lambda model, usage: Decimal(usage.input) / 1_000_000 if model else None,
@@ -326,7 +344,7 @@ async def test_cost_bounds_a_run_and_an_unknown_price_ends_one_with_such_a_bound
 
 async def test_a_model_that_cannot_be_asked_fails_the_run_with_what_it_took() -> None:
     gone = Overloaded("scripted", 529, 4)
-    gone.usage = Usage(7, 3)
+    gone.usage = ModelUsage(7, 3)
     run = await Led(Scripted(gone)).start()
     assert (run.state, run.why, run.spent.tokens) == ("failed", str(gone), 10)
 
@@ -352,8 +370,8 @@ async def test_a_tool_that_breaks_ends_no_run_and_nobody_knows_whether_it_was_do
 
 
 async def test_of_what_a_tool_returns_so_much_is_kept_and_no_more() -> None:
-    much = Outcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
-    odd = Outcome(success=True, text="fine", structured={"score": float("nan")})
+    much = CallOutcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
+    odd = CallOutcome(success=True, text="fine", structured={"score": float("nan")})
     led = Led(Scripted(said("", use("kb_read"), use("kb_search")), said("Done.")), Deeds(kb_read=much, kb_search=odd))
     run = await led.start()
     read, search = (frame for frame in run.frames if isinstance(frame, ToolResult))
@@ -373,7 +391,7 @@ async def test_two_tools_of_one_name_are_a_mistake_that_is_found() -> None:
 async def test_a_cancelled_request_cancels_the_run_and_says_what_is_not_known() -> None:
     began = anyio.Event()
 
-    async def working() -> Outcome:
+    async def working() -> CallOutcome:
         began.set()
         await forever(0)
         raise AssertionError
@@ -392,7 +410,7 @@ async def test_a_cancelled_request_cancels_the_run_and_says_what_is_not_known() 
 async def test_a_person_may_cancel_a_run_that_is_led_and_what_was_under_way_is_recorded_still() -> None:
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
 
-    async def working() -> Outcome:
+    async def working() -> CallOutcome:
         await led.elsewhere().executor.cancel("run-1", "ada wants no more of it")
         return FOUND
 
@@ -411,7 +429,7 @@ async def test_a_tool_that_works_long_is_stopped_when_a_person_cancels_the_run()
     cancelled = anyio.Event()
     naps: list[float] = []
 
-    async def working() -> Outcome:
+    async def working() -> CallOutcome:
         await led.elsewhere().executor.cancel("run-1", "enough")
         cancelled.set()
         await forever(0)
@@ -451,7 +469,7 @@ async def died(led: Led, frames: int) -> None:
 
 @pytest.mark.parametrize("known", [FOUND, None])
 async def test_a_call_that_was_under_way_when_the_process_died_is_asked_about_and_never_called_again(
-    known: Outcome | None,
+    known: CallOutcome | None,
 ) -> None:
     led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
     await died(led, 3)
@@ -474,7 +492,7 @@ async def test_who_was_believed_dead_stops_what_it_does() -> None:
     led = Led(Scripted(said("", use("kb_merge"))))
     taken = anyio.Event()
 
-    async def working() -> Outcome:
+    async def working() -> CallOutcome:
         assert await led.store.claim("run-1", hold("another", NOW + MINUTE))
         taken.set()
         await forever(0)
@@ -570,7 +588,7 @@ class Killed(BaseException):
     pass
 
 
-async def killing() -> Outcome:
+async def killing() -> CallOutcome:
     raise Killed
 
 
@@ -590,7 +608,7 @@ async def test_a_run_each_call_of_which_kills_the_process_ends_before_all_were_t
 
 
 async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() -> None:
-    unsure = Outcome(success=True, text="The reply was lost.", unsure=True)
+    unsure = CallOutcome(success=True, text="The reply was lost.", unsure=True)
     lost = OutcomeUnknown("state.db", "gone")
     led = Led(Scripted(said("", use("kb_merge"), use("plane_create_task")), said("I looked.")))
     led.tools = Deeds(kb_merge=unsure, plane_create_task=lost)
@@ -620,9 +638,9 @@ async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -
         said("Then.", use("kb_read", text="y" * 3_000)),
         said("", ask("Which team?")),
     ]
-    long = Outcome(success=True, text="line\n" * 4_000)
+    long = CallOutcome(success=True, text="line\n" * 4_000)
     led = Led(Scripted(*answers), Deeds(kb_read=long))
-    head = header(context="known " * 100, limits=Limits(iterations=9, context_tokens=3_000))
+    head = header(context="known " * 100, limits=RunLimits(iterations=9, context_tokens=3_000))
     await led.start(head)
     other = led.elsewhere(said("", use("kb_merge")), kb_merge=PROPOSED)
     await other.executor.answer("run-1", "Blue.", "ada@page")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Message, Shape, ToolDefinition, ToolUse
+from agents.loop.model.ports import FromModel, FromTool, FromUser, Message, ModelRequest, Shape, ToolDefinition, ToolUse
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Raw, Turn, said
 from tests.support.runs.hosts import run_host
@@ -23,8 +23,8 @@ LINE = Shape("line", {"type": "object", "properties": {"line": {"type": "string"
 SEARCH = ToolDefinition("kb_search", "Find pages.", {"type": "object", "properties": {"query": {"type": "string"}}})
 
 
-def asked(*messages: Message) -> Asked:
-    return Asked("test_iter1_0a1b2c3d", messages, tools=(SEARCH,))
+def asked(*messages: Message) -> ModelRequest:
+    return ModelRequest("test_iter1_0a1b2c3d", messages, tools=(SEARCH,))
 
 
 def escaped(kind: str, turn: Turn) -> Raw:
@@ -55,7 +55,7 @@ async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(p
 async def test_half_a_character_in_json_that_was_asked_for_is_replaced(place: Place) -> None:
     place.will("goal", said('{"line": "look: \\ud83d"}'))
     async with place.provider() as provider:
-        told = await provider.complete_json(Asked("test_iter1_0a1b2c3d", (FromUser("goal"),)), LINE)
+        told = await provider.complete_json(ModelRequest("test_iter1_0a1b2c3d", (FromUser("goal"),)), LINE)
     assert told.value == {"line": "look: \ufffd"}
 
 

@@ -27,19 +27,28 @@ from agents.loop.model.errors import (
     BadKey,
     BadSurroundings,
     ContextTooLong,
-    Limited,
     Malformed,
     NoProvider,
     NotInstalled,
     Overloaded,
     ProviderAway,
     ProviderError,
+    ProviderLimited,
     Refusal,
     Rejected,
     SpentUp,
 )
-from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse, Usage
-from agents.loop.providers.access import Access, Patience
+from agents.loop.model.ports import (
+    FromModel,
+    FromTool,
+    FromUser,
+    ModelRequest,
+    ModelUsage,
+    Shape,
+    ToolDefinition,
+    ToolUse,
+)
+from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.anthropic.provider import anthropic_provider
 from agents.loop.providers.openai.provider import openai_provider
 from agents.loop.providers.request_loop import LONGEST_JSON
@@ -74,13 +83,13 @@ def place(opened: Place) -> Iterator[Place]:
 
 
 @pytest.fixture(params=[IN_ONE, IN_PIECES], ids=["whole", "streamed"])
-def patience(request: pytest.FixtureRequest) -> Patience:
-    chosen: Patience = request.param
+def patience(request: pytest.FixtureRequest) -> RequestPatience:
+    chosen: RequestPatience = request.param
     return chosen
 
 
-def asked(*more: FromUser | FromModel | FromTool, **changes: object) -> Asked:
-    return replace(Asked("test_iter1_0a1b2c3d", (FromUser(f"{GOAL} {SECRET}"), *more)), **changes)  # type: ignore[arg-type]
+def asked(*more: FromUser | FromModel | FromTool, **changes: object) -> ModelRequest:
+    return replace(ModelRequest("test_iter1_0a1b2c3d", (FromUser(f"{GOAL} {SECRET}"), *more)), **changes)  # type: ignore[arg-type]
 
 
 def limited(kind: str, **headers: str) -> Trouble:
@@ -144,15 +153,15 @@ async def test_a_server_that_stays_overloaded_is_told_as_such_after_five_tries(p
 async def test_a_wait_that_is_too_long_is_left_to_the_caller(place: Place) -> None:
     place.will(GOAL, limited(place.kind, **{"retry-after": "600"}))
     async with place.provider() as provider:
-        with pytest.raises(Limited) as caught:
+        with pytest.raises(ProviderLimited) as caught:
             await provider.complete(asked())
     assert (caught.value.wait_s, place.slept) == (600.0, [])
 
 
 async def test_all_waits_together_are_bounded(place: Place) -> None:
     place.will(GOAL, *[limited(place.kind, **{"retry-after": "50"})] * 9)
-    async with place.provider(Patience(tries=9, waits_s=120)) as provider:
-        with pytest.raises(Limited):
+    async with place.provider(RequestPatience(tries=9, waits_s=120)) as provider:
+        with pytest.raises(ProviderLimited):
             await provider.complete(asked())
     assert sum(place.slept) <= 120
 
@@ -170,7 +179,9 @@ async def test_what_the_server_says_about_trying_again_counts(place: Place) -> N
     [serving.after(), serving.truncated(), serving.body('{"half": "of')],
     ids=["cut", "truncated", "half-json"],
 )
-async def test_a_broken_connection_is_tried_again(place: Place, patience: Patience, fault: serving.Fault) -> None:
+async def test_a_broken_connection_is_tried_again(
+    place: Place, patience: RequestPatience, fault: serving.Fault
+) -> None:
     place.will(GOAL, said("done"), said("done"))
     place.net.plan = serving.in_turn(fault)
     async with place.provider(patience) as provider:
@@ -197,7 +208,7 @@ async def test_an_error_inside_of_a_stream_is_tried_again_and_what_it_took_is_co
         answer = await provider.complete(asked())
     assert answer.text == "done"
     if place.kind == "anthropic":
-        assert answer.usage == Usage(200, 21)
+        assert answer.usage == ModelUsage(200, 21)
 
 
 async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_ever(place: Place) -> None:
@@ -207,10 +218,10 @@ async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_eve
             ProviderAway, match=r"http://127\.0\.0\.1:9 gave no answer \(no connection, tried 5 times\).*A_URL"
         ) as caught:
             await provider.complete(asked())
-    assert caught.value.usage == Usage()
+    assert caught.value.usage == ModelUsage()
 
 
-async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: Patience) -> None:
+async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: RequestPatience) -> None:
     bounds = replace(patience, tries=1, whole_s=0.03, silence_s=0.03, streamed_s=0.05)
     for fault in (serving.delayed(5), serving.dripping(0.01)):
         place.will(GOAL, said("late"))
@@ -231,14 +242,16 @@ async def test_a_slow_stream_is_waited_for_as_long_as_it_moves() -> None:
     assert time.monotonic() - began > 0.3
 
 
-async def test_many_questions_at_once_get_each_its_own_answer(place: Place, patience: Patience) -> None:
+async def test_many_questions_at_once_get_each_its_own_answer(place: Place, patience: RequestPatience) -> None:
     for number in range(6):
         place.will(f"question {number}.", said(f"answer {number}"))
     answers: dict[int, str] = {}
     async with place.provider(patience) as provider, anyio.create_task_group() as tasks:
 
         async def ask(number: int) -> None:
-            answer = await provider.complete(Asked(f"test_iter{number}_0a1b2c3d", (FromUser(f"question {number}."),)))
+            answer = await provider.complete(
+                ModelRequest(f"test_iter{number}_0a1b2c3d", (FromUser(f"question {number}."),))
+            )
             answers[number] = answer.text
 
         for number in range(6):
@@ -246,7 +259,7 @@ async def test_many_questions_at_once_get_each_its_own_answer(place: Place, pati
     assert answers == {number: f"answer {number}" for number in range(6)}
 
 
-async def test_cancelling_ends_the_request_at_once(place: Place, patience: Patience) -> None:
+async def test_cancelling_ends_the_request_at_once(place: Place, patience: RequestPatience) -> None:
     place.will(GOAL, said("late"))
     place.net.plan = serving.in_turn(serving.delayed(5))
     began = time.monotonic()
@@ -322,7 +335,7 @@ async def test_an_empty_account_is_not_asked_again(kind: str, trouble: Trouble) 
         assert place.net.count("POST") == 1
 
 
-async def test_a_refusal_is_no_answer_and_is_paid_for(place: Place, patience: Patience) -> None:
+async def test_a_refusal_is_no_answer_and_is_paid_for(place: Place, patience: RequestPatience) -> None:
     place.will(GOAL, Turn("I think", refusal="cyber", input=50, output=5))
     async with place.provider(patience) as provider:
         with pytest.raises(Refusal) as caught:
@@ -383,7 +396,7 @@ async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: s
             await provider.complete(asked())
 
 
-async def test_a_reply_that_cannot_be_unpacked_is_told(place: Place, patience: Patience) -> None:
+async def test_a_reply_that_cannot_be_unpacked_is_told(place: Place, patience: RequestPatience) -> None:
     fault = serving.status(200, {"content-type": "application/json", "content-encoding": "gzip"}, b"no gzip at all")
     place.net.plan = serving.in_turn(fault, fault)
     async with place.provider(replace(patience, tries=2)) as provider:
@@ -424,7 +437,7 @@ async def test_no_error_is_longer_than_it_may_be_or_tells_what_was_sent_or_said(
 
 
 async def test_a_part_that_a_server_does_not_know_is_left_out_and_not_tried_again(
-    place: Place, patience: Patience
+    place: Place, patience: RequestPatience
 ) -> None:
     """Newer models take no temperature, some servers no choice of tools: what they can do without they are asked without."""
     place.double.refuses = frozenset({"temperature", "tool_choice"})
@@ -466,7 +479,7 @@ async def test_json_that_does_not_fit_is_corrected_once(place: Place) -> None:
     place.will(GOAL, said('{"sure": "very"}', input=10, output=1), said('{"sure": 5}', input=20, output=2))
     async with place.provider() as provider:
         told = await provider.complete_json(asked(), SHAPE)
-    assert (dict(told.value), told.usage) == ({"sure": 5}, Usage(30, 3))
+    assert (dict(told.value), told.usage) == ({"sure": 5}, ModelUsage(30, 3))
     assert "That does not fit: sure: type is" in json.dumps(place.double.asked[-1])
 
 
@@ -475,7 +488,7 @@ async def test_json_that_never_fits_is_told_with_what_it_took(place: Place) -> N
     async with place.provider() as provider:
         with pytest.raises(Malformed, match="shape") as caught:
             await provider.complete_json(asked(), SHAPE)
-    assert caught.value.usage == Usage(200, 40)
+    assert caught.value.usage == ModelUsage(200, 40)
     assert SECRET not in str(caught.value)
 
 
@@ -565,7 +578,7 @@ async def test_a_part_whose_leaving_out_did_not_help_is_told_again(place: Place)
     assert [body.get("temperature") for body in place.double.asked] == [0.2, None, 0.2]
 
 
-async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: Patience) -> None:
+async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: RequestPatience) -> None:
     """Over the network one of them; each way alone is tried without in tests/unit/agents/loop/test_provider_wires.py."""
     calls = (Call("kb_find", {"query": "ä plan"}), Call("kb_read", {"path": "a.md"}))
     ways = frozenset({"no_ids", "objects", "stop", "parts", "usage_in_all"})
@@ -614,7 +627,7 @@ async def test_a_history_from_another_vendor_is_taken(place: Place) -> None:
         assert (await provider.complete(asked(*history, tools=(TOOL,)))).text == "done"
 
 
-async def test_an_answer_without_anything_is_an_answer(place: Place, patience: Patience) -> None:
+async def test_an_answer_without_anything_is_an_answer(place: Place, patience: RequestPatience) -> None:
     """Models do that after tool results; it is for the caller to go on."""
     place.will(GOAL, said(""))
     async with place.provider(patience) as provider:

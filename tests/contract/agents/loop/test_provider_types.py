@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse
+from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, ModelRequest, Shape, ToolDefinition, ToolUse
 from agents.loop.providers.anthropic.wire import AnthropicWire
 from agents.loop.providers.openai.chat_wire import ChatWire
 from agents.loop.providers.openai.responses_wire import ResponsesWire
@@ -84,7 +84,7 @@ def test_requests_are_of_the_vendors_types(
 ) -> None:
     """Whatever a type does not name the vendor refuses, or worse, ignores."""
     wires: dict[str, Wire] = {"anthropic": AnthropicWire("m"), "chat": ChatWire("m"), "responses": ResponsesWire("m")}
-    asked = Asked("t_iter1_00000000", HISTORY, "Be kind", (TOOL,), freedom, only)
+    asked = ModelRequest("t_iter1_00000000", HISTORY, "Be kind", (TOOL,), freedom, only)
     request = wires[kind].request(asked, without, shape, streamed=False)
     named = types_of(kind)[0]
     assert set(request.body) <= {name for base in (named, *named.__orig_bases__) for name in base.__annotations__}

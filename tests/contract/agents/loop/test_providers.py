@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from agents.loop.model.errors import BadKey
-from agents.loop.model.ports import Asked, FromTool, FromUser, Provider, Shape, ToolDefinition
-from agents.loop.providers.access import Access, Patience
+from agents.loop.model.ports import FromTool, FromUser, ModelRequest, Provider, Shape, ToolDefinition
+from agents.loop.providers.access import Access, RequestPatience
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.support.runs.providers import IN_ONE, IN_PIECES, KINDS, Place, double_of, real
 
@@ -51,16 +51,16 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @pytest.fixture(params=[IN_ONE, IN_PIECES], ids=["whole", "streamed"])
-def patience(request: pytest.FixtureRequest) -> Patience:
-    chosen: Patience = request.param
+def patience(request: pytest.FixtureRequest) -> RequestPatience:
+    chosen: RequestPatience = request.param
     return chosen
 
 
-def asking(words: str, *tools: ToolDefinition) -> Asked:
-    return Asked(CONVERSATION, (FromUser(words),), tools=tools, most_tokens=1_000)
+def asking(words: str, *tools: ToolDefinition) -> ModelRequest:
+    return ModelRequest(CONVERSATION, (FromUser(words),), tools=tools, most_tokens=1_000)
 
 
-async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Place, patience: Patience) -> None:
+async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Place, patience: RequestPatience) -> None:
     words = "Answer with the single word Yes."
     place.will(words, said("Yes", input=120, output=7, cached=20))
     async with place.provider(patience) as opened:
@@ -77,7 +77,9 @@ async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Plac
         assert (answer.usage.input, answer.usage.output, answer.usage.cached) == (120, 7, 20)
 
 
-async def test_a_tool_is_used_its_result_is_understood_and_thoughts_go_back(place: Place, patience: Patience) -> None:
+async def test_a_tool_is_used_its_result_is_understood_and_thoughts_go_back(
+    place: Place, patience: RequestPatience
+) -> None:
     """The whole turn, as the loop makes it: use, result, answer. Thoughts that came sealed must come back, or it is refused."""
     words = "What is the weather in Köln? Use the tool, then answer with the temperature as a number."
     use = Turn("I look.", calls=(Call("get_weather", {"city": "Köln"}),), thoughts="a city, so the weather")
@@ -95,7 +97,7 @@ async def test_a_tool_is_used_its_result_is_understood_and_thoughts_go_back(plac
 
 
 async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_told(
-    place: Place, patience: Patience
+    place: Place, patience: RequestPatience
 ) -> None:
     words = "Get the weather in Rome and the time with your tools, both at once; if one fails, say FAILED."
     calls = (Call("get_weather", {"city": "Rome"}), Call("get_time"))
@@ -116,7 +118,7 @@ async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_told
     assert second.uses == ()
 
 
-async def test_an_answer_that_is_cut_off_says_so(place: Place, patience: Patience) -> None:
+async def test_an_answer_that_is_cut_off_says_so(place: Place, patience: RequestPatience) -> None:
     words = "Count from one to five hundred, in words."
     stop = {"anthropic": "max_tokens", "chat": "length", "responses": "max_output_tokens"}[place.kind]
     place.will(words, said("one two three", stop=stop))

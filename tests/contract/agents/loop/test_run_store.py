@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agents.loop.errors import BadFrames, NoSuchRun, RunExists, RunTaken, StaleRun
-from agents.loop.record.frames import Control, Limits, frame_text
+from agents.loop.record.frames import Control, RunLimits, frame_text
 from agents.loop.record.run import Run, fold
 from agents.loop.store.forms import with_earlier
 from agents.loop.store.ports import RunStore, Total
@@ -69,7 +69,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
 
 
 async def test_a_run_begins_without_frames_and_is_returned_to_the_last_character(place: Place) -> None:
-    limits = Limits(iterations=3, seconds=2.5, tokens=None, cost_micros=7)
+    limits = RunLimits(iterations=3, seconds=2.5, tokens=None, cost_micros=7)
     head = header(goal=ODD, context=ODD, toolsets=("knowledge", "trust"), limits=limits, principal=ODD)
     begun = await place.runs.begin(head, hold())
     assert begun == await place.sound()

@@ -14,9 +14,9 @@ import anyio
 import pytest
 
 from agents.loop.decision import digest
-from agents.loop.model.ports import Asked
+from agents.loop.model.ports import ModelRequest
 from agents.loop.processor import asked_of
-from agents.loop.record.frames import Plan
+from agents.loop.record.frames import PlanFrame
 from agents.loop.record.run import Run, fold
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.models.language_model import ConfiguredModel
@@ -62,14 +62,16 @@ async def led(host: RunHost) -> Run:
     return run
 
 
-def questions(run: Run, tools: Sequence[Any]) -> list[Asked]:
+def questions(run: Run, tools: Sequence[Any]) -> list[ModelRequest]:
     """Return what the model was asked, made of the header and the frames alone."""
     return [
-        asked_of(fold(run.header, run.frames[: frame.number]), tools) for frame in run.frames if isinstance(frame, Plan)
+        asked_of(fold(run.header, run.frames[: frame.number]), tools)
+        for frame in run.frames
+        if isinstance(frame, PlanFrame)
     ]
 
 
-async def arrived(host: RunHost, vendor: str, asked: Sequence[Asked]) -> list[Mapping[str, Any]]:
+async def arrived(host: RunHost, vendor: str, asked: Sequence[ModelRequest]) -> list[Mapping[str, Any]]:
     """Return the bodies that a model gets who is asked this anew."""
     model = Model()
     model.will("Look", *[said("Yes.")] * len(asked))
@@ -102,7 +104,7 @@ async def test_what_the_model_was_asked_can_be_made_again_of_the_record(tmp_path
         run = await led(host)
         assert host.model.left == 0
         tools = host.app.services.runs.offered(run.header)
-        assert {frame.offered for frame in run.frames if isinstance(frame, Plan)} == {digest(tools)}
+        assert {frame.offered for frame in run.frames if isinstance(frame, PlanFrame)} == {digest(tools)}
         again = await arrived(host, vendor, questions(run, tools))
     assert again == host.model.asked
     assert len(again) == len(SCRIPTS[does])

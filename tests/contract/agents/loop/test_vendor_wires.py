@@ -9,15 +9,15 @@ import pytest
 from agents.loop.executor import Executor
 from agents.loop.processor import Processor
 from agents.loop.providers.request_loop import ModelProvider
-from agents.loop.record.frames import Limits, Plan, ToolCall, ToolResult
-from agents.loop.tools import Outcome
+from agents.loop.record.frames import PlanFrame, RunLimits, ToolCallFrame, ToolResult
+from agents.loop.tools import CallOutcome
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.support.runs.providers import KINDS, Place, double_of
 from tests.support.runs.records import header
 from tests.support.runs.scripts import Deeds, Led, Scripted, sound
 
 GOAL = "Put the cap on record."
-PROPOSED = Outcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
+PROPOSED = CallOutcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -58,7 +58,7 @@ async def test_a_run_goes_over_three_processes_and_each_vendor_takes_its_history
     )
     led = Led(Scripted(), Deeds(kb_merge=PROPOSED))
     async with place.provider() as provider:
-        run = await executor(led, provider).start(header(goal=GOAL, limits=Limits(iterations=9)))
+        run = await executor(led, provider).start(header(goal=GOAL, limits=RunLimits(iterations=9)))
         assert (run.state, run.why) == ("asking", "")
     led = led.elsewhere(kb_merge=PROPOSED)
     async with place.provider() as provider:
@@ -71,9 +71,9 @@ async def test_a_run_goes_over_three_processes_and_each_vendor_takes_its_history
     assert run.response is not None
     assert run.response.text == "It is on record."
     assert await sound(led.store, "run-1") == run
-    plans = [frame for frame in run.frames if isinstance(frame, Plan)]
+    plans = [frame for frame in run.frames if isinstance(frame, PlanFrame)]
     assert len(plans) == 6
     assert (plans[0].echo is None) == (place.kind == "chat")
     assert all(plan.tokens_in == 100 and plan.model for plan in plans)
-    assert len([call for call in run.frames if isinstance(call, ToolCall) and call.problem]) == 2
+    assert len([call for call in run.frames if isinstance(call, ToolCallFrame) and call.problem]) == 2
     assert len([result for result in run.frames if isinstance(result, ToolResult)]) == 6

@@ -21,15 +21,15 @@ from agents.engine.events import (
     Json,
     Logged,
     PhaseChanged,
-    Usage,
+    StepUsage,
     WorkRecorded,
     canonical,
     logged_form,
     logged_of,
 )
 from agents.engine.fold import FOLDING, fold
-from agents.engine.progress.position import Position
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.progress.position import JourneyPosition
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import StaleJourney
 from agents.store.export_file import exported, imported
@@ -49,17 +49,17 @@ ANSWERS = {"q1": "two", "q2": f"only {ODD}"}
 NEW_FIELDS = ("answers", "answered_at", "conversations", "returns")
 """Fields of a state that it did not have before there were questions and speakers."""
 NEW_OF_WORK = ("confidence", "reasoning", "signals", "usage", "conversation", "automatic")
-ACTS: Sequence[Submission | Opinion] = (
-    Submission({"steps": ["lay the roof", " "]}, ("planned",), Usage(900, 80, "m-1"), "chat 1", 0.4, "a guess"),
-    Submission(ASK, (), Usage(700, 60, "m-1"), "chat 1", 0.9, f"now {ODD}"),
-    Opinion("answer", "host", "", ANSWERS),
-    Submission({"text": "a hive"}, ("made", "hint"), Usage(300, 40, "m-2"), "chat 2", 1.0, "sure"),
-    Submission({"score": 70, "why": "thin"}, (), Usage(50, 5, "m-3"), "", 0.0, ""),
+ACTS: Sequence[Submission | JourneyDecision] = (
+    Submission({"steps": ["lay the roof", " "]}, ("planned",), StepUsage(900, 80, "m-1"), "chat 1", 0.4, "a guess"),
+    Submission(ASK, (), StepUsage(700, 60, "m-1"), "chat 1", 0.9, f"now {ODD}"),
+    JourneyDecision("answer", "host", "", ANSWERS),
+    Submission({"text": "a hive"}, ("made", "hint"), StepUsage(300, 40, "m-2"), "chat 2", 1.0, "sure"),
+    Submission({"score": 70, "why": "thin"}, (), StepUsage(50, 5, "m-3"), "", 0.0, ""),
     Submission({"text": "two hives"}),
     Submission({"score": 30, "why": "wrong roof"}, reasoning="the roof leaks"),
     Submission(PLAN, confidence=0.5),
     Submission({"text": "a third one"}),
-    Submission({"score": 95}, usage=Usage(10, 20)),
+    Submission({"score": 95}, usage=StepUsage(10, 20)),
 )
 """A validation failure, questions, a soft failure, a hard failure, and then the end."""
 
@@ -76,7 +76,7 @@ class Place:
     async def start(self) -> str:
         return (await self.runners[0].start("making", f"bees {ODD}", {}, by=ADA)).journey
 
-    async def act(self, journey: str, version: int, act: Submission | Opinion, of: int = 0) -> Position:
+    async def act(self, journey: str, version: int, act: Submission | JourneyDecision, of: int = 0) -> JourneyPosition:
         if isinstance(act, Submission):
             return await self.runners[of].submit(journey, version, act, by=ADA)
         return await self.runners[of].decide(journey, version, act, by=ADA)
@@ -240,11 +240,11 @@ async def test_what_is_sent_by_several_at_once_is_done_once_by_the_server_and_an
 async def test_of_several_answers_at_once_one_counts_and_the_others_learn_of_it(place: Place) -> None:
     journey = await place.start()
     await place.act(journey, 1, Submission(ASK))
-    words = [Opinion("answer", "page", f"word of {n}") for n in range(SENDERS)]
+    words = [JourneyDecision("answer", "page", f"word of {n}") for n in range(SENDERS)]
     done = await asyncio.gather(
         *(place.act(journey, 2, one, of=n % 2) for n, one in enumerate(words)), return_exceptions=True
     )
-    (won,) = [one for one in done if isinstance(one, Position)]
+    (won,) = [one for one in done if isinstance(one, JourneyPosition)]
     lost = [one for one in done if isinstance(one, BaseException)]
     assert all(isinstance(one, StaleJourney) for one in lost), lost
     assert {one.changed[0] for one in lost if isinstance(one, StaleJourney)} == {
@@ -275,9 +275,9 @@ async def test_what_a_person_answered_is_not_written_again_with_each_step(place:
         ask = [{"id": f"q{number}", "question": "How many?"}]
         await place.act(journey, version, Submission({"steps": ["one"], "ask": ask}))
         await place.act(
-            journey, version + 1, Opinion("answer", "page", changes={f"q{number}": f"{number} " + "x" * 9_000})
+            journey, version + 1, JourneyDecision("answer", "page", changes={f"q{number}": f"{number} " + "x" * 9_000})
         )
-        sent = Opinion("revisit", "page", "again", {"phase": "PLAN"})
+        sent = JourneyDecision("revisit", "page", "again", {"phase": "PLAN"})
         version = (await place.act(journey, version + 2, sent, of=1)).state.version
     state = await place.runners[1].store.journey(journey)
     assert [answer["answer"][0] for answer in state.answers["PLAN"].values()] == ["0", "1", "2", "3"]

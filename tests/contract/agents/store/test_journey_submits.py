@@ -18,8 +18,8 @@ from psycopg import AsyncConnection
 from agents.engine.agent import Citation
 from agents.engine.events import Thinking, WorkRecorded
 from agents.engine.fold import fold
-from agents.engine.progress.position import Position
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.progress.position import JourneyPosition
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import get_state
 from agents.errors import StaleJourney
 from agents.store.ports import JourneyStore
@@ -94,7 +94,9 @@ def _notes(*texts: str) -> Submission:
     return Submission(work)
 
 
-async def _at_once(place: Place, journey: str, submissions: Sequence[Submission]) -> list[Position | BaseException]:
+async def _at_once(
+    place: Place, journey: str, submissions: Sequence[Submission]
+) -> list[JourneyPosition | BaseException]:
     runners = [place.runners[n % 2] for n in range(len(submissions))]
     asked = [runner.submit(journey, 1, one, by=ADA) for runner, one in zip(runners, submissions, strict=True)]
     return list(await asyncio.gather(*asked, return_exceptions=True))
@@ -133,7 +135,7 @@ async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_
     for _ in range(5):
         journey = await place.start()
         answers = await _at_once(place, journey, [_notes("the same")] * SENDERS)
-        told = [get_state(answer.state) for answer in answers if isinstance(answer, Position)]
+        told = [get_state(answer.state) for answer in answers if isinstance(answer, JourneyPosition)]
         assert len(told) == SENDERS, [answer for answer in answers if isinstance(answer, BaseException)]
         assert told == [told[0]] * SENDERS
         assert told[0]["version"] == 2
@@ -143,7 +145,7 @@ async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_c
     journey = await place.start()
     answers = await _at_once(place, journey, [_notes(f"note of {n}") for n in range(SENDERS)])
     lost = [answer for answer in answers if isinstance(answer, StaleJourney)]
-    (won,) = [answer for answer in answers if isinstance(answer, Position)]
+    (won,) = [answer for answer in answers if isinstance(answer, JourneyPosition)]
     assert len(lost) == SENDERS - 1
     assert {(error.expected, error.actual) for error in lost} == {(1, 2)}
     assert {error.changed for error in lost} == {
@@ -156,13 +158,15 @@ async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> No
     """Whoever asks again, elsewhere, is answered the same: nothing is answered that the record does not say."""
     journey = await place.start()
     here, there = place.runners
-    acts: Sequence[Submission | Opinion] = [
+    acts: Sequence[Submission | JourneyDecision] = [
         Submission({"notes": [{"id": "\x00 \u2028", "text": "odd \u2028 \x00"}], "quotes": [WINTER]}, ("hint",)),
         _notes("one", "two"),
-        Opinion("modify", "page", "other words", {"notes": [{"id": "1", "text": "1"}, {"id": "2", "text": "2"}]}),
+        JourneyDecision(
+            "modify", "page", "other words", {"notes": [{"id": "1", "text": "1"}, {"id": "2", "text": "2"}]}
+        ),
         Submission({"text": "thin", "lacks": "three"}, reasoning="it is thin", confidence=0.5, conversation="c-2"),
         _notes("one", "two", "three"),
-        Opinion("approve", "relayed"),
+        JourneyDecision("approve", "relayed"),
         Submission({"text": "whole"}),
     ]
     for version, act in enumerate(acts, 1):

@@ -18,24 +18,24 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from mcp_server.connectors.errors import Denied, Limited, Missing, Refused
-from mcp_server.connectors.http import Clients, Place, Sender, made_clients
+from mcp_server.connectors.errors import Denied, Missing, ServiceLimited, ServiceRefused
+from mcp_server.connectors.http import Clients, Sender, ServiceAddress, made_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.plane.model import (
     CLEAR,
+    KeyTaken,
     Label,
     Module,
-    Person,
+    PlaneMember,
+    PlaneTask,
     Project,
     State,
-    Taken,
-    Task,
     TaskChanges,
     TaskDraft,
 )
 from mcp_server.connectors.plane.pagination import everything
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -45,12 +45,12 @@ NEEDED = ("FORGE_TEST_PLANE_URL", "FORGE_TEST_PLANE_KEY", "FORGE_TEST_PLANE_WORK
 class PatientSender(Sender):
     """Waits as long as a real server asks for: it allows 60 requests a minute."""
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: ServiceRequest) -> ServiceReply:
         """Return the reply, once the server allows the request."""
         while True:
             try:
                 return await super().send(request)
-            except Limited as limited:
+            except ServiceLimited as limited:
                 await anyio.sleep(limited.wait_s)
 
 
@@ -63,7 +63,7 @@ class Here:
     clients: Clients
     sender: Sender
     plane: PlaneClient
-    me: Person
+    me: PlaneMember
     project: Project
 
     def with_key(self, key: str, workspace: str) -> PlaneClient:
@@ -74,15 +74,15 @@ class Here:
         """Return the project's states by group."""
         return {state.group: state for state in (await self.plane.states(self.project.id)).items}
 
-    async def made(self, name: str = "A task", **fields: Any) -> Task:
+    async def made(self, name: str = "A task", **fields: Any) -> PlaneTask:
         """Return a new task."""
         made = await self.plane.create_task(self.project.id, TaskDraft(name=name, key=new_key(), **fields))
-        assert isinstance(made, Task)
+        assert isinstance(made, PlaneTask)
         return made
 
     async def raw(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return what Plane answers to a request for something that the client does not do."""
-        reply = await self.sender.send(Request("POST", f"{self.at}{path}", json=body))
+        reply = await self.sender.send(ServiceRequest("POST", f"{self.at}{path}", json=body))
         assert reply.status in (200, 201), reply.body
         return reply.body
 
@@ -91,7 +91,7 @@ class Here:
         """Return the project's path."""
         return f"/api/v1/workspaces/{self.workspace}/projects/{self.project.id}"
 
-    def key_of(self, task: Task) -> str:
+    def key_of(self, task: PlaneTask) -> str:
         """Return what people call a task."""
         return f"{self.project.key}-{task.number}"
 
@@ -103,7 +103,7 @@ def new_key() -> str:
 
 def sender_of(url: str, key: str, clients: Clients) -> Sender:
     """Return what signs with that key."""
-    place = Place(wire.SERVICE, url, wire.ADDRESS_SETTING, wire.headers_of(key), (key,))
+    place = ServiceAddress(wire.SERVICE, url, wire.ADDRESS_SETTING, wire.headers_of(key), (key,))
     return PatientSender(place, clients.kept, fresh=clients.fresh, sleep=anyio.sleep, monotonic=time.monotonic)
 
 
@@ -122,13 +122,13 @@ async def opened(url: str, key: str, workspace: str) -> AsyncIterator[Here]:
             "cycle_view": True,
             "module_view": True,
         }
-        reply = await sender.send(Request("POST", projects, json=asked))
+        reply = await sender.send(ServiceRequest("POST", projects, json=asked))
         assert reply.status == 201, reply.body
         project = wire.read_project(reply.body)
         try:
             yield Here(url, workspace, clients, sender, plane, await plane.me(), project)
         finally:
-            await sender.send(Request("DELETE", f"{projects}{project.id}/"))
+            await sender.send(ServiceRequest("DELETE", f"{projects}{project.id}/"))
     finally:
         await clients.aclose()
 
@@ -178,7 +178,7 @@ async def test_a_task_is_kept_as_it_was_drafted(here: Here) -> None:
         due=date(2026, 12, 1),
     )
     made = await here.plane.create_task(here.project.id, draft)
-    assert isinstance(made, Task)
+    assert isinstance(made, PlaneTask)
     kept = await here.plane.task(here.project.id, made.id)
     assert (kept.name, kept.html, kept.priority) == (draft.name, draft.html, "high")
     assert (kept.state_id, kept.assignee_ids, kept.label_ids) == (state.id, (here.me.id,), (label.id,))
@@ -203,8 +203,8 @@ async def test_a_second_create_with_a_key_creates_nothing_and_names_the_first(he
     """Source: work_item_create_external_dup_409."""
     draft = TaskDraft(name="Once", key=new_key())
     first = await here.plane.create_task(here.project.id, draft)
-    assert isinstance(first, Task)
-    assert await here.plane.create_task(here.project.id, draft) == Taken(first.id)
+    assert isinstance(first, PlaneTask)
+    assert await here.plane.create_task(here.project.id, draft) == KeyTaken(first.id)
     assert [task.id for task in (await here.plane.tasks(here.project.id)).items] == [first.id]
     assert await here.plane.task_by_external(here.project.id, new_key()) is None
 
@@ -258,7 +258,7 @@ async def test_what_does_not_fit_is_refused_and_nothing_is_created(
 ) -> None:
     """Source: work_item_create_badpriority_400, _badstate_400, _badlabel, _baddates_400, _noname_400."""
     draft = TaskDraft(**({"name": "A task", "key": new_key()} | fields))
-    with pytest.raises(Refused, match=about) as caught:
+    with pytest.raises(ServiceRefused, match=about) as caught:
         await here.plane.create_task(here.project.id, draft)
     assert NOBODY not in str(caught.value)
     assert (await here.plane.tasks(here.project.id)).items == ()
@@ -333,11 +333,11 @@ async def test_a_comment_is_kept_once_under_its_key(here: Here) -> None:
     """Source: comment_create_external, comment_create_external_dup_409, comment_get, comments_list."""
     task, other, key = await here.made(), await here.made(), new_key()
     said = await here.plane.create_comment(here.project.id, task.id, "<p>Seen <em>again</em></p>", key)
-    assert not isinstance(said, Taken)
+    assert not isinstance(said, KeyTaken)
     assert (said.html, said.by, said.external_id) == ("<p>Seen <em>again</em></p>", here.me.id, key)
-    assert await here.plane.create_comment(here.project.id, task.id, "<p>Seen</p>", key) == Taken(said.id)
+    assert await here.plane.create_comment(here.project.id, task.id, "<p>Seen</p>", key) == KeyTaken(said.id)
     # The key counts in the whole project: also on another task nothing is written.
-    assert await here.plane.create_comment(here.project.id, other.id, "<p>Seen</p>", key) == Taken(said.id)
+    assert await here.plane.create_comment(here.project.id, other.id, "<p>Seen</p>", key) == KeyTaken(said.id)
     assert (await here.plane.comments(here.project.id, other.id)).items == ()
     kept = await here.plane.comment(here.project.id, task.id, said.id)
     assert (kept.id, kept.html, kept.external_id) == (said.id, said.html, key)

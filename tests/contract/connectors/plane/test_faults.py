@@ -12,17 +12,25 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
-from mcp_server.connectors.http import Bounds, Place, Sender, made_clients
+from mcp_server.connectors.errors import (
+    ConnectorError,
+    Denied,
+    NoAnswer,
+    ReplyLost,
+    ServiceLimited,
+    Unreachable,
+    WrongAddress,
+)
+from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, made_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.client import PlaneClient
-from mcp_server.connectors.plane.model import Task, TaskChanges, TaskDraft
+from mcp_server.connectors.plane.model import PlaneTask, TaskChanges, TaskDraft
 from mcp_server.connectors.plane.pagination import everything
 from tests.doubles import serving
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Account, Plane, plane_served, seeded
 from tests.doubles.serving import Fault, Plan, Served, for_requests, in_turn
 
-QUICK = Bounds(silence_s=0.5, reply_s=1.0, connect_s=1.0)
+QUICK = RequestLimits(silence_s=0.5, reply_s=1.0, connect_s=1.0)
 DRAFT = TaskDraft(name="Once", key="kf-1")
 
 
@@ -62,7 +70,9 @@ async def here(
         waits.append(seconds)
 
     async with plane_served(double, plan=plan) as (running, standing):
-        place = Place(wire.SERVICE, running.address, wire.ADDRESS_SETTING, wire.headers_of(who.key), (who.key,))
+        place = ServiceAddress(
+            wire.SERVICE, running.address, wire.ADDRESS_SETTING, wire.headers_of(who.key), (who.key,)
+        )
         sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic, bounds=QUICK)
         try:
             yield Here(running, standing, PlaneClient(sender, workspace), waits)
@@ -106,7 +116,7 @@ async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
 
         at.double.pause = pause
         made = await asyncio.gather(at.plane.create_task(at.kb, DRAFT), at.plane.create_task(at.kb, DRAFT))
-        assert {type(one) for one in made} == {Task}
+        assert {type(one) for one in made} == {PlaneTask}
         assert len(at.once()) == 2
 
 
@@ -164,7 +174,7 @@ async def test_a_used_up_allowance_says_for_how_long() -> None:
         await at.plane.me()
         await at.plane.me()
         for call in (at.plane.me(), at.plane.create_task(at.kb, DRAFT)):
-            with pytest.raises(Limited) as caught:
+            with pytest.raises(ServiceLimited) as caught:
                 await call
             assert caught.value.wait_s == 60
         assert (at.once(), at.waits) == ([], [])
@@ -211,7 +221,7 @@ async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it
     async with here() as at:
         draft = TaskDraft(name="For whom", key="kf-3", assignee_ids=(MEL.id, GUS.id, OTTO.id))
         made = await at.plane.create_task(at.kb, draft)
-        assert isinstance(made, Task)
+        assert isinstance(made, PlaneTask)
         assert made.assignee_ids == (MEL.id,)
 
 
@@ -219,7 +229,9 @@ async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it
 async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
     """Plane answers paths that it does not have with a 404 of its own; what is no Plane with a page."""
     async with here(in_turn(*[serving.html(404)] * 4) if base == "/nowhere" else serving.no_fault) as at:
-        place = Place(wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ())
+        place = ServiceAddress(
+            wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ()
+        )
         clients = made_clients(None)
         sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=_never, monotonic=time.monotonic)
         with pytest.raises(ConnectorError, match="PLANE_BASE_URL"):
@@ -239,7 +251,9 @@ async def test_nobody_listens_and_that_is_said() -> None:
     """Nothing was sent, so nothing happened."""
     async with here() as at:
         clients = made_clients(None)
-        place = Place(wire.SERVICE, "http://127.0.0.1:9", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), (ADA.key,))
+        place = ServiceAddress(
+            wire.SERVICE, "http://127.0.0.1:9", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), (ADA.key,)
+        )
         sender = Sender(
             place, clients.kept, fresh=clients.fresh, sleep=_no_wait, monotonic=time.monotonic, bounds=QUICK
         )

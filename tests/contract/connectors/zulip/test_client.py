@@ -9,8 +9,16 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Limited, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.http import Bounds
+from mcp_server.connectors.errors import (
+    ConnectorError,
+    Denied,
+    Missing,
+    NoAnswer,
+    ReplyLost,
+    ServiceLimited,
+    ServiceRefused,
+)
+from mcp_server.connectors.http import RequestLimits
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.model import Channel, Queue, Where
 from mcp_server.connectors.zulip.text.links import link_to, read_link
@@ -151,7 +159,7 @@ async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> N
     assert await here.client.unreact(sent, "eyes")
     assert not await here.client.unreact(sent, "eyes")
     assert not (await here.client.message(sent)).reactions
-    with pytest.raises(Refused):
+    with pytest.raises(ServiceRefused):
         await here.client.react(sent, "no_such_emoji_anywhere")
     await here.client.drop(queue)
 
@@ -185,7 +193,7 @@ async def test_an_address_of_a_message_leads_back_to_it(here: Ground) -> None:
 async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
     """A channel, a message: each with its way out."""
     nowhere = Channel(999_999_999, "no such", "", private=False)
-    with pytest.raises((Missing, Refused)):
+    with pytest.raises((Missing, ServiceRefused)):
         await here.client.send(Where(nowhere, "x"), "y")
     for call in (here.client.message(2_000_000_000), here.client.react(2_000_000_000, "eyes")):
         with pytest.raises(Missing, match="message 2000000000"):
@@ -196,7 +204,7 @@ async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
 
 async def test_an_empty_text_is_refused_in_the_words_of_the_server(here: Ground) -> None:
     """Source: message_send_empty_400.json."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ServiceRefused) as refused:
         await here.client.send(_topic(here), "  ")
     assert "empty" in str(refused.value)
 
@@ -259,7 +267,7 @@ async def test_messages_around_a_moment_are_asked_for_only_where_the_server_can(
     first = await double.client.send(_topic(double), "one")
     then = (await double.client.message(first)).at
     if (await double.client.server()).level < wire.DATED_ANCHOR:
-        with pytest.raises(Refused, match="feature level 247"):
+        with pytest.raises(ServiceRefused, match="feature level 247"):
             await double.client.messages(_topic(double), anchor=then, after=5)
         return
     window = await double.client.messages(_topic(double), anchor=then, after=5)
@@ -319,7 +327,7 @@ async def test_too_many_requests_are_told_with_the_wait_that_is_asked_for(double
     assert double.zulip
     await double.client.server()
     double.zulip.world.exhausted[double.zulip.world.user(BOT).id] = 45.38
-    with pytest.raises(Limited) as limited:
+    with pytest.raises(ServiceLimited) as limited:
         await double.client.send(_topic(double), "too much")
     assert limited.value.wait_s == pytest.approx(45.38)
     del double.zulip.world.exhausted[double.zulip.world.user(BOT).id]
@@ -355,7 +363,7 @@ async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
     zulip = zulip_of("double-247")
     async with (
         served(zulip, plan=lambda *_: html(404, acts=False)) as double,
-        client_at(double.address, "a@example.com", "x" * 32, bounds=Bounds(tries=1)) as client,
+        client_at(double.address, "a@example.com", "x" * 32, bounds=RequestLimits(tries=1)) as client,
     ):
         with pytest.raises(ConnectorError, match="ZULIP_SITE"):
             await client.server()

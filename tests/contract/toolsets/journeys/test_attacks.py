@@ -21,7 +21,7 @@ from agents.engine.decide import started
 from agents.engine.events import Decided, Logged, Started
 from agents.engine.evidence.quote_check import misplaced
 from agents.engine.fold import fold
-from agents.engine.runner import Opinion, Submission
+from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import Feedback, Word
 from agents.engine.work.form import doubled
 from agents.errors import BadStart, BadWork, NotToDecide
@@ -106,7 +106,7 @@ async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         decide = host.app.services.journeys.decide
-        await decide(journey, 2, Opinion("approve", "page"), by="ann")
+        await decide(journey, 2, JourneyDecision("approve", "page"), by="ann")
         await host.call("journey_submit", journey_id=journey, version=3, work={"text": "so", "lacks": "winter"})
         onward = {"phase": "WRITE"}
         with pytest.raises(Refused, match="takes no 'revisit' now"):  # while it is worked on
@@ -119,7 +119,7 @@ async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons
         fork = await host.call("journey_start", agent="", brief="", inputs={"fork_of": journey})
         with pytest.raises(Refused, match="own hand"):
             await host.call("journey_decide", journey_id=fork["journey_id"], version=6, decision="approve")
-        there = await decide(journey, 5, Opinion("revisit", "page", "as it was", onward), by="ann")
+        there = await decide(journey, 5, JourneyDecision("revisit", "page", "as it was", onward), by="ann")
         assert there.state.phase == "WRITE"
 
 
@@ -227,7 +227,7 @@ async def test_what_is_no_plain_json_is_refused_by_name_and_recorded_nowhere(
         with pytest.raises(BadWork, match=why):
             await journeys.submit(journey, 1, Submission({"notes": value}), by="ann")
         with pytest.raises(NotToDecide, match=why):
-            await journeys.decide(journey, 1, Opinion("modify", "page", "", {"notes": value}), by="ann")
+            await journeys.decide(journey, 1, JourneyDecision("modify", "page", "", {"notes": value}), by="ann")
         with pytest.raises(BadStart, match=why):
             await journeys.start("noting", "bees", {"notes": value}, by="ann")
         assert (await journeys.position(journey)).state.version == 1
@@ -344,7 +344,7 @@ async def test_a_yes_to_what_a_person_has_decided_meanwhile_changes_nothing(tmp_
     async with hosting(tmp_path, answer=approve) as host:
         asked, shown = await asked_about(host)
         journey, positions = asked["journey_id"], host.app.services.journeys
-        await positions.decide(journey, 2, Opinion("reject", "page", "more notes"), by="ann")
+        await positions.decide(journey, 2, JourneyDecision("reject", "page", "more notes"), by="ann")
         late = await sent(host, asked, shown)
         assert isinstance(late, CallToolResult)
         assert ((late.structured_content or {})["phase"], (late.structured_content or {})["version"]) == ("COLLECT", 3)

@@ -19,7 +19,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextConte
 
 from agents import catalogue
 from agents.bounds import MOST_BRIEF_CHARS
-from agents.catalogue import BUILT_IN, Entry, built_in, entries
+from agents.catalogue import BUILT_IN, CatalogueEntry, built_in, entries
 from agents.engine.agent import Agent
 from agents.engine.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
@@ -127,8 +127,8 @@ async def test_prompts_of_journeys_are_listed_only_where_their_tools_are(
 async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hosts ask for the list while they start: `Entry` says what it shows."""
-    ghost = Entry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
+    """Hosts ask for the list while they start: `CatalogueEntry` says what it shows."""
+    ghost = CatalogueEntry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
     monkeypatch.setattr(catalogue, "BUILT_IN", (ghost,))
     async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
         assert {"ghost": "Is nowhere."}.items() <= {
@@ -144,7 +144,7 @@ def test_a_server_starts_without_what_leads_journeys() -> None:
 
 
 @pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
-def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: Entry) -> None:
+def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: CatalogueEntry) -> None:
     agent = built_in(entry.name)
     assert meanings(agent.inputs) == entry.inputs
     assert (entry.title, entry.summary) == (agent.title, agent.summary)

@@ -15,7 +15,7 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from agents.engine.agent import Agent
 from agents.engine.events import Decided
-from agents.engine.work.questions import Question, within
+from agents.engine.work.questions import WorkQuestion, within
 from knowledge.tokens import count_tokens
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
@@ -198,7 +198,7 @@ async def test_resuming_at_questions_stays_within_2500_tokens_however_long_they_
 
 
 def test_of_very_many_questions_the_first_are_told() -> None:
-    asked = [Question(f"q{n}", "why " * 50) for n in range(500)]
+    asked = [WorkQuestion(f"q{n}", "why " * 50) for n in range(500)]
     told = within(asked, 800)
     assert 0 < len(told) < 60
     assert [one.id for one in told] == [f"q{n}" for n in range(len(told))]
@@ -206,7 +206,7 @@ def test_of_very_many_questions_the_first_are_told() -> None:
 
 
 def test_a_field_that_is_not_of_the_form_answers_nothing() -> None:
-    asked = [Question("answer_2", "Who?"), Question("note", "When?")]
+    asked = [WorkQuestion("answer_2", "Who?"), WorkQuestion("note", "When?")]
     assert list(schema_of(asked)["properties"]) == ["answer_1", "answer_2", "note"]
     said = answered(asked, {"answer_1": "Ada.", "answer_2": "Now.", "answer_9": "no"})
     assert said is not None

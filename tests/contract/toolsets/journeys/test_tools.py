@@ -16,7 +16,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.engine.events import Started, WorkRecorded
 from agents.engine.graph import Transition
-from agents.engine.runner import Opinion
+from agents.engine.runner import JourneyDecision
 from agents.errors import BadStart
 from knowledge.tokens import count_tokens
 from knowledge.wire.cursors import question, seal
@@ -431,7 +431,7 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
 
         async def decide_on_the_page() -> None:
             await opened.wait()
-            await app.services.journeys.decide(journey, 2, Opinion("approve", "page", "seen"), by="ann")
+            await app.services.journeys.decide(journey, 2, JourneyDecision("approve", "page", "seen"), by="ann")
 
         tasks.start_soon(decide_on_the_page)
         with anyio.fail_after(10):
@@ -450,7 +450,7 @@ async def test_where_the_person_s_own_hand_is_asked_for_a_relayed_word_is_refuse
         assert "own hand" in waits["prompt"]
         with pytest.raises(Refused, match="not relayed"):
             await host.call("journey_decide", journey_id=journey, version=2, decision=decision)
-        onward = await host.app.services.journeys.decide(journey, 2, Opinion("approve", "terminal"), by="ann")
+        onward = await host.app.services.journeys.decide(journey, 2, JourneyDecision("approve", "terminal"), by="ann")
         assert onward.state.phase == "WRITE"
 
 
@@ -578,7 +578,7 @@ async def test_calls_for_a_journey_that_waits_or_is_over_or_is_none_are_refused(
 async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_told_there_once_done(
     tmp_path: Path,
 ) -> None:
-    from mcp_server.approvals.approvers import Person
+    from mcp_server.approvals.approvers import Approver
 
     async with hosting(tmp_path, level=2.5) as host:
         journey = await host.start()
@@ -589,7 +589,7 @@ async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_t
         proposal = await host.app.services.state.trust.proposal(waits["proposal"]["id"])
         assert proposal is not None
         assert proposal.journey == journey
-        await host.app.desk.approve(proposal.id, proposal.hash, Person("ann", "page"))
+        await host.app.desk.approve(proposal.id, proposal.hash, Approver("ann", "page"))
         assert "30 calls" in host.text("a.md")
         success = [e for e in await host.events(journey) if e["type"] == "tool.success"]
         assert [e["facts"]["status"] for e in success] == ["proposed", "done"]
@@ -623,11 +623,11 @@ async def test_who_reads_a_journey_has_read_what_it_rests_on(tmp_path: Path) -> 
 
 
 async def test_who_is_frozen_leads_no_journey(tmp_path: Path) -> None:
-    from mcp_server.approvals.approvers import Person
+    from mcp_server.approvals.approvers import Approver
 
     async with hosting(tmp_path) as host:
         journey = await host.start()
-        await host.app.desk.freeze(f"{os_user()}@desktop", Person("ann", "page"), "odd")
+        await host.app.desk.freeze(f"{os_user()}@desktop", Approver("ann", "page"), "odd")
         for tool, arguments in (
             ("journey_status", {"journey_id": journey}),
             ("journey_submit", {"journey_id": journey, "version": 1, "work": TWO}),

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from knowledge.outbox.ports import Errand
-from knowledge.trust.ports import Verdict
+from knowledge.trust.ports import ProposalVerdict
 from mcp_server.app.composition import listed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.toolsets.plane.act_execution import SENT
@@ -613,7 +613,7 @@ async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
         waits = await host.call(tool, **arguments)
         trust, outbox, now = host.app.base.state.trust, host.app.base.state.outbox, host.app.services.now
         proposal = await person.proposal(waits["proposal"]["id"])
-        verdict = Verdict(approved=True, by="ann", channel="page", hash=proposal.hash, at=now())
+        verdict = ProposalVerdict(approved=True, by="ann", channel="page", hash=proposal.hash, at=now())
         await trust.decide(proposal.id, verdict)
         await trust.claim(proposal.id, "a process that died", now=now() - timedelta(hours=1), lease_s=60)
         begun = Errand("kf-" + "0" * 32, proposal.principal, tool, "plane:KB", "ab" * 32, now(), proposal=proposal.id)

@@ -25,7 +25,7 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call as InnerCall
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.dispatch import Answered
+from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import Taints
 from mcp_server.gate.trust.scores import grant
@@ -277,9 +277,9 @@ async def test_a_run_may_do_exactly_what_a_host_may_that_has_read_the_same(tmp_p
             run = await there.obeys(reading)
             waits = await there.waiting()
             read = await there.app.gate.dispatch(reading.calls[0].name, dict(reading.calls[0].arguments), twin)  # type: ignore[arg-type]  # they are no text
-            assert isinstance(read, Answered)
+            assert isinstance(read, CallAnswered)
             answer = await there.app.gate.dispatch(tool, dict(arguments), twin)
-            assert isinstance(answer, Answered), answer
+            assert isinstance(answer, CallAnswered), answer
             twins = await there.waiting()
             assert [one.level_needed for one in waits] == [one.level_needed for one in twins], (tool, arguments)
             assert (run.state == "suspended") is (answer.waits is not None)

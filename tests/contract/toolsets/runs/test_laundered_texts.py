@@ -14,7 +14,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.scores import grant
 from tests.contract.toolsets.runs.test_injected_texts import ME, SECRET, House, house, in_a_message, order
 from tests.doubles.provider_turns import said, uses
@@ -23,7 +23,7 @@ from tests.support.hosts.writers import Writer
 
 SENDS = uses("zulip_send_message", channel="team", topic="x", text=SECRET)
 ASKS = uses("ask_user", question="Go on?")
-ANN = Person("ann", "page")
+ANN = Approver("ann", "page")
 
 
 def later(there: House, days: int) -> None:

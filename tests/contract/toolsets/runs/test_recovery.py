@@ -13,17 +13,17 @@ from typing import Any
 import apsw
 import pytest
 
-from agents.loop.record.frames import Header, Plan, ToolCall, ToolResult
+from agents.loop.record.frames import Header, PlanFrame, ToolCallFrame, ToolResult
 from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
-from agents.loop.tools import Outcome
+from agents.loop.tools import CallOutcome
 from knowledge.errors import DatabaseUnavailable, OutcomeUnknown
 from knowledge.state.sqlite.store import SqliteStateStore
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.dispatch import Failed
+from mcp_server.gate.dispatch import CallFailed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
 from mcp_server.toolsets.runs.gated_tools import OVERTAKEN, GatedTools
@@ -58,7 +58,7 @@ class Scene:
     def effects(self) -> int:
         return len(self.mail.held)
 
-    async def died(self, tool: str, /, *, run: str = "r-1", **arguments: Any) -> ToolCall:
+    async def died(self, tool: str, /, *, run: str = "r-1", **arguments: Any) -> ToolCallFrame:
         """Return a call that is on record without any result; its process is gone, and nothing says how far it came."""
         store, now = self.app.services.runs.store, utc_now() + self.ahead
         header = Header(
@@ -67,8 +67,10 @@ class Scene:
         gone = Hold("dead", now - 2 * MINUTE, now - MINUTE)
         before = await store.begin(header, gone)
         place: dict[str, Any] = {"run": run, "at": now, "iteration": 1}
-        plan = Plan(id=f"p-{run}", number=0, goal=header.goal, reasoning="", next_action="call", limit=5, **place)
-        call = ToolCall(id=f"c-{run}", number=1, plan=plan.id, tool=tool, use="use-1", arguments=arguments, **place)
+        plan = PlanFrame(id=f"p-{run}", number=0, goal=header.goal, reasoning="", next_action="call", limit=5, **place)
+        call = ToolCallFrame(
+            id=f"c-{run}", number=1, plan=plan.id, tool=tool, use="use-1", arguments=arguments, **place
+        )
         await store.append(before, [plan, call], None)
         return call
 
@@ -76,16 +78,16 @@ class Scene:
         header = Header(id=run, goal=f"Goal of {run}", principal=ME.id, begun_at=utc_now())
         return GatedTools(self.app.gate, self.app.services, header)
 
-    async def made(self, call: ToolCall) -> Outcome:
+    async def made(self, call: ToolCallFrame) -> CallOutcome:
         """Make the call, as the process did that died before it could record the result."""
         return await self.tools(call.run).call(call.tool, call.arguments, call.key)
 
-    async def recalled(self, call: ToolCall) -> Outcome:
+    async def recalled(self, call: ToolCallFrame) -> CallOutcome:
         found = await self.tools(call.run).recalled(call.tool, call.key)
         assert found is not None
         return found
 
-    async def led_on(self, call: ToolCall, *then: Any) -> Run:
+    async def led_on(self, call: ToolCallFrame, *then: Any) -> Run:
         """Lead the run on with a model that says this."""
         self.model.will(f"Goal of {call.run}", *then)
         return await self.app.services.runs.lead(call.run)
@@ -128,7 +130,7 @@ async def revision(there: Scene, path: str) -> str:
     return str(answer.content["revision"])  # type: ignore[union-attr]  # it is there
 
 
-def told(outcome: Outcome) -> Mapping[str, Any]:
+def told(outcome: CallOutcome) -> Mapping[str, Any]:
     assert outcome.success, outcome
     assert isinstance(outcome.structured, dict)
     return outcome.structured
@@ -316,7 +318,7 @@ async def test_an_act_that_arrived_before_anybody_could_note_it_is_found_at_the_
         assert await there.outcomes() == ["sent"]
 
 
-async def unnoted(there: Scene, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def unnoted(there: Scene, call: ToolCallFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a call of which nobody could note that it came to its end."""
 
     async def full(*_: object, **__: object) -> None:
@@ -367,7 +369,7 @@ async def test_a_process_that_comes_back_after_it_was_believed_dead_sends_nothin
         # Also where it had looked whether the run is still its own before the other one took it.
         late_at_the_gate = Call(ME, run=call.run, key=call.key)
         answer = await there.app.gate.dispatch("zulip_send_message", dict(words), late_at_the_gate)
-        assert isinstance(answer, Failed)
+        assert isinstance(answer, CallFailed)
         assert "given up meanwhile" in answer.why
         assert zulip.world.texts("drawing", "plain") == []
 

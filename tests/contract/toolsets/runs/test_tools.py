@@ -15,13 +15,13 @@ from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.loop.store.ports import Hold
-from knowledge.trust.ports import Proposal, Verdict
+from knowledge.trust.ports import Proposal, ProposalVerdict
 from knowledge.writing.requests import Approval
 from mcp_server.app import dependencies as services
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Person
-from mcp_server.gate.dispatch import Answered
+from mcp_server.approvals.approvers import Approver
+from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import TAINTED
 from mcp_server.gate.trust.scores import grant
@@ -365,7 +365,7 @@ async def test_a_run_that_a_person_lets_begin_at_a_terminal_is_free_for_a_server
 async def test_a_no_begins_nothing(tmp_path: Path) -> None:
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
-        await host.app.desk.reject(waits, (await found(host.app, waits)).hash, Person("ann", "page"), "too dear")
+        await host.app.desk.reject(waits, (await found(host.app, waits)).hash, Approver("ann", "page"), "too dear")
         assert (await host.call("proposal_status", proposal_id=waits))["proposal"]["state"] == "rejected"
         assert await begun(host.app) == []
 
@@ -376,7 +376,7 @@ async def test_one_yes_is_one_run_wherever_the_process_died_that_carried_it_out(
         reads(host)
         waits = await found(host.app, (await host.call("agent_run", goal=GOAL))["proposal"]["id"])
         trust, before = host.app.services.state.trust, utc_now() - timedelta(hours=1)
-        verdict = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
+        verdict = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await trust.decide(waits.id, verdict)
         assert await trust.claim(waits.id, "dead", now=before, lease_s=60)
         if died == "after it was begun":
@@ -472,7 +472,7 @@ async def test_a_caller_that_does_not_wait_is_told_that_it_goes_on(tmp_path: Pat
         reads(host)
         call = services.Call(Principal(os_user(), "desktop"), detached=True)
         answer = await host.app.gate.dispatch("agent_run", {"goal": GOAL}, call)
-        assert isinstance(answer, Answered)
+        assert isinstance(answer, CallAnswered)
         content: Mapping[str, Any] = answer.content
         assert (content["status"], content["note"]) == ("running", words.GOES_ON)
         assert (await ended(host, content["run_id"]))["status"] == "done"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.engine.agent import Agent, Called, Facts, Finding
+from agents.engine.agent import Agent, Called, ConditionFinding, SubmitFacts
 from agents.engine.state import JourneyState
 from agents.engine.work.form import joined
 from agents.library.cognitive.agent import as_agent
@@ -34,12 +34,12 @@ async def judge(
     brief: str = "Keep bees on the roof.",
     inputs: Work | None = None,
     **more: Any,
-) -> Finding:
+) -> ConditionFinding:
     """Return what a condition finds when `given` is submitted in `phase`, with `works` on record; `more` are other facts."""
     form = agent.forms[phase]
     work = joined(works.get(phase), given, form.asks)
     assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
-    facts = Facts(phase, 1, brief, inputs or {}, given, work, {**works, phase: work}, **more)
+    facts = SubmitFacts(phase, 1, brief, inputs or {}, given, work, {**works, phase: work}, **more)
     return await agent.conditions[condition](facts, look or Pages())
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.agent import Agent, Facts, Finding, Look
+from agents.engine.agent import Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import CheckpointReached, Completed, FeedbackAdded, Json, PhaseChanged, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, Transition, checked
-from agents.engine.runner import Opinion, Submission
+from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import get_state, restore_state
 from agents.engine.work.form import ModelForm
 from agents.errors import BadGraph, BadWork, NotToDecide
@@ -78,8 +78,8 @@ async def test_the_server_s_work_says_what_it_found_wrong_and_sends_back_within_
 async def test_who_left_a_phase_and_came_back_to_it_in_one_step_is_told_all_of_it() -> None:
     """Feedback that the phase itself brought, at this version, is no word on the visit that begins now."""
 
-    async def planned(_facts: Facts, _look: Look) -> Finding:
-        return Finding(met=True, feedback=("the plan is thin",), kind="soft_failure")
+    async def planned(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(met=True, feedback=("the plan is thin",), kind="soft_failure")
 
     led = await begun(replace(making(), conditions={**making().conditions, "planned": planned}))
     state = await led.submit(**GAP)
@@ -139,19 +139,19 @@ async def test_a_journey_that_nobody_is_ever_asked_in_is_complete_when_it_begins
 # --- or not at all ----------------------------------------------------------------------------------------------------
 
 
-async def _broken(_facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def _broken(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     raise ZeroDivisionError("no bees")
 
 
-async def _no_json(_facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def _no_json(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     return {"share": float("nan")}
 
 
-async def _misfit(_facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def _misfit(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     return {"words": 3}
 
 
-async def _endless(_facts: Facts, _look: Look) -> Mapping[str, Json]:
+async def _endless(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     return {"text": "x" * 400_001}
 
 
@@ -342,7 +342,7 @@ async def test_what_is_recorded_after_automatic_work_says_the_version_that_it_le
     """What is folded while the step is worked out is what is folded of the record."""
     seen = []
 
-    async def watch(_facts: Facts, look: Look) -> Mapping[str, Json]:
+    async def watch(_facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
         seen.append(look.version)  # type: ignore[attr-defined]  # of the look below
         return {"times": 1}
 
@@ -407,4 +407,4 @@ async def test_an_opinion_on_a_phase_that_asks_nobody_is_not_taken() -> None:
     led = await begun()
     state = await led.submit(**PLAN)
     with pytest.raises(NotToDecide, match="nothing was asked about MAKE"):
-        await led.runner.decide(led.journey, state.version, Opinion("approve", "page"), by=ADA)
+        await led.runner.decide(led.journey, state.version, JourneyDecision("approve", "page"), by=ADA)

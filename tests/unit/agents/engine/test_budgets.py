@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.agent import Agent, Facts, Finding, Look
-from agents.engine.events import FeedbackAdded, Json, Usage, canonical
+from agents.engine.agent import Agent, ConditionFinding, Look, SubmitFacts
+from agents.engine.events import FeedbackAdded, Json, StepUsage, canonical
 from agents.engine.graph import FEEDBACK_KINDS, Phase, PhaseGraph, Transition, checked
 from agents.engine.progress.metrics import costliest, slowest, table
-from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState
 from agents.engine.work.form import ModelForm
 from agents.errors import BadStart, BadWork
-from agents.prompts.context import Budget, Section
+from agents.prompts.context import Budget, PromptSection
 from agents.prompts.prompt import prompt
 from agents.report.journey_report import report
 from knowledge.tokens import count_tokens
@@ -41,14 +41,14 @@ def taken_in(agent: Agent, state: JourneyState) -> int:
     return count_tokens(prompt(agent, state)) + schema
 
 
-def telling(state: JourneyState, body: str) -> Sequence[Section]:
+def telling(state: JourneyState, body: str) -> Sequence[PromptSection]:
     """Return sections as an agent has them that has more to tell than fits."""
     plan: Any = state.work["PLAN"].content["steps"] if "PLAN" in state.work else []
     return [
-        Section("Task", body),
-        Section("Brief", state.brief, 3),
-        Section("Plan", "\n".join(plan), 1),
-        Section("Answers", canonical(state.answers), 2),
+        PromptSection("Task", body),
+        PromptSection("Brief", state.brief, 3),
+        PromptSection("Plan", "\n".join(plan), 1),
+        PromptSection("Answers", canonical(state.answers), 2),
     ]
 
 
@@ -212,7 +212,9 @@ async def test_no_signal_skips_a_phase(signals: list[str]) -> None:
 async def test_where_time_and_tokens_went_is_found_and_said() -> None:
     """Issue 7, must show: bottleneck analysis right on a constructed case. The clock goes a minute an act."""
     led = await begun()
-    costs = iter([Usage(100, 10), Usage(5_000, 900), Usage(200, 20), Usage(4_000, 100), Usage(300, 30)])
+    costs = iter(
+        [StepUsage(100, 10), StepUsage(5_000, 900), StepUsage(200, 20), StepUsage(4_000, 100), StepUsage(300, 30)]
+    )
 
     async def act(**work: Json) -> None:
         version = (await led.state()).version
@@ -248,13 +250,13 @@ async def test_where_time_and_tokens_went_is_found_and_said() -> None:
 async def test_what_conditions_are_told_of_the_cost_is_what_was_reported_with_the_present_submit() -> None:
     seen = []
 
-    async def made(facts: Facts, _look: Look) -> Finding:
+    async def made(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         seen.append((facts.spent.tokens, facts.spent.iteration, facts.spent.seconds > 0, facts.journey))
-        return Finding(met=True)
+        return ConditionFinding(met=True)
 
     led = await begun(replace(making(), conditions={**making().conditions, "made": made}))
-    await led.runner.submit(led.journey, 1, Submission(PLAN, usage=Usage(100, 10)), by=ADA)
-    await led.runner.submit(led.journey, 2, Submission({"text": "so"}, usage=Usage(1_000, 1)), by=ADA)
+    await led.runner.submit(led.journey, 1, Submission(PLAN, usage=StepUsage(100, 10)), by=ADA)
+    await led.runner.submit(led.journey, 2, Submission({"text": "so"}, usage=StepUsage(1_000, 1)), by=ADA)
     assert seen == [(1_111, 1, True, led.journey)]
 
 
@@ -266,7 +268,7 @@ async def test_the_seconds_that_were_spent_are_those_of_visits_and_not_those_tha
     seen: list[float] = []
     clock = Clock()
 
-    async def made(facts: Facts, look: Look) -> Finding:
+    async def made(facts: SubmitFacts, look: Look) -> ConditionFinding:
         seen.append(facts.spent.seconds)
         return await making().conditions["made"](facts, look)
 
@@ -290,7 +292,7 @@ async def test_the_seconds_that_were_spent_are_those_of_visits_and_not_those_tha
     assert seen.pop() == 60 + 30, "neither the weeks, nor what the other journey did after the fork"
 
     clock.seconds += WEEKS
-    back = await runner.decide(begun_.journey, 4, Opinion("revisit", "page", "", {"phase": "MAKE"}), by=ADA)
+    back = await runner.decide(begun_.journey, 4, JourneyDecision("revisit", "page", "", {"phase": "MAKE"}), by=ADA)
     clock.seconds += 20
     await sent(runner, begun_.journey, back.state.version, text="a better hive")
     assert seen.pop() == 60 + 40 + 10 + 20, "while all was complete nothing was spent"

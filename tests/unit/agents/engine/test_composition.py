@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.agent import Agent, Facts, Finding, Look, ModelAdvice
+from agents.engine.agent import Agent, ConditionFinding, Look, ModelAdvice, SubmitFacts
 from agents.engine.decide import REJECTED
-from agents.engine.events import Json, PhaseChanged, Usage, WorkRecorded
+from agents.engine.events import Json, PhaseChanged, StepUsage, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, Transition, checked
-from agents.engine.progress.composition import Link, Part, composed, state_for
+from agents.engine.progress.composition import AgentPart, PartLink, composed, state_for
 from agents.engine.runner import Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.prompts.context import Section
+from agents.prompts.context import PromptSection
 from agents.prompts.prompt import questions_asked
 from tests.support.agents.agent_harness import TOOLS, Led, walk
 from tests.support.agents.engine_agents import ASK, PLAN, begun, making, with_phase, with_ways
@@ -32,16 +32,16 @@ TWO = [{"id": "1", "text": "first"}, {"id": "2", "text": "second"}]
 Works = Sequence[tuple[Mapping[str, Json], tuple[str, ...]]]
 
 
-def chain(*parts: Part, links: Sequence[Link] = ()) -> Agent:
+def chain(*parts: AgentPart, links: Sequence[PartLink] = ()) -> Agent:
     """Return the parts as one agent, which is sound."""
     agent = composed("chain", "Chain", "End to end.", parts, END, links=links, texts={"complete": "All is done."})
     checked(agent.graph, agent.known_conditions, TOOLS)
     return agent
 
 
-def twice(agent: Agent | None = None, links: Sequence[Link] = ()) -> Agent:
+def twice(agent: Agent | None = None, links: Sequence[PartLink] = ()) -> Agent:
     one = agent or noting("none")
-    return chain(Part("first.", one), Part("second.", one), links=links)
+    return chain(AgentPart("first.", one), AgentPart("second.", one), links=links)
 
 
 def moves(events: Sequence[Any]) -> list[tuple[str, str]]:
@@ -119,7 +119,7 @@ async def test_a_rejection_goes_the_way_that_the_part_has_for_it() -> None:
 
 
 async def test_work_for_another_part_is_refused_with_the_name_of_its_phase() -> None:
-    led = await begun(chain(Part("first.", noting("none")), Part("second.", making())))
+    led = await begun(chain(AgentPart("first.", noting("none")), AgentPart("second.", making())))
     with pytest.raises(BadWork, match=r"it looks like work of second\.JUDGE, but the journey is in first\.COLLECT"):
         await led.submit(score=90)
 
@@ -127,10 +127,10 @@ async def test_work_for_another_part_is_refused_with_the_name_of_its_phase() -> 
 # --- its own names ----------------------------------------------------------------------------------------------------
 
 
-def watching(seen: list[Facts], condition: str, agent: Agent) -> Agent:
+def watching(seen: list[SubmitFacts], condition: str, agent: Agent) -> Agent:
     """Return the agent with a condition that says what it was judged by."""
 
-    async def watch(facts: Facts, look: Look) -> Finding:
+    async def watch(facts: SubmitFacts, look: Look) -> ConditionFinding:
         seen.append(facts)
         return await agent.conditions[condition](facts, look)
 
@@ -138,9 +138,9 @@ def watching(seen: list[Facts], condition: str, agent: Agent) -> Agent:
 
 
 async def test_a_part_is_judged_by_its_own_names_and_sees_others_by_theirs() -> None:
-    seen: list[Facts] = []
+    seen: list[SubmitFacts] = []
     part = noting("none")
-    led = await begun(chain(Part("first.", part), Part("second.", watching(seen, "report_written", part))))
+    led = await begun(chain(AgentPart("first.", part), AgentPart("second.", watching(seen, "report_written", part))))
     await through(led)
     await led.submit(notes=[{"id": "a", "text": "mine"}, {"id": "b", "text": "too"}])
     await led.submit(text="of the second")
@@ -153,9 +153,9 @@ async def test_a_part_is_judged_by_its_own_names_and_sees_others_by_theirs() -> 
 
 
 async def test_what_another_part_has_by_the_same_name_is_told_as_another_s() -> None:
-    seen: list[Facts] = []
+    seen: list[SubmitFacts] = []
     part = noting("none")
-    led = await begun(chain(Part("", part), Part("memory.", watching(seen, "two_notes", part))))
+    led = await begun(chain(AgentPart("", part), AgentPart("memory.", watching(seen, "two_notes", part))))
     await through(led)
     await led.submit(notes=[{"id": "m", "text": "mine alone"}])
     facts = seen[-1]
@@ -166,7 +166,7 @@ async def test_what_another_part_has_by_the_same_name_is_told_as_another_s() -> 
 
 
 async def test_an_automatic_phase_of_a_part_works_on_the_part_s_own_plan() -> None:
-    led = await begun(chain(Part("", making()), Part("again.", making())))
+    led = await begun(chain(AgentPart("", making()), AgentPart("again.", making())))
     for work in ({"steps": ["one", "two", "three"]}, {"text": "a hive"}, {"score": 90}):
         await led.submit(**work)
     state = await led.submit(steps=["only one"])
@@ -191,9 +191,9 @@ async def test_each_part_asks_and_is_answered_for_itself_though_ids_and_words_ar
 
 
 async def test_what_judges_a_part_sees_the_part_s_own_answers() -> None:
-    seen: list[Facts] = []
+    seen: list[SubmitFacts] = []
     agent = making()
-    led = await begun(chain(Part("", agent), Part("again.", watching(seen, "made", agent))))
+    led = await begun(chain(AgentPart("", agent), AgentPart("again.", watching(seen, "made", agent))))
     for answer in ("two", "five"):
         await led.submit(**ASK)
         await led.decide("answer", answer)
@@ -206,10 +206,10 @@ async def test_what_judges_a_part_sees_the_part_s_own_answers() -> None:
 
 async def _visited_second() -> JourneyState:
     """Return where a journey of two `making` stands whose second was judged once."""
-    led = await begun(chain(Part("", making()), Part("again.", making())))
+    led = await begun(chain(AgentPart("", making()), AgentPart("again.", making())))
     for work in (PLAN, {"text": "a hive"}, {"score": 70, "why": "first thin"}, {"text": "a hive"}, {"score": 90}):
         await led.submit(**work)
-    await led.runner.submit(led.journey, 6, Submission(ASK, usage=Usage(70, 7)), by=ADA)
+    await led.runner.submit(led.journey, 6, Submission(ASK, usage=StepUsage(70, 7)), by=ADA)
     await led.decide("answer", "two, and Ada")
     await led.submit(text="two hives")
     return await led.submit(score=75, why="second thin")
@@ -217,7 +217,7 @@ async def _visited_second() -> JourneyState:
 
 async def test_a_part_sees_all_of_a_state_in_its_own_names() -> None:
     state = await _visited_second()
-    mine = state_for(Part("again.", making()), state)
+    mine = state_for(AgentPart("again.", making()), state)
     assert (mine.phase, mine.visit) == ("MAKE", 2)
     assert mine.work["PLAN"].content["ask"][0]["id"] == "q1"
     assert "ask" not in mine.work[".PLAN"].content
@@ -229,13 +229,13 @@ async def test_a_part_sees_all_of_a_state_in_its_own_names() -> None:
     assert mine.word is not None
     assert mine.word.phase == "PLAN"
     assert not [name for name in mine.phase_visits if name.startswith("again.")]
-    assert state_for(Part("", making()), state) is state
+    assert state_for(AgentPart("", making()), state) is state
 
 
 async def test_a_part_that_waits_is_asked_about_in_its_own_name() -> None:
     led = await begun(twice(making()))
     state = await led.submit(**ASK)
-    mine = state_for(Part("first.", making()), state)
+    mine = state_for(AgentPart("first.", making()), state)
     assert mine.checkpoint is not None
     assert (mine.checkpoint.phase, mine.phase) == ("PLAN", "PLAN")
 
@@ -244,7 +244,11 @@ async def test_inputs_that_one_part_could_not_go_on_with_begin_nothing() -> None
     """Whoever begins is told at once, not when the work comes to that part."""
     picky = replace(noting("none"), refuses=lambda inputs: [f"topic: {inputs['topic']} is none"] if inputs else [])
     topic = {"type": "object", "properties": {"topic": {"type": "string"}}}
-    whole = chain(Part("first.", noting("none")), Part("second.", replace(picky, inputs=topic)), Part("third.", picky))
+    whole = chain(
+        AgentPart("first.", noting("none")),
+        AgentPart("second.", replace(picky, inputs=topic)),
+        AgentPart("third.", picky),
+    )
     led = await begun(whole)
     assert (await led.state()).phase == "first.COLLECT"
     with pytest.raises(BadStart, match=r"no chain journey was started: input topic: rubbish is none$"):
@@ -258,8 +262,8 @@ async def test_values_sections_documents_and_notes_of_a_part_are_made_in_its_own
         seen.append((state.phase, set(state.work)))
         return {"mine": state.phase}
 
-    def sections(state: JourneyState, body: str) -> Sequence[Section]:
-        return [Section("Task", f"{body} in {state.phase}")]
+    def sections(state: JourneyState, body: str) -> Sequence[PromptSection]:
+        return [PromptSection("Task", f"{body} in {state.phase}")]
 
     def documents(state: JourneyState) -> Mapping[str, str]:
         return {"noting": str(state.work["WRITE"].content["text"])} if "WRITE" in state.work else {}
@@ -288,16 +292,16 @@ async def test_values_sections_documents_and_notes_of_a_part_are_made_in_its_own
 # --- links ------------------------------------------------------------------------------------------------------------
 
 
-async def _thin(facts: Facts, _look: Look) -> Finding:
-    return Finding("thin" in str(facts.works["WRITE"]["text"]), detail="the report is thin")
+async def _thin(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding("thin" in str(facts.works["WRITE"]["text"]), detail="the report is thin")
 
 
-async def _enough(facts: Facts, _look: Look) -> Finding:
-    return Finding("enough" in str(facts.works["WRITE"]["text"]))
+async def _enough(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    return ConditionFinding("enough" in str(facts.works["WRITE"]["text"]))
 
 
-BACK = Link("second.", "first.", "thin", _thin, is_backward=True)
-SKIP = Link("first.", "COMPLETE", "enough", _enough)
+BACK = PartLink("second.", "first.", "thin", _thin, is_backward=True)
+SKIP = PartLink("first.", "COMPLETE", "enough", _enough)
 
 
 async def test_a_link_leads_elsewhere_from_the_end_of_a_part_if_what_it_recorded_says_so() -> None:
@@ -338,8 +342,8 @@ async def test_a_link_waits_for_the_person_whom_the_part_asks_before_its_end() -
 async def test_a_forward_way_that_the_part_takes_sooner_than_its_end_goes_before_a_link() -> None:
     """Else the part would end in a chain where it goes on alone."""
 
-    async def more(facts: Facts, _look: Look) -> Finding:
-        return Finding("more" in str(facts.work.get("text", "")))
+    async def more(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding("more" in str(facts.work.get("text", "")))
 
     base = noting("none")
     part = with_phase(base, "COLLECT")
@@ -364,9 +368,9 @@ async def test_a_forward_way_that_the_part_takes_sooner_than_its_end_goes_before
 
 
 async def test_a_link_may_look_at_another_part_than_the_one_it_leaves() -> None:
-    skip = Link("memory.", "COMPLETE", "enough", _enough, looks="")
+    skip = PartLink("memory.", "COMPLETE", "enough", _enough, looks="")
     part = noting("none")
-    led = await begun(chain(Part("", part), Part("memory.", part), Part("last.", part), links=[skip]))
+    led = await begun(chain(AgentPart("", part), AgentPart("memory.", part), AgentPart("last.", part), links=[skip]))
     await led.submit(notes=TWO)
     await led.submit(text="this is enough")
     await led.submit(notes=TWO)
@@ -376,15 +380,15 @@ async def test_a_link_may_look_at_another_part_than_the_one_it_leaves() -> None:
 async def test_links_of_one_name_that_leave_different_parts_are_judged_each_by_its_own_condition() -> None:
     """Both look at the first part: one condition for both would send the work where nobody meant it to go."""
 
-    async def never(_facts: Facts, _look: Look) -> Finding:
-        return Finding(met=False)
+    async def never(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(met=False)
 
     part = noting("none")
     links = [
-        Link("memory.", "COMPLETE", "enough", _enough, looks=""),
-        Link("last.", "", "enough", never, is_backward=True, looks=""),
+        PartLink("memory.", "COMPLETE", "enough", _enough, looks=""),
+        PartLink("last.", "", "enough", never, is_backward=True, looks=""),
     ]
-    agent = chain(Part("", part), Part("memory.", part), Part("last.", part), links=links)
+    agent = chain(AgentPart("", part), AgentPart("memory.", part), AgentPart("last.", part), links=links)
     names = [way.condition for way in agent.graph.transitions if way.condition.endswith("enough")]
     assert names == ["enough", "last.enough"]
     led = await begun(agent)
@@ -406,8 +410,8 @@ async def test_a_link_is_gone_from_each_of_two_phases_that_end_a_part_on_one_con
     base = noting("none")
     short = Transition("COLLECT", "DONE", "over", priority=5)
 
-    async def over(facts: Facts, _look: Look) -> Finding:
-        return Finding("over" in facts.signals)
+    async def over(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding("over" in facts.signals)
 
     ways = tuple(way for way in base.graph.transitions if way.source != "WRITE" or way.is_backward)
     part = replace(
@@ -416,10 +420,10 @@ async def test_a_link_is_gone_from_each_of_two_phases_that_end_a_part_on_one_con
         graph=replace(base.graph, transitions=(*ways, short, Transition("WRITE", "DONE", "over"))),
     )
 
-    async def always(_facts: Facts, _look: Look) -> Finding:
-        return Finding(met=True)
+    async def always(_facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(met=True)
 
-    agent = twice(part, links=[Link("first.", "COMPLETE", "out", always)])
+    agent = twice(part, links=[PartLink("first.", "COMPLETE", "out", always)])
     led = await begun(agent)
     assert (await led.submit("over", notes=TWO)).status == "complete"
     led = await begun(agent)
@@ -429,7 +433,9 @@ async def test_a_link_is_gone_from_each_of_two_phases_that_end_a_part_on_one_con
 
 async def test_a_part_may_be_followed_by_another_than_the_next() -> None:
     part = noting("none")
-    led = await begun(chain(Part("a.", part, "c."), Part("b.", part, "COMPLETE"), Part("c.", part, "b.")))
+    led = await begun(
+        chain(AgentPart("a.", part, "c."), AgentPart("b.", part, "COMPLETE"), AgentPart("c.", part, "b."))
+    )
     order = [(await through(led)).phase for _ in range(3)]
     assert order == ["c.COLLECT", "b.COLLECT", "COMPLETE"]
 
@@ -444,7 +450,7 @@ def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
         models={"": ModelAdvice("balanced", "most is planning"), "judge": ModelAdvice("largest", "a verdict")},
     )
     other = replace(noting(), inputs={"properties": {"domain": {"type": "number"}, "tone": {}}, "required": ["tone"]})
-    agent = chain(Part("make.", inner), Part("note.", other))
+    agent = chain(AgentPart("make.", inner), AgentPart("note.", other))
     assert agent.inputs["properties"] == {"domain": {"type": "string"}, "depth": {"type": "integer"}, "tone": {}}
     assert agent.inputs["required"] == ["depth", "tone"]
     assert set(agent.forms) == {"make.PLAN", "make.MAKE", "make.JUDGE", "note.COLLECT", "note.WRITE"}
@@ -454,7 +460,7 @@ def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
     assert agent.models["make"].model_class == "balanced"
     assert agent.models["make.judge"].model_class == "largest"
     assert [part["agent"] for part in agent.profile["parts"]] == ["making", "noting"]
-    assert chain(Part("", noting())).inputs == {}
+    assert chain(AgentPart("", noting())).inputs == {}
 
 
 async def test_an_agent_that_is_two_parts_speaks_in_each_for_itself_until_all_begin_anew() -> None:
@@ -483,16 +489,18 @@ async def test_an_agent_that_speaks_as_itself_is_called_as_its_part_as_its_model
     phases = tuple(
         replace(p, speaker=p.speaker and ("making" if p.speaker == "planner" else p.speaker)) for p in base.graph.phases
     )
-    agent = chain(Part("", base), Part("again.", replace(base, graph=replace(base.graph, phases=phases))))
+    agent = chain(AgentPart("", base), AgentPart("again.", replace(base, graph=replace(base.graph, phases=phases))))
     speakers = {phase.name: phase.speaker for phase in agent.graph.phases}
     assert (speakers["PLAN"], speakers["again.PLAN"], speakers["again.JUDGE"]) == ("planner", "again", "again.judge")
 
 
 async def test_a_composed_agent_is_a_part_like_any_other() -> None:
-    inner = composed("pair", "Pair", "", [Part("", noting("none")), Part("memory.", noting("none"))], END, texts={})
-    seen: list[Facts] = []
+    inner = composed(
+        "pair", "Pair", "", [AgentPart("", noting("none")), AgentPart("memory.", noting("none"))], END, texts={}
+    )
+    seen: list[SubmitFacts] = []
     watched = watching(seen, "memory.two_notes", inner)
-    led = await begun(chain(Part("x.", watched), Part("y.", watched)))
+    led = await begun(chain(AgentPart("x.", watched), AgentPart("y.", watched)))
     for _ in range(4):
         await through(led)
     assert (await led.state()).status == "complete"
@@ -524,7 +532,10 @@ def good(state: JourneyState) -> Works:
 async def test_no_walk_through_a_chain_leaves_its_table_or_is_stuck(choices: list[int], kind: Any) -> None:
     part = noting(kind)
     agent = chain(
-        Part("a.", part), Part("a.memory.", part), Part("b.", part), links=[replace(BACK, source="b.", target="a.")]
+        AgentPart("a.", part),
+        AgentPart("a.memory.", part),
+        AgentPart("b.", part),
+        links=[replace(BACK, source="b.", target="a.")],
     )
     await walk(agent, choices, works, good)
 
@@ -540,7 +551,7 @@ MAKING: Mapping[str, Sequence[Mapping[str, Json]]] = {
 @settings(max_examples=40, deadline=None)
 async def test_a_part_of_a_chain_records_what_it_records_alone(choices: list[int]) -> None:
     """No part knows whether it stands in a chain."""
-    alone, chained = await begun(making()), await begun(chain(Part("only.", making())))
+    alone, chained = await begun(making()), await begun(chain(AgentPart("only.", making())))
     for choice in choices:
         state = await alone.state()
         if state.status == "complete":
@@ -552,7 +563,7 @@ async def test_a_part_of_a_chain_records_what_it_records_alone(choices: list[int
                 possible = MAKING[state.phase]
                 await led.submit(**possible[choice % len(possible)])
     one, other = await alone.state(), await chained.state()
-    mine = state_for(Part("only.", making()), other)
+    mine = state_for(AgentPart("only.", making()), other)
     assert {name: kept.content for name, kept in mine.work.items()} == {n: kept.content for n, kept in one.work.items()}
     assert (mine.answers, mine.returns, mine.status) == (one.answers, one.returns, one.status)
     assert [(f.kind, f.phase, f.text, f.version) for f in mine.feedback] == [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.events import Forked, PhaseChanged, Started, Usage, WorkRecorded, canonical, event_of, event_text
+from agents.engine.events import Forked, PhaseChanged, Started, StepUsage, WorkRecorded, canonical, event_of, event_text
 from agents.engine.fold import fold
 from agents.engine.graph import Transition
 from agents.engine.runner import Submission
@@ -249,5 +249,5 @@ def test_a_log_without_conversations_has_none() -> None:
     assert isinstance(change, PhaseChanged)
     assert (change.conversation, change.anew) == ("", False)
     recorded = event_of(canonical({"type": "work.recorded", "phase": "A", "visit": 1, "work": {}}))
-    assert recorded == WorkRecorded("A", 1, {}, usage=Usage())
+    assert recorded == WorkRecorded("A", 1, {}, usage=StepUsage())
     assert event_text(recorded) == event_text(replace(work({}), phase="A", visit=1))

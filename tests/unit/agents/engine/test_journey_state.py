@@ -18,9 +18,9 @@ from agents.engine.events import (
     Forked,
     Logged,
     PhaseChanged,
+    StepUsage,
     Thinking,
     ToolStart,
-    Usage,
     canonical,
     event_of,
     event_text,
@@ -75,13 +75,13 @@ def test_a_journey_begins_in_the_graph_s_first_phase_whatever_was_asked_for() ->
 
 def test_work_that_meets_no_condition_is_kept_and_the_journey_stays() -> None:
     walk = Walk()
-    state = walk.submit("all_answered", content={"questions": []}, usage=Usage(10, 5, "m"), conversation="c-1")
+    state = walk.submit("all_answered", content={"questions": []}, usage=StepUsage(10, 5, "m"), conversation="c-1")
     assert (state.phase, state.version, state.transitions) == ("DECOMPOSE", 2, 0)
     kept = state.work["DECOMPOSE"]
     assert (kept.content, kept.visit, kept.version, kept.seq) == ({"questions": []}, 1, 2, 2)
     assert state.conversation == "c-1"
     assert (state.metrics["DECOMPOSE"].tokens_in, state.metrics["DECOMPOSE"].tokens_out) == (10, 5)
-    assert walk.submit(content=2, usage=Usage(1, 1)).metrics["DECOMPOSE"].submits == 2
+    assert walk.submit(content=2, usage=StepUsage(1, 1)).metrics["DECOMPOSE"].submits == 2
     assert walk.state.work["DECOMPOSE"].content == 2
     assert walk.state.metrics["DECOMPOSE"].tokens_in == 11
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agents.engine.agent import Facts, Finding, Look
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Channel, CheckpointReached, Decided, canonical, event_of, event_text
 from agents.engine.fold import fold
 from agents.engine.graph import Transition
-from agents.engine.runner import Opinion, Submission
+from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import get_state, restore_state
 from agents.engine.work.answers import open_in, unanswered
 from agents.errors import BadWork, NeedsOwnHand, NotToDecide, StaleJourney, UnknownEvent, WaitsForPerson
@@ -227,7 +227,7 @@ async def test_a_word_on_what_nobody_asked_answers_nothing_that_is_asked_later()
 async def test_of_two_answers_at_once_one_counts_and_the_other_learns_of_it() -> None:
     led = await asked()
     version = (await led.state()).version
-    said = [Opinion("answer", "page", changes={"q1": n, "q2": n}) for n in ("one", "two", "three")]
+    said = [JourneyDecision("answer", "page", changes={"q1": n, "q2": n}) for n in ("one", "two", "three")]
     done = await asyncio.gather(
         *(led.runner.decide(led.journey, version, one, by=ADA) for one in said), return_exceptions=True
     )
@@ -242,7 +242,7 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_learns_of_it() ->
 async def test_the_same_answer_again_is_answered_the_same() -> None:
     led = await asked()
     version = (await led.state()).version
-    said = Opinion("answer", "relayed", changes=ANSWERS)
+    said = JourneyDecision("answer", "relayed", changes=ANSWERS)
     first = await led.runner.decide(led.journey, version, said, by=ADA)
     await led.submit(text="a hive")
     again = await led.runner.decide(led.journey, version, said, by="another")
@@ -376,8 +376,10 @@ async def test_the_way_that_was_asked_about_is_gone_as_the_table_has_it() -> Non
 
 
 async def test_a_way_back_that_asks_is_a_way_back_once_it_is_answered() -> None:
-    async def unclear(facts: Facts, _look: Look) -> Finding:
-        return Finding(bool(open_in(facts.work, "ask", facts.answers.get("JUDGE", {}))), detail="it is unclear")
+    async def unclear(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(
+            bool(open_in(facts.work, "ask", facts.answers.get("JUDGE", {}))), detail="it is unclear"
+        )
 
     agent = making()
     agent = replace(
@@ -398,9 +400,9 @@ async def test_a_way_back_that_asks_is_a_way_back_once_it_is_answered() -> None:
 async def test_answers_are_seen_by_what_judges_later() -> None:
     seen: list[Any] = []
 
-    async def made(facts: Facts, _look: Look) -> Finding:
+    async def made(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         seen.append(facts.answers)
-        return Finding(met=True)
+        return ConditionFinding(met=True)
 
     agent = replace(making(), conditions={**making().conditions, "made": made})
     led = await begun(agent)
@@ -428,7 +430,9 @@ async def test_a_fork_of_a_journey_that_waits_waits_for_the_same_answers_and_its
         {"q1": "How many hives?", "q2": "Who enters?"},
     )
     assert fork.state.answers == {}
-    done = await led.runner.decide(fork.journey, fork.state.version, Opinion("answer", "page", changes=ANSWERS), by=ADA)
+    done = await led.runner.decide(
+        fork.journey, fork.state.version, JourneyDecision("answer", "page", changes=ANSWERS), by=ADA
+    )
     assert done.state.phase == "MAKE"
     assert (await led.state()).status == "waiting"
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given as cases
 from hypothesis import strategies as st
 
-from agents.engine.agent import Agent, Facts, Finding, Look
+from agents.engine.agent import Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import canonical
-from agents.engine.progress.rerun import Act, Again, Outcome, acts_after, again, checked_place, given
-from agents.engine.runner import AT_VERSION, FORK_OF, Opinion, Submission
+from agents.engine.progress.rerun import Again, RerunOutcome, RerunStep, acts_after, again, checked_place, given
+from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision, Submission
 from agents.engine.work.form import joined
 from agents.errors import BadStart
 from tests.support.agents.agent_harness import Led, Pages, leading, runner_of
@@ -55,7 +55,7 @@ async def whole_way(led: Led) -> None:
     await led.submit(score=90)
 
 
-async def acts(led: Led, version: int) -> list[Act]:
+async def acts(led: Led, version: int) -> list[RerunStep]:
     here = await led.position()
     return list(acts_after(await led.runner.store.events(led.journey), version, here.agent))
 
@@ -105,19 +105,19 @@ async def test_acts_are_what_hosts_and_people_did_and_where_it_led(tmp_path: Pat
             "submit",
         ]
         answer, document, back = told[1].what, told[2].what, told[5].what
-        assert isinstance(answer, Opinion)
+        assert isinstance(answer, JourneyDecision)
         assert answer.changes == {"q1": "Two.", "note": "Ada."}
         assert isinstance(document, Submission)
         assert (document.work, document.signals) == ({"document": DOCUMENT}, ("soft",))
-        assert isinstance(back, Opinion)
+        assert isinstance(back, JourneyDecision)
         assert (back.note, back.changes) == ("not those bees", {"phase": "ASK"})
         assert str(told[1].led) == "ASK -> WRITE (open_questions), active"
         assert str(told[0].led) == "ASK, waiting"
 
 
 async def test_where_conditions_are_others_today_the_first_difference_is_the_last_step(tmp_path: Path) -> None:
-    async def strict(facts: Facts, _look: Look) -> Finding:
-        return Finding(int(facts.work.get("score", 0)) >= 95, ("a score of 95 passes",))
+    async def strict(facts: SubmitFacts, _look: Look) -> ConditionFinding:
+        return ConditionFinding(int(facts.work.get("score", 0)) >= 95, ("a score of 95 passes",))
 
     now = inquiry()
     stricter = replace(now, conditions={**now.conditions, "passed": strict})
@@ -125,8 +125,8 @@ async def test_where_conditions_are_others_today_the_first_difference_is_the_las
         await whole_way(led)
         done = await repeated(led, 8, stricter)
         assert [(one.act.version, one.same) for one in done] == [(9, True), (10, False)]
-        assert done[-1].now == Outcome("active", "JUDGE")
-        assert done[-1].act.led == Outcome("complete", "DONE", (("JUDGE", "DONE", "passed"),))
+        assert done[-1].now == RerunOutcome("active", "JUDGE")
+        assert done[-1].act.led == RerunOutcome("complete", "DONE", (("JUDGE", "DONE", "passed"),))
         assert "missing now: a score of 95 passes" in done[-1].remarks
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from agents.loop.errors import BadFrames, UnknownFrame
 from agents.loop.explanation import explained
 from agents.loop.limits import reached
-from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser
+from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, ModelRequest
 from agents.loop.providers.history import turns_of
 from agents.loop.record.frames import (
-    Answered,
     Control,
     Frame,
     Header,
-    Limits,
-    Plan,
-    ToolCall,
+    PersonAnswered,
+    PlanFrame,
+    RunLimits,
+    ToolCallFrame,
     ToolResult,
     frame_of,
     frame_text,
@@ -44,8 +44,8 @@ def test_frames_of_any_walk_come_back_and_fold_to_the_same_run_without_gaps(walk
     assert tuple(kept) == walk.run.frames
     assert fold(head, kept) == walk.run
     assert [frame.number for frame in kept] == list(range(len(kept)))
-    plans = {frame.id for frame in kept if isinstance(frame, Plan)}
-    calls = [frame for frame in kept if isinstance(frame, ToolCall)]
+    plans = {frame.id for frame in kept if isinstance(frame, PlanFrame)}
+    calls = [frame for frame in kept if isinstance(frame, ToolCallFrame)]
     results = [frame.call for frame in kept if isinstance(frame, ToolResult)]
     assert {call.plan for call in calls} <= plans
     assert results == [call.id for call in calls][: len(results)]
@@ -84,7 +84,7 @@ def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(
             assert not waiting
             waiting = [use.id for use in message.uses] if isinstance(message, FromModel) else []
     assert waiting == []
-    assert turns_of(Asked("c", messages))
+    assert turns_of(ModelRequest("c", messages))
 
 
 @settings(max_examples=40, deadline=None)
@@ -128,7 +128,7 @@ def test_the_handbook_names_every_field_of_every_frame() -> None:
 
 
 def test_one_is_told_in_the_singular() -> None:
-    walk = Walk(begun(header(limits=Limits(iterations=1, seconds=1, tokens=1))))
+    walk = Walk(begun(header(limits=RunLimits(iterations=1, seconds=1, tokens=1))))
     walk.plan("call", tokens_in=1)
     told = explained(walk.run)
     assert "Bounds: 1 iteration, 1 s, 1 token\n" in told
@@ -138,7 +138,7 @@ def test_one_is_told_in_the_singular() -> None:
 
 
 def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
-    walk = Walk(begun(header(limits=Limits(context_tokens=1_300, iterations=9))))
+    walk = Walk(begun(header(limits=RunLimits(context_tokens=1_300, iterations=9))))
     for number in range(3):
         walk.call("kb_read", path=f"{number}.md")
         walk.result(f"page {number} " * 250)
@@ -156,10 +156,10 @@ def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
 
 
 def test_long_arguments_of_older_calls_are_left_out_before_the_context_is() -> None:
-    walk = Walk(begun(header(context="known " * 100, limits=Limits(context_tokens=1_000, iterations=9))))
+    walk = Walk(begun(header(context="known " * 100, limits=RunLimits(context_tokens=1_000, iterations=9))))
     plan = walk.plan("call", echo={"provider": "p", "model": "m", "content": "signed"})
     arguments = {"path": "a.md", "content": "x" * 4_000}
-    walk.add(ToolCall(**walk.place(), plan=plan.id, tool="kb_merge", use="use-1", arguments=arguments))
+    walk.add(ToolCallFrame(**walk.place(), plan=plan.id, tool="kb_merge", use="use-1", arguments=arguments))
     walk.result("done")
     walk.call("kb_read", path="a.md")
     walk.result("fine")
@@ -175,7 +175,7 @@ def test_long_arguments_of_older_calls_are_left_out_before_the_context_is() -> N
 
 
 def test_the_last_step_is_announced_and_only_that() -> None:
-    walk = Walk(begun(header(limits=Limits(iterations=2))))
+    walk = Walk(begun(header(limits=RunLimits(iterations=2))))
     assert FromUser(LAST_STEP) not in transcript(walk.run)
     walk.call("kb_search")
     walk.result()
@@ -236,14 +236,14 @@ def wrongs(walk: Walk) -> list[tuple[str, Any]]:
     place, call = walk.place(), walk.run.open_calls[0]
     result: dict[str, Any] = {"tool": call.tool, "success": True, "text": ""}
     return [
-        ("no result yet", Plan(**walk.place(2), goal="", reasoning="", next_action="call", limit=5)),
+        ("no result yet", PlanFrame(**walk.place(2), goal="", reasoning="", next_action="call", limit=5)),
         ("no such call", ToolResult(**place, call="f-9", **result)),
         ("no such call", ToolResult(**place, call=call.id, **{**result, "tool": "kb_read"})),
-        ("not asked", Answered(**place, ask="f-9", text="", by="")),
+        ("not asked", PersonAnswered(**place, ask="f-9", text="", by="")),
         ("another run", ToolResult(**{**place, "run": "run-2"}, call=call.id, **result)),
         ("iteration 1", ToolResult(**{**place, "iteration": 2}, call=call.id, **result)),
         ("before the one before", ToolResult(**{**place, "at": NOW}, call=call.id, **result)),
-        ("did not decide", ToolCall(**place, plan="f-9", tool="kb_read", use="u")),
+        ("did not decide", ToolCallFrame(**place, plan="f-9", tool="kb_read", use="u")),
         ("person could decide", Control(**place, signal="suspended", detail="", proposal="p-1")),
         ("not wait for that", Control(**place, signal="resumed", detail="", proposal="p-1")),
     ]

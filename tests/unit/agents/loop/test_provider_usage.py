@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from agents.loop.model.errors import Refusal
-from agents.loop.model.ports import Asked, FromUser, Said, Shape, Told, Usage
+from agents.loop.model.ports import FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
 from agents.loop.providers.usage import Accounted, Price, UsageBook, agent_of, conversation_id
 
 FIRST, SECOND = conversation_id("router", 1, "0a1b2c3d"), conversation_id("router", 2, "ffffffff")
@@ -24,23 +24,23 @@ def test_a_conversation_is_named_by_agent_iteration_and_eight_digits() -> None:
 
 def test_usage_adds_up_by_conversation_and_by_agent() -> None:
     book = UsageBook()
-    book.add(FIRST, "big", Usage(100, 10, 50))
-    book.add(FIRST, "big", Usage(10, 1))
-    book.add(SECOND, "small", Usage(1, 1))
-    book.add(conversation_id("judge", 1, "00000001"), "big", Usage(7, 7))
-    assert book.total(FIRST) == Usage(110, 11, 50)
-    assert book.total(agent="router") == Usage(111, 12, 50)
-    assert book.total() == Usage(118, 19, 50)
+    book.add(FIRST, "big", ModelUsage(100, 10, 50))
+    book.add(FIRST, "big", ModelUsage(10, 1))
+    book.add(SECOND, "small", ModelUsage(1, 1))
+    book.add(conversation_id("judge", 1, "00000001"), "big", ModelUsage(7, 7))
+    assert book.total(FIRST) == ModelUsage(110, 11, 50)
+    assert book.total(agent="router") == ModelUsage(111, 12, 50)
+    assert book.total() == ModelUsage(118, 19, 50)
     assert [(entry.model, entry.questions) for entry in book.entries(FIRST)] == [("big", 2)]
 
 
 def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
     """A price that nobody gave is not 0, and neither is what a server did not count."""
     book = UsageBook({"big-*": Price(Decimal(3), Decimal(15), cached=Decimal("0.3"), written=Decimal("3.75"))})
-    book.add(FIRST, "big-2", Usage(1_000_000, 100_000, cached=400_000, written=200_000))
+    book.add(FIRST, "big-2", ModelUsage(1_000_000, 100_000, cached=400_000, written=200_000))
     assert book.cost(FIRST) == Decimal("1.2") + Decimal("0.12") + Decimal("0.75") + Decimal("1.5")
-    assert book.cost_of("big-2", Usage(known=False)) is None
-    book.add(FIRST, "small", Usage(1, 1))
+    assert book.cost_of("big-2", ModelUsage(known=False)) is None
+    book.add(FIRST, "small", ModelUsage(1, 1))
     assert book.cost(FIRST) is None
     assert book.cost("nobody_iter1_00000000") == 0
 
@@ -48,17 +48,17 @@ def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
 def test_a_book_of_months_stays_small_and_its_sums_stay_what_they_are() -> None:
     book = UsageBook({"big": Price(Decimal(3), Decimal(15))}, most=3)
     for number in range(50):
-        book.add(conversation_id("run", 1, f"{number:08x}"), "big", Usage(100, 10))
-        book.add(conversation_id("router", 1, f"{number:08x}"), "big", Usage(10, 1))
+        book.add(conversation_id("run", 1, f"{number:08x}"), "big", ModelUsage(100, 10))
+        book.add(conversation_id("router", 1, f"{number:08x}"), "big", ModelUsage(10, 1))
     assert len(book.entries()) == 5
-    assert book.total() == Usage(5_500, 550)
-    assert book.total(agent="run") == Usage(5_000, 500)
+    assert book.total() == ModelUsage(5_500, 550)
+    assert book.total(agent="run") == ModelUsage(5_000, 500)
     assert sum(entry.questions for entry in book.entries(agent="router")) == 50
-    assert book.cost(agent="run") == 50 * Price(Decimal(3), Decimal(15)).of(Usage(100, 10))
+    assert book.cost(agent="run") == 50 * Price(Decimal(3), Decimal(15)).of(ModelUsage(100, 10))
 
 
 def test_what_has_no_price_of_its_own_costs_as_input() -> None:
-    assert Price(Decimal(2), Decimal(4)).of(Usage(1_000_000, 500_000, cached=900_000)) == 4
+    assert Price(Decimal(2), Decimal(4)).of(ModelUsage(1_000_000, 500_000, cached=900_000)) == 4
 
 
 class Scripted:
@@ -69,15 +69,15 @@ class Scripted:
     def __init__(self) -> None:
         self.closed = False
 
-    async def complete(self, asked: Asked) -> Said:
+    async def complete(self, asked: ModelRequest) -> ModelReply:
         if asked.system:
-            raise Refusal("scripted", "big", "", Usage(5, 1))
-        return Said("yes", (), "end", Usage(10, 2), "big-dated")
+            raise Refusal("scripted", "big", "", ModelUsage(5, 1))
+        return ModelReply("yes", (), "end", ModelUsage(10, 2), "big-dated")
 
-    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
         if asked.system:
-            raise Refusal("scripted", shape.name, "", Usage(6, 1))
-        return Told({}, Usage(20, 3), "big-dated")
+            raise Refusal("scripted", shape.name, "", ModelUsage(6, 1))
+        return Told({}, ModelUsage(20, 3), "big-dated")
 
     async def aclose(self) -> None:
         self.closed = True
@@ -86,7 +86,7 @@ class Scripted:
 async def test_every_question_is_taken_down_those_that_failed_too() -> None:
     book, scripted = UsageBook(), Scripted()
     provider = Accounted(scripted, book)
-    fine, refused = Asked(FIRST, (FromUser("?"),)), Asked(FIRST, (FromUser("?"),), system="no")
+    fine, refused = ModelRequest(FIRST, (FromUser("?"),)), ModelRequest(FIRST, (FromUser("?"),), system="no")
     await provider.complete(fine)
     await provider.complete_json(fine, Shape("x", {}))
     with pytest.raises(Refusal):
@@ -94,6 +94,6 @@ async def test_every_question_is_taken_down_those_that_failed_too() -> None:
     with pytest.raises(Refusal):
         await provider.complete_json(refused, Shape("x", {}))
     await provider.aclose()
-    assert book.total(FIRST) == Usage(41, 7)
+    assert book.total(FIRST) == ModelUsage(41, 7)
     assert [(entry.model, entry.questions) for entry in book.entries()] == [("big", 4)]
     assert (provider.name, provider.model, scripted.closed) == ("scripted", "big", True)

@@ -13,26 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.loop.model.ports import (
-    Asked,
     Echo,
     Freedom,
     FromModel,
     FromTool,
     FromUser,
     Message,
-    Said,
+    ModelReply,
+    ModelRequest,
+    ModelUsage,
     Shape,
     ToolDefinition,
     ToolUse,
-    Usage,
 )
 from agents.loop.providers.anthropic.wire import AnthropicWire
-from agents.loop.providers.failures import Failure, Kind, failure_of
+from agents.loop.providers.failures import Kind, RequestFailure, failure_of
 from agents.loop.providers.history import turns_of
 from agents.loop.providers.openai.chat_wire import ChatWire
 from agents.loop.providers.openai.responses_wire import ResponsesWire
 from agents.loop.providers.wire.reply_text import arguments_of, json_in, misfit, without_thoughts
-from agents.loop.providers.wire.request import Refused, Unusable, Wire
+from agents.loop.providers.wire.request import ModelRefused, UnusableReply, Wire
 from agents.loop.providers.wire.strict_schema import closed
 from tests.doubles import provider as double
 from tests.doubles.provider_shapes import Chat, Messages, Responses
@@ -46,7 +46,7 @@ WIRES: Mapping[str, Wire] = {
 }
 SHAPES: Mapping[str, Messages | Chat | Responses] = {"anthropic": Messages(), "chat": Chat(), "responses": Responses()}
 TOOL = ToolDefinition("kb_find", "Find pages.", {"type": "object", "properties": {"query": {"type": "string"}}})
-ASKED = Asked("test_iter1_0a1b2c3d", (FromUser("the goal"),), tools=(TOOL,))
+ASKED = ModelRequest("test_iter1_0a1b2c3d", (FromUser("the goal"),), tools=(TOOL,))
 LENGTH = {"anthropic": "max_tokens", "chat": "length", "responses": "max_output_tokens"}
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ def events_of(kind: str, turn: Turn) -> list[Mapping[str, Any]]:
     return [data for _name, data in events if not isinstance(data, str)]
 
 
-def read(kind: str, turn: Turn, *, streamed: bool, asked: Asked = ASKED) -> Said:
+def read(kind: str, turn: Turn, *, streamed: bool, asked: ModelRequest = ASKED) -> ModelReply:
     wire = WIRES[kind]
     if streamed:
         assembly = wire.assembly()
@@ -79,7 +79,7 @@ def read(kind: str, turn: Turn, *, streamed: bool, asked: Asked = ASKED) -> Said
     return wire.read(json.loads(json.dumps(shape.reply(turn, 1, MODEL))), asked)
 
 
-def called(answer: Said) -> list[tuple[str, Any, str]]:
+def called(answer: ModelReply) -> list[tuple[str, Any, str]]:
     return [(use.name, dict(use.arguments), use.problem) for use in answer.uses]
 
 
@@ -188,7 +188,7 @@ def test_arguments_may_be_json_within_json_or_hold_line_breaks_as_they_are() -> 
 
 @pytest.mark.parametrize("kind", ["chat", "responses"])
 def test_what_a_filter_stops_is_a_refusal(kind: str) -> None:
-    with pytest.raises(Refused, match="content_filter"):
+    with pytest.raises(ModelRefused, match="content_filter"):
         read(kind, said("half of", stop="content_filter"), streamed=False)
 
 
@@ -376,9 +376,9 @@ def test_what_a_cache_had_is_part_of_what_was_used_however_it_is_told(told: int,
     """Told beside it, a run would cost less than nothing."""
     details = {"cached_tokens": 700, "cache_write_tokens": 200}
     usage = {"prompt_tokens": told, "completion_tokens": 5, "prompt_tokens_details": details}
-    assert WIRES["chat"].used({"usage": usage}) == Usage(whole, 5, 700, 200)
+    assert WIRES["chat"].used({"usage": usage}) == ModelUsage(whole, 5, 700, 200)
     usage = {"input_tokens": told, "output_tokens": 5, "input_tokens_details": details}
-    assert WIRES["responses"].used({"usage": usage}) == Usage(whole, 5, 700, 200)
+    assert WIRES["responses"].used({"usage": usage}) == ModelUsage(whole, 5, 700, 200)
 
 
 @pytest.mark.parametrize("text", ["\n\n", "I look."])
@@ -504,9 +504,9 @@ def test_only_words_of_a_vendor_are_told_and_no_sentences() -> None:
 
 
 def test_usage_that_is_partly_unknown_is_unknown() -> None:
-    assert Usage(1, 2) + Usage(3, 4, 1, 1) == Usage(4, 6, 1, 1)
-    assert not (Usage(1, 2) + Usage(known=False)).known
-    assert Failure(why="x").usage == Usage()
+    assert ModelUsage(1, 2) + ModelUsage(3, 4, 1, 1) == ModelUsage(4, 6, 1, 1)
+    assert not (ModelUsage(1, 2) + ModelUsage(known=False)).known
+    assert RequestFailure(why="x").usage == ModelUsage()
 
 
 @pytest.mark.parametrize(
@@ -514,7 +514,7 @@ def test_usage_that_is_partly_unknown_is_unknown() -> None:
 )
 @kinds
 def test_a_server_that_tells_no_usage_is_not_taken_to_use_none(kind: str, reply: Mapping[str, Any]) -> None:
-    assert WIRES[kind].used(reply) == Usage(known=False)
+    assert WIRES[kind].used(reply) == ModelUsage(known=False)
 
 
 WORDS = [
@@ -560,6 +560,6 @@ def test_no_reply_or_event_however_odd_makes_it_fall_over(odd: object) -> None:
 def _read_or_told(wire: Wire, reply: Mapping[str, Any]) -> None:
     try:
         answer = wire.read(reply, ASKED)
-    except (Unusable, Refused):
+    except (UnusableReply, ModelRefused):
         return
     assert isinstance(answer.text, str)

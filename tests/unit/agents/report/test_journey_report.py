@@ -21,14 +21,14 @@ from agents.engine.events import (
     Logged,
     PhaseChanged,
     Step,
+    StepUsage,
     ToolError,
-    Usage,
     WorkRecorded,
 )
 from agents.engine.fold import fold
 from agents.engine.graph import PhaseGraph
 from agents.engine.progress.metrics import averages, bottleneck, costliest, lasting, slowest, table, waits
-from agents.engine.progress.position import Position
+from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import get_state, restore_state
 from agents.engine.work.markdown import work_lines
 from agents.report.journey_report import report, whole
@@ -56,8 +56,8 @@ SECTIONS = [
 ]
 
 
-def position(walk: Walk) -> Position:
-    return Position("research-1", AGENT, walk.state)
+def position(walk: Walk) -> JourneyPosition:
+    return JourneyPosition("research-1", AGENT, walk.state)
 
 
 def told(walk: Walk) -> str:
@@ -79,10 +79,10 @@ def later(walk: Walk, by: timedelta, steps: tuple[Step, ...]) -> None:
 def researched() -> Walk:
     """Return a journey that went forward, back and forward again, and waits for a person once more."""
     walk = Walk()
-    walk.submit("tree_ready", content=QUESTIONS, usage=Usage(100, 20))
+    walk.submit("tree_ready", content=QUESTIONS, usage=StepUsage(100, 20))
     walk.say("answer", "the ones on the roof")
     walk.say("approve", "a good tree")
-    walk.submit(content=ANSWERS, usage=Usage(1_000, 500, counted=True))
+    walk.submit(content=ANSWERS, usage=StepUsage(1_000, 500, counted=True))
     note(walk, FeedbackAdded("validation", "ANSWER", "not answered yet: q2"))
     note(walk, ToolError("c1", "kb_read", 12.0, "there is no page 'bees.md'"))
     walk.submit("new_category", content=ANSWERS, detail="illness needs questions")
@@ -124,7 +124,7 @@ def test_the_times_of_all_phases_are_the_time_of_the_journey(graph: PhaseGraph, 
             walk.say("approve" if number % 2 else "reject")
         else:
             met = conditions[number % len(conditions)]
-            walk.submit(met, usage=Usage(tokens, number))
+            walk.submit(met, usage=StepUsage(tokens, number))
     state, now = walk.state, walk.now + 3 * MINUTE
     rows = table(state, now, waited=waits(walk.log, now))
     end = state.entered_at if state.status == "complete" else now
@@ -286,7 +286,7 @@ def test_without_its_agent_a_journey_is_still_told() -> None:
 def test_the_same_journey_has_the_same_report_wherever_its_state_comes_from() -> None:
     walk = researched()
     here = position(walk)
-    again = Position(here.journey, here.agent, restore_state(get_state(here.state)))
+    again = JourneyPosition(here.journey, here.agent, restore_state(get_state(here.state)))
     assert report(here, walk.log, walk.now) == report(again, walk.log, walk.now)
 
 

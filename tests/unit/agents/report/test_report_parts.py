@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.engine.events import Usage
+from agents.engine.events import StepUsage
 from agents.engine.progress.conversations import conversations
 from agents.engine.progress.metrics import PhaseRow, by_part, costliest, slowest
 from agents.engine.runner import Submission
@@ -29,7 +29,7 @@ def section(text: str, title: str) -> list[str]:
 async def spend(led: Led, tokens_in: int, tokens_out: int, **work: object) -> None:
     """Submit work that a host says cost so much."""
     at = (await led.state()).version
-    spent = Submission(work, (), Usage(tokens_in, tokens_out, "m"), "", 0.7, "it is so")
+    spent = Submission(work, (), StepUsage(tokens_in, tokens_out, "m"), "", 0.7, "it is so")
     await led.runner.submit(led.journey, at, spent, by=ADA)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.engine.agent import Agent, Called, Facts, Fate, Finding
+from agents.engine.agent import Agent, Called, ConditionFinding, Fate, SubmitFacts
 from agents.spec.predicates.conditions import BY_NAME, COMBINING
 from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, FLOWERS, NOWHERE, VARROA, WINTER, Pages, judged
 from tests.support.agents.team_agents import HANDBOOK, read
@@ -504,7 +504,7 @@ def test_each_predicate_is_tried() -> None:
     )
 
 
-async def found(predicate: str, given: dict[str, Any], **more: Any) -> Finding:
+async def found(predicate: str, given: dict[str, Any], **more: Any) -> ConditionFinding:
     return await judged(trying(predicate), "tried", "EXPLAIN", given, **{"works": GATHERED, **more})
 
 
@@ -522,8 +522,8 @@ async def test_questions_are_answered_when_a_person_answered_them_in_these_words
     work: dict[str, Any] = {"questions": [{"id": "q1", "question": "Who?"}, {"id": "q2", "question": "When?"}]}
     said = {"q1": {"question": "Who?", "answer": "Ada"}, "q2": {"question": "When?", "answer": "now"}}
 
-    async def tried(phase: str, answers: dict[str, dict[str, str]]) -> Finding:
-        facts = Facts("EXPLAIN", 1, "Bees.", {}, work, work, {"EXPLAIN": work}, answers={phase: answers})
+    async def tried(phase: str, answers: dict[str, dict[str, str]]) -> ConditionFinding:
+        facts = SubmitFacts("EXPLAIN", 1, "Bees.", {}, work, work, {"EXPLAIN": work}, answers={phase: answers})
         return await condition(facts, Pages())
 
     assert (await tried("EXPLAIN", said)).met
@@ -537,7 +537,7 @@ async def test_questions_are_answered_when_a_person_answered_them_in_these_words
 async def test_words_may_come_from_the_documents_of_the_journey() -> None:
     condition = trying("grounded: {field: causes, words: what, of: documents}").conditions["tried"]
     work = causes({"what": "the roof bears the hives"})
-    facts = Facts("EXPLAIN", 1, "Bees.", {}, work, work, {"EXPLAIN": work})
+    facts = SubmitFacts("EXPLAIN", 1, "Bees.", {}, work, work, {"EXPLAIN": work})
     assert not (await condition(facts, Pages())).met
     documents = {"analysis": "# Analysis\n\nWe found that the roof  bears the hives."}
     assert (await condition(replace(facts, documents=documents), Pages())).met
@@ -548,7 +548,7 @@ async def test_words_may_have_to_come_from_the_first_place_that_says_anything() 
     places = "[documents, inputs, brief]"
     condition = trying(f"grounded: {{field: causes, words: what, of: {places}, first: true}}").conditions["tried"]
     both = causes({"what": "the roof bears the hives"})
-    facts = Facts("EXPLAIN", 1, "Say whether the roof bears the hives.", {}, both, both, {"EXPLAIN": both})
+    facts = SubmitFacts("EXPLAIN", 1, "Say whether the roof bears the hives.", {}, both, both, {"EXPLAIN": both})
     assert (await condition(facts, Pages())).met, "there is no document"
     left = replace(facts, documents={"analysis": "The attic is damp in winter."})
     (told,) = (await condition(left, Pages())).missing
@@ -707,7 +707,7 @@ async def test_words_may_come_from_all_that_the_journey_was_given_and_not_from_i
 
     async def stands(words: str, **inputs: Any) -> bool:
         work = causes({"what": words})
-        facts = Facts("EXPLAIN", 1, "Keep bees.", inputs, work, work, {**works, "EXPLAIN": work}, answers=answers)
+        facts = SubmitFacts("EXPLAIN", 1, "Keep bees.", inputs, work, work, {**works, "EXPLAIN": work}, answers=answers)
         return (await condition(facts, Pages())).met
 
     assert await stands("hungry in March")
@@ -728,10 +728,10 @@ async def test_a_short_text_may_be_copied_whole() -> None:
     takes_up = trying("takes_up: {field: causes, words: what, of: [answers, inputs]}").conditions["tried"]
     answers = {"JOHARI": {"q1": {"question": "Honey?", "answer": "No."}}}
 
-    def facts(*words: str) -> Facts:
+    def facts(*words: str) -> SubmitFacts:
         work = causes(*({"what": text} for text in words))
         inputs = {"criteria": ["Polite", "Not longer than a page"]}
-        return Facts("EXPLAIN", 1, "Bees.", inputs, work, work, {"EXPLAIN": work}, answers=answers)
+        return SubmitFacts("EXPLAIN", 1, "Bees.", inputs, work, work, {"EXPLAIN": work}, answers=answers)
 
     assert (await grounded(facts("no."), Pages())).met
     assert (await grounded(facts("Polite"), Pages())).met
@@ -753,9 +753,9 @@ async def test_words_of_others_may_be_looked_for_in_one_phase_and_field_only() -
         "a.PLAN": {"made": "planned by the carpenter"},
     }
 
-    async def stands(words: str) -> Finding:
+    async def stands(words: str) -> ConditionFinding:
         work = causes({"what": words})
-        facts = Facts("EXPLAIN", 1, "Keep bees.", {}, work, work, {**works, "EXPLAIN": work})
+        facts = SubmitFacts("EXPLAIN", 1, "Keep bees.", {}, work, work, {**works, "EXPLAIN": work})
         return await condition(facts, Pages())
 
     assert (await stands("hive of oak")).met

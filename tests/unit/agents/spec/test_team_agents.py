@@ -18,7 +18,7 @@ from agents.spec.catalogue import MOST_AGENTS, TeamCatalogue
 from agents.spec.problems import MOST_PROBLEMS, Problems
 from agents.spec.schema.json_schema import KEYWORDS, read_schema
 from agents.spec.schema.work_form import SchemaForm
-from agents.spec.yaml.values import MOST_BYTES, Unreadable, read_marked
+from agents.spec.yaml.values import MOST_BYTES, UnreadableFile, read_marked
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.team_files import VaultFiles, team_catalogue
 from tests.support.agents.agent_harness import WINTER, leading
@@ -171,7 +171,7 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_file_is_refused_with_its_line(kind: str) -> None:
     raw, line, reason = HOSTILE[kind]
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableFile) as refused:
         read_marked(raw)
     assert refused.value.line == line
     assert reason in refused.value.reason

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server.connectors.plane.model import Label, Page
+from mcp_server.connectors.plane.model import Label, ListPage
 from mcp_server.connectors.plane.pagination import MOST_PAGES, Walked, everything
 
 ALL = [Label(f"id-{number}", f"name {number}") for number in range(1200)]
@@ -21,19 +21,19 @@ class Pages:
     """Plane's way to page: by offset, with the end said twice. `odd` gives what goes wrong for a page, by its number."""
 
     things: list[Label] = field(default_factory=lambda: list(ALL))
-    odd: Callable[[int, Page[Label]], Page[Label]] = lambda _number, page: page
+    odd: Callable[[int, ListPage[Label]], ListPage[Label]] = lambda _number, page: page
     asked: list[str | None] = field(default_factory=list)
 
-    async def page(self, cursor: str | None) -> Page[Label]:
+    async def page(self, cursor: str | None) -> ListPage[Label]:
         """Return the page that the cursor names."""
         self.asked.append(cursor)
         number = int(cursor.split(":")[1]) if cursor else 0
         after = (number + 1) * SIZE
         onwards = f"{SIZE}:{number + 1}:0" if after < len(self.things) else None
-        return self.odd(number, Page(self.things[number * SIZE : after], onwards, len(self.things)))
+        return self.odd(number, ListPage(self.things[number * SIZE : after], onwards, len(self.things)))
 
 
-def at(number: int, page: Page[Label]) -> Callable[[int, Page[Label]], Page[Label]]:
+def at(number: int, page: ListPage[Label]) -> Callable[[int, ListPage[Label]], ListPage[Label]]:
     """Return what gives another page in one place."""
     return lambda asked, real: page if asked == number else real
 
@@ -54,17 +54,17 @@ async def test_a_list_of_any_length_is_read_whole(things: int) -> None:
 @pytest.mark.parametrize(
     ("odd", "read", "why"),
     [
-        pytest.param(at(4, Page(ALL[400:500], "100:4:0", 1200)), 500, "led in a circle", id="does not advance"),
-        pytest.param(at(4, Page(ALL[400:500], "100:2:0", 1200)), 500, "led in a circle", id="goes back"),
-        pytest.param(at(4, Page(ALL[400:500], "100:0:0", 1200)), 500, "nothing new", id="begins again"),
-        pytest.param(at(4, Page(ALL[300:400], "100:5:0", 1200)), 400, "nothing new", id="repeats a page"),
-        pytest.param(at(4, Page((), "100:5:0", 1200)), 400, "nothing new", id="has an empty page"),
-        pytest.param(at(4, Page(ALL[400:500], None, 1200)), 500, "ended early", id="ends early"),
-        pytest.param(at(0, Page((), None, 1200)), 0, "ended early", id="is empty at once"),
+        pytest.param(at(4, ListPage(ALL[400:500], "100:4:0", 1200)), 500, "led in a circle", id="does not advance"),
+        pytest.param(at(4, ListPage(ALL[400:500], "100:2:0", 1200)), 500, "led in a circle", id="goes back"),
+        pytest.param(at(4, ListPage(ALL[400:500], "100:0:0", 1200)), 500, "nothing new", id="begins again"),
+        pytest.param(at(4, ListPage(ALL[300:400], "100:5:0", 1200)), 400, "nothing new", id="repeats a page"),
+        pytest.param(at(4, ListPage((), "100:5:0", 1200)), 400, "nothing new", id="has an empty page"),
+        pytest.param(at(4, ListPage(ALL[400:500], None, 1200)), 500, "ended early", id="ends early"),
+        pytest.param(at(0, ListPage((), None, 1200)), 0, "ended early", id="is empty at once"),
     ],
 )
 async def test_pages_that_lead_nowhere_end_and_it_is_said(
-    odd: Callable[[int, Page[Label]], Page[Label]], read: int, why: str
+    odd: Callable[[int, ListPage[Label]], ListPage[Label]], read: int, why: str
 ) -> None:
     """1,200 tasks with a cursor that loops, repeats or ends early: it terminates, says so, and has no duplicates."""
     pages = Pages(odd=odd)
@@ -81,9 +81,9 @@ async def test_two_cursors_that_lead_to_each_other_end() -> None:
     told = {None: "a", "a": "b", "b": "a"}
     asked: list[str | None] = []
 
-    async def page(cursor: str | None) -> Page[Label]:
+    async def page(cursor: str | None) -> ListPage[Label]:
         asked.append(cursor)
-        return Page([ALL[len(asked)]], told[cursor], None)
+        return ListPage([ALL[len(asked)]], told[cursor], None)
 
     walked = await everything(page)
     assert (asked, walked.items) == ([None, "a", "b"], tuple(ALL[1:4]))
@@ -92,7 +92,7 @@ async def test_two_cursors_that_lead_to_each_other_end() -> None:
 
 async def test_a_circle_after_everything_came_leaves_nothing_to_say() -> None:
     """What is whole is whole, however it went on."""
-    pages = Pages(odd=at(11, Page(ALL[1100:], "100:0:0", 1200)))
+    pages = Pages(odd=at(11, ListPage(ALL[1100:], "100:0:0", 1200)))
     assert await everything(pages.page) == Walked(tuple(ALL))
 
 
@@ -100,7 +100,7 @@ async def test_a_list_that_grows_while_it_is_read_has_nothing_twice() -> None:
     """Pages are counted from the start, so a new thing before it moves the last one of a page to the next page."""
     pages = Pages()
 
-    async def page(cursor: str | None) -> Page[Label]:
+    async def page(cursor: str | None) -> ListPage[Label]:
         got = await pages.page(cursor)
         if cursor is None:
             pages.things.insert(0, Label("new", "new"))
@@ -115,9 +115,9 @@ async def test_pages_without_end_end() -> None:
     """Each page has something new and leads on, for ever."""
     asked: list[str | None] = []
 
-    async def page(cursor: str | None) -> Page[Label]:
+    async def page(cursor: str | None) -> ListPage[Label]:
         asked.append(cursor)
-        return Page([Label(f"id-{len(asked)}", "")], f"1:{len(asked)}:0", None)
+        return ListPage([Label(f"id-{len(asked)}", "")], f"1:{len(asked)}:0", None)
 
     walked = await everything(page)
     assert len(asked) == len(walked.items) == MOST_PAGES
@@ -145,7 +145,7 @@ async def test_reading_stops_at_the_page_that_has_what_is_looked_for() -> None:
 CURSORS = st.one_of(st.none(), st.sampled_from([f"{SIZE}:{number}:0" for number in range(6)]))
 STRANGE = st.lists(
     st.builds(
-        lambda start, length, cursor, total: Page(ALL[start : start + length], cursor, total),
+        lambda start, length, cursor, total: ListPage(ALL[start : start + length], cursor, total),
         st.integers(0, 12),
         st.integers(0, 6),
         CURSORS,
@@ -158,12 +158,14 @@ STRANGE = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(pages=STRANGE)
-async def test_whatever_the_pages_do_it_ends_with_nothing_twice_and_nothing_made_up(pages: list[Page[Label]]) -> None:
+async def test_whatever_the_pages_do_it_ends_with_nothing_twice_and_nothing_made_up(
+    pages: list[ListPage[Label]],
+) -> None:
     """Any six pages that lead to each other in any way."""
     seen: list[Label] = []
 
-    def answering() -> Callable[[str | None], Awaitable[Page[Label]]]:
-        async def page(cursor: str | None) -> Page[Label]:
+    def answering() -> Callable[[str | None], Awaitable[ListPage[Label]]]:
+        async def page(cursor: str | None) -> ListPage[Label]:
             got = pages[int(cursor.split(":")[1]) if cursor else 0]
             seen.extend(got.items)
             return got

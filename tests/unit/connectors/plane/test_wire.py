@@ -14,11 +14,11 @@ import pytest
 from mcp_server.connectors.errors import (
     ConnectorError,
     Denied,
-    Limited,
     Missing,
     NoAnswer,
-    Refused,
     ReplyLost,
+    ServiceLimited,
+    ServiceRefused,
 )
 from mcp_server.connectors.plane import reply_check as judging
 from mcp_server.connectors.plane import wire
@@ -26,20 +26,20 @@ from mcp_server.connectors.plane.model import (
     CLEAR,
     Comment,
     Cycle,
-    Found,
+    FoundTask,
+    KeyTaken,
     Label,
+    ListPage,
     Module,
-    Page,
-    Person,
+    PlaneMember,
+    PlaneTask,
     Project,
     Relation,
     State,
-    Taken,
-    Task,
     TaskChanges,
     TaskDraft,
 )
-from mcp_server.connectors.request.wire import Method, Reply, Request
+from mcp_server.connectors.request.wire import Method, ServiceReply, ServiceRequest
 from tests.support.plane.samples import FOLDER, SAMPLES, Sample
 
 ACME = "acme"
@@ -53,7 +53,7 @@ BACKLOG = "d2b678a6-1177-4759-ab6a-2639028f8951"
 SPRINT = "2033e010-2b3e-4a3d-99c6-0f70b6e7a799"
 DRAFT = "e4a8e83d-b5ca-4e66-9e1f-93772e7f20df"
 INDEXING = "94ed273f-d68b-400b-a837-dbb69329a338"
-FIRST = Task(
+FIRST = PlaneTask(
     id=TASK,
     number=1,
     project_id=KB,
@@ -72,7 +72,7 @@ FIRST = Task(
 RUSSIAN = "02844c99-54b6-4b22-841c-843164fb2d84"
 
 
-def paged(read: Callable[[Any], Any]) -> Callable[[Any], Page[Any]]:
+def paged(read: Callable[[Any], Any]) -> Callable[[Any], ListPage[Any]]:
     """Return the reader of a page of such things."""
     return lambda body: wire.read_page(body, read)
 
@@ -89,24 +89,24 @@ class Reading:
     of: Callable[[Any], Any] = lambda value: value
 
 
-def of_task(task: Task) -> Any:
+def of_task(task: PlaneTask) -> Any:
     """Return what tells tasks of the samples apart."""
     return task.number, task.name, task.priority, task.assignee_ids, task.external_id
 
 
-def of_page(page: Page[Any]) -> Any:
+def of_page(page: ListPage[Any]) -> Any:
     """Return what tells pages of the samples apart."""
     return len(page.items), page.next_cursor, page.total
 
 
-def same(task: Task) -> Any:
+def same(task: PlaneTask) -> Any:
     """Return what every reading of one task has alike, whenever it was read."""
     return task.id, task.number, task.project_id, task.state_id, set(task.assignee_ids), task.label_ids, task.html
 
 
 READ: dict[str, Reading] = {
-    "users_me": Reading(wire.read_person, Person(ADA, "ada", "Ada Admin", "admin@example.com")),
-    "projects_list_empty": Reading(paged(wire.read_project), Page((), None, 0)),
+    "users_me": Reading(wire.read_person, PlaneMember(ADA, "ada", "Ada Admin", "admin@example.com")),
+    "projects_list_empty": Reading(paged(wire.read_project), ListPage((), None, 0)),
     "project_create": Reading(wire.read_project, Project(KB, "KB", "Knowledge Base", "Docs")),
     "project_create_second": Reading(
         wire.read_project, ("OPS", "Ops", ""), lambda one: (one.key, one.name, one.description)
@@ -115,7 +115,7 @@ READ: dict[str, Reading] = {
     "project_get": Reading(wire.read_project, Project(KB, "KB", "Knowledge Base", "Docs")),
     "project_update": Reading(wire.read_project, Project(KB, "KB", "Knowledge Base", "Docs and runbooks")),
     "project_members_list": Reading(
-        paged(wire.read_person), Page((Person(ADA, "ada", "Ada Admin", "admin@example.com"),), None, 1)
+        paged(wire.read_person), ListPage((PlaneMember(ADA, "ada", "Ada Admin", "admin@example.com"),), None, 1)
     ),
     "project_members_list2": Reading(
         paged(wire.read_person), {"ada", "mel", "gus"}, lambda page: {one.name for one in page.items}
@@ -138,7 +138,7 @@ READ: dict[str, Reading] = {
         wire.read_state, State("2e83efd5-d34a-4dfc-bc48-481be8376c9a", "In Review", "started", default=False)
     ),
     "label_create": Reading(wire.read_label, Label(BUG, "bug")),
-    "labels_list": Reading(paged(wire.read_label), Page((Label(BUG, "bug"),), None, 1)),
+    "labels_list": Reading(paged(wire.read_label), ListPage((Label(BUG, "bug"),), None, 1)),
     "work_item_create": Reading(wire.read_task, same(FIRST), same),
     "work_item_create_minimal": Reading(wire.read_task, (2, "Minimal", "none", (), None), of_task),
     "work_item_create_alias_issues": Reading(
@@ -164,12 +164,14 @@ READ: dict[str, Reading] = {
     "work_items_list_expand2": Reading(
         paged(wire.read_task), [BACKLOG, BACKLOG], lambda page: [task.state_id for task in page.items]
     ),
-    "work_items_list_orderby": Reading(paged(lambda body: body["priority"]), Page(("none",) * 5, "5:1:0", 29)),
-    "work_items_list_cursor_past_end": Reading(paged(wire.read_task), Page((), None, 29)),
-    "guest_list": Reading(paged(lambda body: body["name"]), Page(("Bulk item 24",), "1:1:0", 29)),
-    "search": Reading(wire.read_search, (Found(TASK, 1, "Search returns stale rows (confirmed)", KB, "KB"),)),
+    "work_items_list_orderby": Reading(paged(lambda body: body["priority"]), ListPage(("none",) * 5, "5:1:0", 29)),
+    "work_items_list_cursor_past_end": Reading(paged(wire.read_task), ListPage((), None, 29)),
+    "guest_list": Reading(paged(lambda body: body["name"]), ListPage(("Bulk item 24",), "1:1:0", 29)),
+    "search": Reading(wire.read_search, (FoundTask(TASK, 1, "Search returns stale rows (confirmed)", KB, "KB"),)),
     "search_workspace": Reading(wire.read_search, [29, 28, 27], lambda found: [one.number for one in found]),
-    "search_russian": Reading(wire.read_search, (Found(RUSSIAN, 3, "Через старый путь: поиск по-русски", KB, "KB"),)),
+    "search_russian": Reading(
+        wire.read_search, (FoundTask(RUSSIAN, 3, "Через старый путь: поиск по-русски", KB, "KB"),)
+    ),
     "search_by_number": Reading(wire.read_search, 3, len),
     "search_empty": Reading(wire.read_search, ()),
     "search_no_match": Reading(wire.read_search, ()),
@@ -212,7 +214,7 @@ READ: dict[str, Reading] = {
     "cycle_get": Reading(wire.read_cycle, "Sprint 1", lambda cycle: cycle.name),
     "cycle_issues_list": Reading(paged(wire.read_task), [TASK], lambda page: [task.id for task in page.items]),
     "module_create": Reading(wire.read_module, Module(INDEXING, "Indexing")),
-    "modules_list": Reading(paged(wire.read_module), Page((Module(INDEXING, "Indexing"),), None, 1)),
+    "modules_list": Reading(paged(wire.read_module), ListPage((Module(INDEXING, "Indexing"),), None, 1)),
     "module_get": Reading(wire.read_module, Module(INDEXING, "Indexing")),
     "module_issues_list": Reading(paged(wire.read_task), [TASK], lambda page: [task.id for task in page.items]),
     "err_no_trailing_slash_get": Reading(paged(wire.read_project), 2, lambda page: len(page.items)),
@@ -244,7 +246,7 @@ GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid
 
 def refused(status: int, why: str) -> tuple[type[ConnectorError], str]:
     """Return the error of a request that does not fit."""
-    return Refused, f"Plane refuses it ({status}): {why}; nothing was done"
+    return ServiceRefused, f"Plane refuses it ({status}): {why}; nothing was done"
 
 
 JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
@@ -295,14 +297,14 @@ JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
     "state_delete_default_400": refused(400, "Default state cannot be deleted"),
     "work_item_get_deleted_404": (Missing, NOTHING),
     "err_429": (
-        Limited,
+        ServiceLimited,
         "Plane allows no more requests for now; nothing was done. Try again in 56 s",
     ),
 }
 """Which error each recorded refusal is, word for word: without the values that Plane quotes."""
 
-GET = partial(Request, "GET")
-POST = partial(Request, "POST")
+GET = partial(ServiceRequest, "GET")
+POST = partial(ServiceRequest, "POST")
 
 
 def test_no_recorded_reply_is_left_out() -> None:
@@ -331,7 +333,7 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
 def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(status: int) -> None:
-    said = Reply(status, {}, {"detail": "You may not do this. " * 40})
+    said = ServiceReply(status, {}, {"detail": "You may not do this. " * 40})
     with pytest.raises(ConnectorError) as caught:
         judging.judge(GET("/"), said, f"workspace {'w' * 48}")
     assert len(str(caught.value)) <= 280
@@ -342,14 +344,14 @@ def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str
     """A POST without the slash at its end is answered 200 by many clients' GET: nothing was created."""
     sample = SAMPLES[name]
     judging.judge(asked(sample), sample.reply, "thing")
-    with pytest.raises(wire.Unreadable):
+    with pytest.raises(wire.UnreadableReply):
         wire.read_task(sample.reply.body)
 
 
-def asked(sample: Sample) -> Request:
+def asked(sample: Sample) -> ServiceRequest:
     """Return the sample's request; what PUT was judged like is no other than PATCH."""
     methods: dict[str, Method] = {"GET": "GET", "POST": "POST", "DELETE": "DELETE", "PATCH": "PATCH", "PUT": "PATCH"}
-    return Request(methods[sample.method], sample.path)
+    return ServiceRequest(methods[sample.method], sample.path)
 
 
 DRAFTED = TaskDraft(
@@ -364,7 +366,7 @@ DRAFTED = TaskDraft(
     due=date(2026, 12, 1),
 )
 COMMENT = "ef610361-639c-467d-9664-f25e4d2440f2"
-ASKED: dict[str, Request] = {
+ASKED: dict[str, ServiceRequest] = {
     "users_me": wire.me(),
     "projects_list": wire.projects(ACME),
     "project_members_list2": wire.members(ACME, KB),
@@ -408,7 +410,7 @@ def test_a_request_is_the_recorded_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("request_", ASKED.values(), ids=ASKED)
-def test_every_path_ends_in_a_slash_and_only_what_may_be_sent_twice_says_so(request_: Request) -> None:
+def test_every_path_ends_in_a_slash_and_only_what_may_be_sent_twice_says_so(request_: ServiceRequest) -> None:
     """Plane redirects what has no slash at its end; its check for a key is not one with the write."""
     assert request_.path.startswith("/api/v1/")
     assert request_.path.endswith("/")
@@ -460,7 +462,7 @@ def test_a_page_is_never_larger_than_plane_gives() -> None:
 def test_a_key_that_is_taken_is_no_error(name: str) -> None:
     """The second create with a key tells the first one's id."""
     sample = SAMPLES[name]
-    assert wire.read_taken(sample.reply) == Taken(sample.body["id"])
+    assert wire.read_taken(sample.reply) == KeyTaken(sample.body["id"])
 
 
 @pytest.mark.parametrize("name", ["project_create_dup_409", "module_create_dup", "work_item_create", "comment_create"])
@@ -493,28 +495,28 @@ def test_a_time_in_the_owner_s_zone_is_the_same_moment() -> None:
 
 def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks() -> None:
     """A 200 that is no task may have created one."""
-    odd = wire.Unreadable("an id is missing")
+    odd = wire.UnreadableReply("an id is missing")
     assert isinstance(judging.unreadable(POST("/x/"), odd), ReplyLost)
     assert isinstance(judging.unreadable(GET("/x/"), odd), NoAnswer)
     for status in (304, 500, 503):
         with pytest.raises(ReplyLost):
-            judging.judge(POST("/x/"), Reply(status, {}, None), "task")
+            judging.judge(POST("/x/"), ServiceReply(status, {}, None), "task")
         with pytest.raises(NoAnswer):
-            judging.judge(GET("/x/"), Reply(status, {}, None), "task")
+            judging.judge(GET("/x/"), ServiceReply(status, {}, None), "task")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> None:
     """What stands before Plane answers so, or a server that is no Plane."""
-    with pytest.raises(Refused, match="is PLANE_BASE_URL Plane's address"):
-        judging.judge(POST("/x/"), Reply(status, {}, None, page=True), "task")
+    with pytest.raises(ServiceRefused, match="is PLANE_BASE_URL Plane's address"):
+        judging.judge(POST("/x/"), ServiceReply(status, {}, None, page=True), "task")
 
 
 @pytest.mark.parametrize("waits", ["", "soon", "-3"])
 def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
     """A proxy may leave the header out."""
-    with pytest.raises(Limited) as caught:
-        judging.judge(GET("/x/"), Reply(429, {"retry-after": waits}, None), "task")
+    with pytest.raises(ServiceLimited) as caught:
+        judging.judge(GET("/x/"), ServiceReply(429, {"retry-after": waits}, None), "task")
     assert caught.value.wait_s >= 0
 
 
@@ -532,8 +534,8 @@ def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
 )
 def test_a_reason_is_short_and_printable_whatever_the_body_is(body: Any) -> None:
     """Plane's own word is shown, and a page of text is no word."""
-    with pytest.raises(Refused) as caught:
-        judging.judge(POST("/x/"), Reply(400, {}, body), "task")
+    with pytest.raises(ServiceRefused) as caught:
+        judging.judge(POST("/x/"), ServiceReply(400, {}, body), "task")
     assert len(caught.value.why) <= judging.LONGEST_REASON
     assert caught.value.why.isprintable()
     assert "with quotes" not in caught.value.why
@@ -560,7 +562,7 @@ def told_odd(read: Callable[[Any], Any], body: Any) -> str:
     """Return what a reader says of a body that it cannot read, and nothing of one that it can."""
     try:
         read(body)
-    except wire.Unreadable as odd:
+    except wire.UnreadableReply as odd:
         return str(odd)
     return ""
 

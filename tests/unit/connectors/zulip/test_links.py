@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.zulip.model import Channel, Message, Person, Server
-from mcp_server.connectors.zulip.text.links import Link, link_to, link_to_topic, read_link
+from mcp_server.connectors.zulip.model import Channel, Message, ZulipServer, ZulipUser
+from mcp_server.connectors.zulip.text.links import ZulipLink, link_to, link_to_topic, read_link
 
 SITE = "https://chat.example.com"
-OLD, NEW = Server("", "9.0", 247), Server("", "12.0", 469)
+OLD, NEW = ZulipServer("", "9.0", 247), ZulipServer("", "12.0", 469)
 AT = datetime(2026, 11, 20, tzinfo=UTC)
-ANN, BOB, EVE = (Person(number, name, f"{name}@example.com") for number, name in ((3, "ann"), (1, "bob"), (2, "eve")))
+ANN, BOB, EVE = (
+    ZulipUser(number, name, f"{name}@example.com") for number, name in ((3, "ann"), (1, "bob"), (2, "eve"))
+)
 
 
 def _said(number: int = 103, **where: object) -> Message:
@@ -36,30 +38,32 @@ def test_an_address_is_encoded_as_zulip_does_it() -> None:
     [
         (NEW, (ANN, BOB), "dm/1,3-dm"),
         (NEW, (ANN, BOB, EVE), "dm/1,2,3-group"),
-        (Server("", "6.0", 156), (ANN, BOB), "pm-with/1,3-dm"),
+        (ZulipServer("", "6.0", 156), (ANN, BOB), "pm-with/1,3-dm"),
     ],
 )
-def test_a_conversation_is_addressed_by_its_people(server: Server, people: tuple[Person, ...], path: str) -> None:
+def test_a_conversation_is_addressed_by_its_people(
+    server: ZulipServer, people: tuple[ZulipUser, ...], path: str
+) -> None:
     """Feature level 177."""
     url = link_to(SITE, server, _said(7, people=people))
     assert url == f"{SITE}/#narrow/{path}/near/7"
-    assert read_link(SITE, url) == Link(message_id=7, people_ids=tuple(sorted(person.id for person in people)))
+    assert read_link(SITE, url) == ZulipLink(message_id=7, people_ids=tuple(sorted(person.id for person in people)))
 
 
 @pytest.mark.parametrize(
     ("fragment", "link"),
     [
-        ("narrow/stream/25-kb-test/topic/indexing/near/103", Link(25, None, "indexing", 103)),
-        ("narrow/channel/25/topic/a.2Fb/with/9", Link(25, None, "a/b", 9)),
-        ("narrow/stream/kb-test/subject/x", Link(None, "kb-test", "x")),
-        ("narrow/channel/25-kb-test", Link(25)),
-        ("narrow/near/103", Link(message_id=103)),
-        ("narrow/id/103", Link(message_id=103)),
-        ("narrow/pm-with/3,28-pm", Link(people_ids=(3, 28))),
-        ("narrow/channel/25-x/topic//near/1", Link(25, None, "", 1)),
+        ("narrow/stream/25-kb-test/topic/indexing/near/103", ZulipLink(25, None, "indexing", 103)),
+        ("narrow/channel/25/topic/a.2Fb/with/9", ZulipLink(25, None, "a/b", 9)),
+        ("narrow/stream/kb-test/subject/x", ZulipLink(None, "kb-test", "x")),
+        ("narrow/channel/25-kb-test", ZulipLink(25)),
+        ("narrow/near/103", ZulipLink(message_id=103)),
+        ("narrow/id/103", ZulipLink(message_id=103)),
+        ("narrow/pm-with/3,28-pm", ZulipLink(people_ids=(3, 28))),
+        ("narrow/channel/25-x/topic//near/1", ZulipLink(25, None, "", 1)),
     ],
 )
-def test_whatever_web_app_made_an_address_it_is_read(fragment: str, link: Link) -> None:
+def test_whatever_web_app_made_an_address_it_is_read(fragment: str, link: ZulipLink) -> None:
     """Old words stay in old messages."""
     assert read_link(SITE, f" {SITE}/#{fragment} ") == link
 
@@ -94,4 +98,4 @@ def test_what_names_nothing_here_is_none(url: str) -> None:
 def test_every_topic_is_read_back_as_it_was(channel: str, topic: str, level: int) -> None:
     """Whatever letters it has."""
     message = _said(channel_id=25, channel=channel, topic=topic)
-    assert read_link(SITE, link_to(SITE, Server("", "", level), message)) == Link(25, None, topic, 103)
+    assert read_link(SITE, link_to(SITE, ZulipServer("", "", level), message)) == ZulipLink(25, None, topic, 103)

@@ -11,19 +11,29 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, ReplyLost, ServiceRefused
+from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.zulip import wire
-from mcp_server.connectors.zulip.model import Channel, Heard, Message, Person, Queue, Reaction, Server, Where, Window
+from mcp_server.connectors.zulip.model import (
+    Channel,
+    Message,
+    Queue,
+    QueueEvents,
+    Reaction,
+    Where,
+    Window,
+    ZulipServer,
+    ZulipUser,
+)
 from tests.doubles.zulip_world import SAMPLES
 
-OLD, NEW = Server("", "9.0", 247), Server("", "12.0", 469)
+OLD, NEW = ZulipServer("", "9.0", 247), ZulipServer("", "12.0", 469)
 KB_TEST = Channel(25, "kb-test", "Знания", private=False)
-HAMLET = Person(28, "King Hamlet", "user28@zulipdev.com", delivery_email="hamlet@zulip.com")
+HAMLET = ZulipUser(28, "King Hamlet", "user28@zulipdev.com", delivery_email="hamlet@zulip.com")
 QUEUE = Queue("8f1b50b3-dabf-4a8e-bb7d-48f13b8b6116", -1, 98)
 BOT_TEXT = "Hello **from** bot ссылка [doc](https://example.com)\n\n```python\nprint(1)\n```"
-READ = Request("GET", "/api/v1/x", repeatable=True)
-WRITE = Request("POST", "/api/v1/x")
+READ = ServiceRequest("GET", "/api/v1/x", repeatable=True)
+WRITE = ServiceRequest("POST", "/api/v1/x")
 REACT = wire.react(104, "eyes")
 
 
@@ -42,7 +52,7 @@ def _message(message: Message) -> bool:
     )
 
 
-def _heard(heard: Heard) -> bool:
+def _heard(heard: QueueEvents) -> bool:
     direct = heard.messages[2]
     return (
         [message.id for message in heard.messages] == [103, 104, 105, 107]
@@ -59,8 +69,8 @@ def _searched(window: Window) -> bool:
     return _ids(window) == [15, 53] and Reaction("eyes", 26, "1f440") in window.messages[0].reactions
 
 
-READS: dict[str, tuple[Callable[[Request, Reply], Any], Callable[[Any], bool]]] = {
-    "server_settings": (wire.server_read, lambda read: read == Server("Zulip Dev", "9.0-dev+git", 247)),
+READS: dict[str, tuple[Callable[[ServiceRequest, ServiceReply], Any], Callable[[Any], bool]]] = {
+    "server_settings": (wire.server_read, lambda read: read == ZulipServer("Zulip Dev", "9.0-dev+git", 247)),
     "users_me": (
         wire.person_read,
         lambda read: (read.id, read.bot, read.delivery_email) == (29, False, "iago@zulip.com"),
@@ -117,41 +127,41 @@ UNREAD = {
 }
 """Successes of which we need to know nothing more."""
 ERRORS: dict[str, tuple[type[ConnectorError], str]] = {
-    "err_404": (Refused, "ZULIP_SITE"),
-    "err_405": (Refused, "Method Not Allowed"),
+    "err_404": (ServiceRefused, "ZULIP_SITE"),
+    "err_405": (ServiceRefused, "Method Not Allowed"),
     "err_bad_key_401": (Denied, "Malformed API key); set ZULIP_EMAIL and ZULIP_API_KEY"),
     "err_bad_key_valid_shape_401": (Denied, "Invalid API key); set ZULIP_EMAIL and ZULIP_API_KEY"),
-    "err_bearer_401": (Refused, "HTTP basic"),
+    "err_bearer_401": (ServiceRefused, "HTTP basic"),
     "err_no_auth_401": (Denied, "set ZULIP_EMAIL and ZULIP_API_KEY"),
     "err_unknown_email_401": (Denied, "set ZULIP_EMAIL and ZULIP_API_KEY"),
-    "err_429": (Refused, "rate limit"),
+    "err_429": (ServiceRefused, "rate limit"),
     "events_after_delete_400": (wire.QueueGone, "forgotten"),
     "events_bad_queue_400": (wire.QueueGone, "forgotten"),
     "events_queue_of_other_user": (wire.QueueGone, "forgotten"),
-    "get_stream_id_404": (Refused, "Invalid stream name"),
-    "message_by_id_no_access_400": (Refused, "Invalid message(s)"),
-    "message_send_empty_400": (Refused, "must not be empty"),
-    "message_send_json_body": (Refused, "Missing 'type' argument"),
-    "message_send_missing_content_400": (Refused, "Missing 'content' argument"),
+    "get_stream_id_404": (ServiceRefused, "Invalid stream name"),
+    "message_by_id_no_access_400": (ServiceRefused, "Invalid message(s)"),
+    "message_send_empty_400": (ServiceRefused, "must not be empty"),
+    "message_send_json_body": (ServiceRefused, "Missing 'type' argument"),
+    "message_send_missing_content_400": (ServiceRefused, "Missing 'content' argument"),
     "message_send_no_stream_400": (Missing, "channel nope-stream"),
-    "message_send_no_topic": (Refused, "Missing topic"),
+    "message_send_no_topic": (ServiceRefused, "Missing topic"),
     "message_send_private_stream_not_subscribed_400": (Denied, "subscribe the bot"),
-    "message_send_private_type_alias": (Refused, "Invalid email"),
-    "message_send_stream_channel_type": (Refused, "Invalid type"),
+    "message_send_private_type_alias": (ServiceRefused, "Invalid email"),
+    "message_send_stream_channel_type": (ServiceRefused, "Invalid type"),
     "message_update_other_400": (Denied, "permission to edit"),
-    "messages_get_channel_operator": (Refused, "unknown operator channel"),
-    "messages_missing_params_400": (Refused, "num_before"),
+    "messages_get_channel_operator": (ServiceRefused, "unknown operator channel"),
+    "messages_missing_params_400": (ServiceRefused, "num_before"),
     "messages_narrow_unknown_stream_400": (Missing, "channel nope that"),
-    "messages_too_many_400": (Refused, "maximum 5000"),
-    "user_404": (Refused, "No such user"),
-    "user_by_email": (Refused, "No such user"),
+    "messages_too_many_400": (ServiceRefused, "maximum 5000"),
+    "user_404": (ServiceRefused, "No such user"),
+    "user_by_email": (ServiceRefused, "No such user"),
 }
 
 
-def _reply(name: str) -> Reply:
+def _reply(name: str) -> ServiceReply:
     told = json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))["response"]
     body = None if isinstance(told["body"], str) else told["body"]
-    return Reply(told["status"], {key.lower(): value for key, value in told["headers"].items()}, body)
+    return ServiceReply(told["status"], {key.lower(): value for key, value in told["headers"].items()}, body)
 
 
 def test_every_sample_is_read_or_judged_here() -> None:
@@ -229,9 +239,9 @@ def _parsed(text: str) -> Any:
 
 @pytest.mark.parametrize(
     ("server", "sent_type", "narrow"),
-    [(Server("", "6.0", 156), "stream", "stream"), (OLD, "stream", "stream"), (NEW, "channel", "channel")],
+    [(ZulipServer("", "6.0", 156), "stream", "stream"), (OLD, "stream", "stream"), (NEW, "channel", "channel")],
 )
-def test_a_channel_is_called_as_the_server_knows_it(server: Server, sent_type: str, narrow: str) -> None:
+def test_a_channel_is_called_as_the_server_knows_it(server: ZulipServer, sent_type: str, narrow: str) -> None:
     """Feature levels 248 and 250. Sources: message_send_stream_channel_type.json, messages_get_channel_operator.json."""
     where = Where(KB_TEST, "indexing")
     form = wire.send(server, where, "hi", queue=QUEUE, local_id="7").form
@@ -262,7 +272,7 @@ def test_direct_messages_are_called_as_the_server_knows_them(
     level: int, sent_type: str, operator: str, every: str
 ) -> None:
     """Feature levels 174 and 177. Source: https://zulip.com/api/changelog."""
-    server, where = Server("", "", level), Where(people=(HAMLET,))
+    server, where = ZulipServer("", "", level), Where(people=(HAMLET,))
     form = wire.send(server, where, "hi").form or {}
     assert (form["type"], form["to"]) == (sent_type, "[28]")
     query = wire.messages(server, where, anchor=103, before=1, after=1, sender=HAMLET, search="a b").query
@@ -281,7 +291,9 @@ def test_messages_are_asked_for_in_decent_numbers_and_without_the_anchor_where_t
     assert (many["num_before"], many["num_after"], many["anchor"]) == ("700", "300", "oldest")
     without = wire.messages(OLD, Where(KB_TEST), anchor=9, before=1, after=0, with_anchor=False).query
     assert without["include_anchor"] == "false"
-    older = wire.messages(Server("", "", 154), Where(KB_TEST), anchor=9, before=1, after=0, with_anchor=False).query
+    older = wire.messages(
+        ZulipServer("", "", 154), Where(KB_TEST), anchor=9, before=1, after=0, with_anchor=False
+    ).query
     assert "include_anchor" not in older
     dated = wire.messages(NEW, Where(KB_TEST), anchor=datetime(2026, 1, 2, tzinfo=UTC), before=0, after=1).query
     assert (dated["anchor"], dated["anchor_date"]) == ("date", "2026-01-02T00:00:00+00:00")
@@ -314,14 +326,14 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
             {"type": "reaction", "op": "remove", "message_id": 7, "user_id": 3, "id": 7} | check,
         ],
     }
-    heard = wire.heard_read(READ, Reply(200, {}, body))
+    heard = wire.heard_read(READ, ServiceReply(200, {}, body))
     told = {7: [Reaction("check", 3, "2705"), Reaction("check", 4, "")]}
     assert (heard.messages, heard.last_event_id, heard.reactions) == ([], 7, told)
-    nothing = wire.heard_read(READ, Reply(200, {}, {"result": "success", "events": []}))
+    nothing = wire.heard_read(READ, ServiceReply(200, {}, {"result": "success", "events": []}))
     assert nothing.last_event_id == -1
     denied = {"result": "error", "msg": "Not authorized to send to channel 'x'", "code": "BAD_REQUEST"}
     with pytest.raises(Denied, match="subscribe the bot"):
-        wire.judged(WRITE, Reply(400, {}, denied))
+        wire.judged(WRITE, ServiceReply(400, {}, denied))
     gone = {
         "result": "error",
         "msg": "Channel with ID '9' does not exist",
@@ -329,21 +341,21 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
         "stream_id": 9,
     }
     with pytest.raises(Missing, match="channel 9"):
-        wire.judged(WRITE, Reply(400, {}, gone))
+        wire.judged(WRITE, ServiceReply(400, {}, gone))
 
 
 @pytest.mark.parametrize("level", [{"zulip_feature_level": 119}, {}])
 def test_a_server_that_is_too_old_is_told_so(level: dict[str, int]) -> None:
     """Before Zulip 5.0 one message could not be read whole; before 3.0 there were no feature levels."""
     with pytest.raises(wire.TooOld, match="needs feature level 120"):
-        wire.server_read(READ, Reply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
+        wire.server_read(READ, ServiceReply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
 
 
 @pytest.mark.parametrize("code", ["UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED"])
 def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
     """Source: https://zulip.com/api/rest-error-handling."""
     with pytest.raises(Denied, match="ZULIP_API_KEY"):
-        wire.judged(READ, Reply(403, {}, {"result": "error", "msg": "Account is deactivated", "code": code}))
+        wire.judged(READ, ServiceReply(403, {}, {"result": "error", "msg": "Account is deactivated", "code": code}))
 
 
 @pytest.mark.parametrize(
@@ -352,16 +364,16 @@ def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
 def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
     """For what writes it is then not known whether it happened."""
     with pytest.raises(ReplyLost):
-        wire.sent_read(WRITE, Reply(200, {}, body))
+        wire.sent_read(WRITE, ServiceReply(200, {}, body))
     with pytest.raises(NoAnswer):
-        wire.window_read(READ, Reply(200, {}, body))
+        wire.window_read(READ, ServiceReply(200, {}, body))
 
 
 @pytest.mark.parametrize("msg", [None, 5, ["x"], "long " * 200, "two\nlines", "", " . "])
 def test_whatever_an_error_says_is_told_in_one_short_line(msg: object) -> None:
     """An error is at most 280 characters long."""
-    with pytest.raises(Refused) as refused:
-        wire.judged(READ, Reply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))
+    with pytest.raises(ServiceRefused) as refused:
+        wire.judged(READ, ServiceReply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))
     assert len(str(refused.value)) <= 280
     assert "\n" not in str(refused.value)
     assert refused.value.why.strip()

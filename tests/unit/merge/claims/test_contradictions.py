@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.claims.claim import claims_of
-from knowledge.merge.claims.contradiction import Found, compare, compare_rows, contradictions
+from knowledge.merge.claims.contradiction import FoundContradiction, compare, compare_rows, contradictions
 from knowledge.merge.claims.quantities import readings
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Unit
@@ -43,7 +43,7 @@ The service needs 4 GB of memory.
 """
 
 
-def found_in(page: str, new: str) -> list[Found]:
+def found_in(page: str, new: str) -> list[FoundContradiction]:
     return contradictions(units(cut(page)), units(cut(new)))
 
 

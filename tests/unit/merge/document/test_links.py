@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from knowledge.merge.document.links import Link, broken, links_in, names_of, relocated, resolve, retargeted
+from knowledge.merge.document.links import LinkSpan, broken, links_in, names_of, relocated, resolve, retargeted
 
 ORACLE = MarkdownIt("commonmark").enable("table")
 
@@ -277,5 +277,5 @@ def test_a_long_line_of_brackets_takes_no_longer_than_its_length() -> None:
 def test_a_link_tells_where_it_stands() -> None:
     text = "ä [w](<a b.md#s> 't') z"
     [link] = links_in(text)
-    assert link == Link("inline", 2, 21, 7, 13, "a b.md", "#s", bracketed=True)
+    assert link == LinkSpan("inline", 2, 21, 7, 13, "a b.md", "#s", bracketed=True)
     assert text[link.start : link.end] == "[w](<a b.md#s> 't')"

@@ -13,7 +13,7 @@ from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES, Rules
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.placement import Similarity
-from knowledge.merge.model import Evidence, MergePlan, Origin, unit_digest
+from knowledge.merge.model import IncomingEvidence, MergePlan, Origin, unit_digest
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=360)
@@ -87,7 +87,7 @@ def weighed(
         document,
         origins,
         cut(content),
-        Evidence(source, observed_at, authority, tuple(verified)),
+        IncomingEvidence(source, observed_at, authority, tuple(verified)),
         page=PageFacts("guides/uploads.md", "user", NOW, tracked=True),
         rules=rules,
         now=NOW,

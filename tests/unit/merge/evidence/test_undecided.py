@@ -15,7 +15,7 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.undecided import LONGEST, MOST_CHARACTERS, MOST_OF_ONE, MOST_PAIRS, Pair, undecided
-from knowledge.merge.model import Doubt, Evidence, MergePlan, Origin, unit_digest
+from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan, Origin, unit_digest
 from tests.benchmarks.contradictions import load
 from tests.unit.merge.evidence.test_evidence import CHAT, CODE, NOW
 
@@ -51,7 +51,7 @@ def weighed(
         cut(page),
         origins_of(page, CHAT),
         cut(content),
-        Evidence(source, NOW, against=tuple(against), doubts=tuple(doubts)),
+        IncomingEvidence(source, NOW, against=tuple(against), doubts=tuple(doubts)),
         page=PageFacts("page.md", "user", NOW, tracked=True),
         rules=DEFAULT_RULES,
         now=NOW,
@@ -64,7 +64,7 @@ def asked(content: str, page: str = PAGE, *, source: str = CODE) -> tuple[Pair, 
         cut(page),
         origins_of(page, CHAT),
         cut(content),
-        Evidence(source, NOW),
+        IncomingEvidence(source, NOW),
         page=PageFacts("page.md", "user", NOW, tracked=True),
         rules=DEFAULT_RULES,
         now=NOW,

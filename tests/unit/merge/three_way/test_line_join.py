@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.three_way.line_join import Part, _shortest, clean, hunks, matches, merge_lines, union
+from knowledge.merge.three_way.line_join import JoinedLines, _shortest, clean, hunks, matches, merge_lines, union
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
@@ -76,9 +76,9 @@ def test_edits_that_touch_join_and_strictly_they_do_not() -> None:
 
 def test_the_same_line_changed_twice_clashes_with_all_three_to_see() -> None:
     assert merge_lines(["a", "b", "c"], ["a", "x", "c"], ["a", "y", "c"]) == [
-        Part(["a"]),
-        Part(["x"], clash=True, base=["b"], theirs=["y"]),
-        Part(["c"]),
+        JoinedLines(["a"]),
+        JoinedLines(["x"], clash=True, base=["b"], theirs=["y"]),
+        JoinedLines(["c"]),
     ]
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.search.query.relevance_feedback import MOST_TERMS, WEIGHT, Feedback, weigh
+from knowledge.search.query.relevance_feedback import MOST_TERMS, WEIGHT, RelevanceWords, weigh
 
 
 def asked(*words: str) -> list[QueryTerm]:
@@ -10,26 +10,26 @@ def asked(*words: str) -> list[QueryTerm]:
 
 def test_only_words_that_two_chunks_share_and_nobody_asked_for_are_fed_back() -> None:
     chunks = [("the queue drops a message", "en"), ("the queue keeps a message", "en"), ("the exotic one", "en")]
-    feedback = Feedback(chunks, asked("queue"))
+    feedback = RelevanceWords(chunks, asked("queue"))
     known = {"the": 90, "queue": 9, "message": 12, "a": 80}
     assert [term.word for term in feedback.terms(known)] == ["messag"]
 
 
 def test_the_rarer_word_weighs_more_and_no_word_more_than_its_share() -> None:
     chunks = [("the rare usual", "en")] * 2
-    terms = Feedback(chunks, asked("x")).terms({"the": 100, "rare": 1, "usual": 50})
+    terms = RelevanceWords(chunks, asked("x")).terms({"the": 100, "rare": 1, "usual": 50})
     assert (terms[0].word, terms[0].alternatives[0][1]) == ("rare", WEIGHT)
     assert all(term.alternatives[0][1] <= WEIGHT for term in terms)
 
 
 def test_no_more_than_a_number_of_words_is_fed_back() -> None:
     text = " ".join(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(8) for j in range(8))
-    feedback = Feedback([(text, ""), (text, "")], asked("x"))
+    feedback = RelevanceWords([(text, ""), (text, "")], asked("x"))
     assert len(feedback.terms(dict.fromkeys(feedback.shared, 3))) == MOST_TERMS
 
 
 def test_nothing_shared_is_nothing_fed_back() -> None:
-    assert Feedback([("one", "en"), ("other", "en")], asked("x")).terms({}) == ()
+    assert RelevanceWords([("one", "en"), ("other", "en")], asked("x")).terms({}) == ()
 
 
 def test_scores_are_weighed_and_not_places() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.pages.map_view import Entry
+from knowledge.pages.map_view import MapEntry
 from knowledge.search.result.layout import (
     LONGEST_LINE,
     MOST_SNIPPET,
@@ -65,8 +65,8 @@ def test_a_page_line_counts_with_the_hit_that_brings_it() -> None:
 
 
 def test_a_map_line_is_short_and_ends_with_a_word() -> None:
-    line = page_line(Entry("a.md", "a.md", "Deploying", "document", "word " * 60, 1, None)).line
+    line = page_line(MapEntry("a.md", "a.md", "Deploying", "document", "word " * 60, 1, None)).line
     assert line.startswith("Deploying: word")
     assert line.endswith("word...")
     assert len(line) <= LONGEST_LINE
-    assert page_line(Entry("a.md", "a.md", "Deploying", "document", "", 1, None)).line == "Deploying"
+    assert page_line(MapEntry("a.md", "a.md", "Deploying", "document", "", 1, None)).line == "Deploying"

@@ -11,33 +11,37 @@ from hypothesis import strategies as st
 
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import stem, words
-from knowledge.search.query.question import Question
+from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranker import Ranking
 from knowledge.search.result.measures import signs_of
-from knowledge.search.result.scent import LONGEST_STEP, Place, Signs, chance, judge
+from knowledge.search.result.scent import LONGEST_STEP, ScentSigns, ShownChunk, chance, judge
 from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level
 
-GOOD = Signs(1.0, 1.0, 0.5, 1.0, exact=False)
-POOR = Signs(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))
-MIDDLING = Signs(0.7, 0.3, 0.2, 0.5, exact=False, asked=("rotate", "keys"))
-PLACES = [Place("ops/keys.md", "Keys > Rotate them"), Place("ops/vault.md", "Vault"), Place("team.md", "")]
+GOOD = ScentSigns(1.0, 1.0, 0.5, 1.0, exact=False)
+POOR = ScentSigns(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))
+MIDDLING = ScentSigns(0.7, 0.3, 0.2, 0.5, exact=False, asked=("rotate", "keys"))
+PLACES = [
+    ShownChunk("ops/keys.md", "Keys > Rotate them"),
+    ShownChunk("ops/vault.md", "Vault"),
+    ShownChunk("team.md", ""),
+]
 LEVELS = ("lost", "partial", "sufficient")
 shares = st.floats(0, 1)
-signs = st.builds(Signs, shares, shares, shares, shares, exact=st.booleans(), asked=st.tuples(st.text()))
+signs = st.builds(ScentSigns, shares, shares, shares, shares, exact=st.booleans(), asked=st.tuples(st.text()))
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
 places = st.builds(
-    Place,
+    ShownChunk,
     st.lists(names, min_size=1, max_size=4).map(lambda parts: "/".join(parts) + ".md"),
     st.lists(names, max_size=5).map(" > ".join),
     st.booleans(),
 )
 
 
-def told(found: Signs, at: list[Place], *, directory: str = "") -> tuple[str, str]:
+def told(found: ScentSigns, at: list[ShownChunk], *, directory: str = "") -> tuple[str, str]:
     scent = judge(found, at, indexed=True, directory=directory)
     return scent.level, scent.next
 
@@ -51,7 +55,7 @@ def test_nothing_found_while_indexing_goes_on_says_to_ask_again() -> None:
 
 
 def test_an_exact_name_suffices_whatever_else_is_known() -> None:
-    assert told(Signs(0.0, 0.0, 0.0, 0.0, exact=True), PLACES)[0] == "sufficient"
+    assert told(ScentSigns(0.0, 0.0, 0.0, 0.0, exact=True), PLACES)[0] == "sufficient"
 
 
 def test_a_good_answer_names_the_section_to_read() -> None:
@@ -67,11 +71,15 @@ def test_inside_the_page_that_was_searched_a_section_is_read_instead() -> None:
 
 
 def test_a_doubtful_answer_from_a_short_page_has_the_page_read_whole() -> None:
-    assert told(MIDDLING, [Place("ops/keys.md", "Keys", short=True)]) == ("partial", "kb_read('ops/keys.md')")
+    assert told(MIDDLING, [ShownChunk("ops/keys.md", "Keys", short=True)]) == ("partial", "kb_read('ops/keys.md')")
 
 
 def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_words() -> None:
-    at = [Place("team.md", ""), Place("ops/keys.md", "Keys > Rotate them"), Place("ops/vault.md", "Rotate")]
+    at = [
+        ShownChunk("team.md", ""),
+        ShownChunk("ops/keys.md", "Keys > Rotate them"),
+        ShownChunk("ops/vault.md", "Rotate"),
+    ]
     assert told(POOR, at) == ("lost", "kb_map('ops'); its pages speak of rotate, them")
 
 
@@ -81,7 +89,7 @@ def test_words_that_nothing_has_are_named_in_the_reason() -> None:
 
 
 def test_a_long_heading_path_is_cut_from_the_front_so_that_the_call_stays_short() -> None:
-    deep = Place("a.md", " > ".join(f"{'x' * 40} {n}" for n in range(5)))
+    deep = ShownChunk("a.md", " > ".join(f"{'x' * 40} {n}" for n in range(5)))
     level_, step = told(GOOD, [deep])
     assert level_ == "sufficient"
     assert len(step) <= LONGEST_STEP
@@ -90,12 +98,12 @@ def test_a_long_heading_path_is_cut_from_the_front_so_that_the_call_stays_short(
 
 def test_a_page_that_lacks_a_rare_word_does_not_suffice_however_near_it_lies() -> None:
     """A terraform module for a network that nobody here wrote about is near all pages on terraform modules."""
-    assert told(Signs(0.86, 1.0, 1.0, 1.0, exact=False), PLACES)[0] == "partial"
+    assert told(ScentSigns(0.86, 1.0, 1.0, 1.0, exact=False), PLACES)[0] == "partial"
 
 
 @given(signs, signs)
-def test_better_signs_never_lower_the_level(one: Signs, other: Signs) -> None:
-    better = Signs(
+def test_better_signs_never_lower_the_level(one: ScentSigns, other: ScentSigns) -> None:
+    better = ScentSigns(
         max(one.coverage, other.coverage),
         max(one.agreement, other.agreement),
         max(one.nearness, other.nearness),
@@ -107,7 +115,9 @@ def test_better_signs_never_lower_the_level(one: Signs, other: Signs) -> None:
 
 
 @given(signs, st.lists(places, min_size=1, max_size=6))
-def test_the_next_step_is_one_call_that_names_a_page_or_directory_of_a_hit(found: Signs, at: list[Place]) -> None:
+def test_the_next_step_is_one_call_that_names_a_page_or_directory_of_a_hit(
+    found: ScentSigns, at: list[ShownChunk]
+) -> None:
     """The issue: the suggested next step names a real path."""
     step = told(found, at)[1]
     call = ast.parse(step.partition("; its pages")[0], mode="eval").body
@@ -122,8 +132,10 @@ def row(seq: int, doc: int, text: str, language: str = "en") -> ChunkRow:
     return ChunkRow(seq, doc, 0, (), 1, 2, text, f"{doc}.md", "", "", "user", False, language, 0)  # noqa: FBT003 - a row as it is stored
 
 
-def asked(*terms: str) -> Question:
-    return Question(len(terms), terms, tuple(QueryTerm(term, ((term, 1.0),)) for term in terms), " ".join(terms), None)
+def asked(*terms: str) -> SearchQuestion:
+    return SearchQuestion(
+        len(terms), terms, tuple(QueryTerm(term, ((term, 1.0),)) for term in terms), " ".join(terms), None
+    )
 
 
 def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, float]]) -> Ranking:

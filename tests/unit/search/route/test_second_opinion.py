@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from knowledge.search.route.examples import Example, shipped_examples
-from knowledge.search.route.route_kind import Route
+from knowledge.search.route.route_kind import QuestionRoute
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import (
     MOST_REMEMBERED,
     QUESTIONS_UNTIL_RETRY,
     SHOTS_A_MODE,
     UNSURE,
-    Heard,
+    RouteOpinion,
     SecondOpinion,
     shots,
 )
@@ -24,7 +24,7 @@ from tests.unit.search.route.test_router import FrontMatter, index_of, record
 
 UNCLEAR = "anything under legal?"
 CLEAR = ("where is the map", "ops/rate-limits.md", "how do we rotate secrets", "it fails with a timeout error")
-OWN = Route("navigation", 0.55, "its own")
+OWN = QuestionRoute("navigation", 0.55, "its own")
 
 
 class Somebody:
@@ -32,14 +32,14 @@ class Somebody:
 
     name = "somebody"
 
-    def __init__(self, *answers: Heard | Exception | None) -> None:
+    def __init__(self, *answers: RouteOpinion | Exception | None) -> None:
         self.answers, self.asked = list(answers), list[tuple[str, Sequence[Example]]]()
         self.ever, self.there = False, True
 
     def ready(self) -> bool:
         return self.there
 
-    async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
+    async def of(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
         self.asked.append((query, examples))
         if self.ever:
             await anyio.sleep_forever()
@@ -50,30 +50,30 @@ class Somebody:
 
 
 async def test_only_what_the_router_is_not_sure_of_is_asked_and_once() -> None:
-    model = Somebody(Heard("discovery", 0.9))
+    model = Somebody(RouteOpinion("discovery", 0.9))
     router = Router(await index_of(), None, model)
     for clear in CLEAR:
         assert (await router.route(clear, "auto", named=(), vector=None)).confidence >= UNSURE
     assert (await router.route(UNCLEAR, "discovery", named=(), vector=None)).reason == "asked for"
     assert not model.asked
     taken = [await router.route(query, "auto", named=(), vector=None) for query in (UNCLEAR, "Anything  under legal")]
-    assert set(taken) == {Route("discovery", 0.9, "the language model somebody takes it so")}
+    assert set(taken) == {QuestionRoute("discovery", 0.9, "the language model somebody takes it so")}
     assert [query for query, _ in model.asked] == [UNCLEAR]
 
 
 @pytest.mark.parametrize(
     "heard",
     [
-        Heard("discovery", 0.55),
-        Heard("discovery", 0.2),
-        Heard("discovery", 7.0),
-        Heard("discovery", float("nan")),
+        RouteOpinion("discovery", 0.55),
+        RouteOpinion("discovery", 0.2),
+        RouteOpinion("discovery", 7.0),
+        RouteOpinion("discovery", float("nan")),
         None,
         ValueError("nonsense"),
     ],
 )
 async def test_who_is_less_sure_than_the_router_or_talks_nonsense_changes_nothing(
-    heard: Heard | Exception | None,
+    heard: RouteOpinion | Exception | None,
 ) -> None:
     router = Router(await index_of())
     plain = await router.route(UNCLEAR, "auto", named=(), vector=None)
@@ -82,7 +82,7 @@ async def test_who_is_less_sure_than_the_router_or_talks_nonsense_changes_nothin
 
 
 async def test_who_is_slow_is_not_waited_for_and_then_left_alone_for_a_while() -> None:
-    model = Somebody(Heard("discovery", 0.9))
+    model = Somebody(RouteOpinion("discovery", 0.9))
     model.ever = True
     second = SecondOpinion(model, longest_s=0.01)
     assert await second.on(UNCLEAR, OWN, ()) == OWN
@@ -94,7 +94,7 @@ async def test_who_is_slow_is_not_waited_for_and_then_left_alone_for_a_while() -
 
 
 async def test_who_is_not_ready_yet_is_not_waited_for_and_asked_as_soon_as_he_is() -> None:
-    model = Somebody(Heard("discovery", 0.9))
+    model = Somebody(RouteOpinion("discovery", 0.9))
     model.there = False
     second = SecondOpinion(model)
     assert await second.on(UNCLEAR, OWN, ()) == OWN
@@ -114,7 +114,7 @@ async def test_a_search_that_is_cancelled_is_cancelled() -> None:
 
 
 async def test_what_is_remembered_is_bounded_and_forgotten_with_the_examples() -> None:
-    model = Somebody(*[Heard("discovery", 0.9)] * (MOST_REMEMBERED + 3))
+    model = Somebody(*[RouteOpinion("discovery", 0.9)] * (MOST_REMEMBERED + 3))
     second = SecondOpinion(model)
     for number in range(MOST_REMEMBERED + 1):
         await second.on(f"question {number}", OWN, ())
@@ -130,7 +130,7 @@ async def test_what_is_remembered_is_bounded_and_forgotten_with_the_examples() -
 async def test_a_teams_examples_are_shown_first_and_new_ones_let_it_be_asked_again() -> None:
     says = FrontMatter({"router": {"navigation": ["weekly numbers"]}})
     index = await index_of(record("_index.md", "Home"))
-    model = Somebody(Heard("discovery", 0.9), Heard("discovery", 0.9))
+    model = Somebody(RouteOpinion("discovery", 0.9), RouteOpinion("discovery", 0.9))
     router = Router(index, says, model)
     await router.route(UNCLEAR, "auto", named=(), vector=None)
     says.metadata = {"router": {"discovery": ["the catch"]}}

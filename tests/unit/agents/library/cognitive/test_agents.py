@@ -21,7 +21,7 @@ from agents.engine.agent import Agent
 from agents.engine.events import QuestionAdded, canonical
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, checked
-from agents.engine.progress.composition import Part, composed
+from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadWork, NoSuchAgent, NotToDecide
 from agents.library.cognitive import library
@@ -32,7 +32,7 @@ from agents.library.cognitive.phases.last_phases import expected
 from agents.library.cognitive.phases.material import told as in_words
 from agents.library.cognitive.phases.memory_document import skeleton
 from agents.library.cognitive.phases.prompt_sections import ADVICE
-from agents.library.cognitive.setting import Pattern, Predecessor, Setting
+from agents.library.cognitive.setting import Pattern, PhaseSetting, Predecessor
 from agents.prompts.context import Budget
 from agents.prompts.prompt import prompt
 from knowledge.tokens import count_tokens
@@ -129,7 +129,7 @@ async def test_no_step_can_be_skipped_and_all_are_listed_at_the_start(tmp_path: 
 
 
 async def test_in_agent_mode_nothing_is_routed(tmp_path: Path) -> None:
-    agent = as_agent(appraisal(), Setting(skill="deliver", phase="appraise", agent_mode=True))
+    agent = as_agent(appraisal(), PhaseSetting(skill="deliver", phase="appraise", agent_mode=True))
     assert agent.graph.initial == "LEARNING_INJECTION"
     assert "ROUTING" not in [phase.name for phase in agent.graph.phases]
     async with led(tmp_path, agent) as one:
@@ -233,7 +233,7 @@ async def test_learnings_are_told_as_advice_and_nothing_given_passes_for_the_pro
 async def test_the_domain_is_the_one_that_was_asked_for_or_else_the_skills(
     tmp_path: Path, inputs: Mapping[str, Json], domain: str
 ) -> None:
-    agent = as_agent(appraisal(), Setting(domain="watches", agent_mode=True))
+    agent = as_agent(appraisal(), PhaseSetting(domain="watches", agent_mode=True))
     async with led(tmp_path, agent, **inputs) as one:
         assert (await one.state()).work["LEARNING_INJECTION"].content["domain"] == domain
 
@@ -241,19 +241,19 @@ async def test_the_domain_is_the_one_that_was_asked_for_or_else_the_skills(
 @pytest.mark.parametrize(
     ("setting", "inputs", "focus", "first_terms"),
     [
-        (Setting(), {}, ["what it is made of", "what wears out", "what others paid"], ["clock", "worth"]),
-        (Setting(), {"focus": ["a", "b", "c", "d"], "terms": ["brass"]}, ["a", "b", "c", "d"], ["brass", "clock"]),
+        (PhaseSetting(), {}, ["what it is made of", "what wears out", "what others paid"], ["clock", "worth"]),
+        (PhaseSetting(), {"focus": ["a", "b", "c", "d"], "terms": ["brass"]}, ["a", "b", "c", "d"], ["brass", "clock"]),
         (
-            Setting(focus=("x", "y", "z"), terms=("dial", "Brass")),
+            PhaseSetting(focus=("x", "y", "z"), terms=("dial", "Brass")),
             {"focus": ["a", "b", "c"], "terms": ["brass"]},
             ["x", "y", "z"],
             ["dial", "Brass", "clock"],
         ),
-        (Setting(focus=("x",)), {}, ["x", "what it is made of", "what wears out"], ["clock"]),
+        (PhaseSetting(focus=("x",)), {}, ["x", "what it is made of", "what wears out"], ["clock"]),
     ],
 )
 async def test_there_are_three_to_five_focus_areas_and_seven_to_ten_terms_wherever_they_come_from(
-    tmp_path: Path, setting: Setting, inputs: Mapping[str, Json], focus: Sequence[str], first_terms: Sequence[str]
+    tmp_path: Path, setting: PhaseSetting, inputs: Mapping[str, Json], focus: Sequence[str], first_terms: Sequence[str]
 ) -> None:
     async with led(tmp_path, as_agent(appraisal(), setting), **inputs) as one:
         work = (await one.state()).work["LEARNING_INJECTION"].content
@@ -499,7 +499,7 @@ async def test_of_a_section_the_first_source_that_says_something_is_told(tmp_pat
 
 
 async def test_what_a_skill_says_of_a_phase_is_told_there(tmp_path: Path) -> None:
-    setting = Setting(
+    setting = PhaseSetting(
         skill="deliver",
         phase="appraise",
         instructions="Appraise {{ inputs.subject }} for {{ brief }}",
@@ -519,13 +519,13 @@ def chain(pattern: Pattern = "all") -> Agent:
     parts = []
     for number, name in enumerate(names):
         before = tuple(Predecessor(f"of-{one}", one, f"{one}.CLOSING") for one in names[:number])
-        setting = Setting("chain", phase=name, predecessors=before, agent_mode=True)
+        setting = PhaseSetting("chain", phase=name, predecessors=before, agent_mode=True)
         if name == "third":
             setting = replace(setting, pattern=pattern, earlier=("first.", "second."))
         named = appraisal(
             AGENT.replace("memory:analysis#", "memory:of-first#").replace("takes: [analysis]", "takes: [of-first]")
         )
-        parts.append(Part(f"{name}.", as_agent(replace(named, name=f"of-{name}"), setting)))
+        parts.append(AgentPart(f"{name}.", as_agent(replace(named, name=f"of-{name}"), setting)))
     return composed("chain", "Chain", "Three.", parts, Phase("COMPLETE"))
 
 
@@ -617,7 +617,7 @@ async def test_coming_back_stays_within_the_budget_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", cognitive_entries(), ids=lambda entry: entry.name)
-def test_shared_steps_leave_each_of_ours_room_for_its_context(entry: catalogue.Entry) -> None:
+def test_shared_steps_leave_each_of_ours_room_for_its_context(entry: catalogue.CatalogueEntry) -> None:
     agent = as_agent(library.cognitive(entry.name))
     for phase in ("JOHARI_DISCOVERY", "CLOSING"):
         fixed = count_tokens(agent.texts[phase]) + count_tokens(canonical(dict(agent.forms[phase].schema)))
@@ -679,7 +679,7 @@ async def test_a_folder_that_cannot_be_used_is_told_with_file_and_line(eighth: P
 
 
 @pytest.mark.parametrize("entry", cognitive_entries(), ids=lambda entry: entry.name)
-async def test_ours_are_agents_like_all_others(entry: catalogue.Entry) -> None:
+async def test_ours_are_agents_like_all_others(entry: catalogue.CatalogueEntry) -> None:
     agent = await BuiltIn().agent(entry.name)
     checked(agent.graph, agent.known_conditions, OWN_TOOLS)
     assert (agent.title, agent.summary) == (entry.title, entry.summary)

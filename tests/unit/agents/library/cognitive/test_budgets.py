@@ -13,7 +13,7 @@ from agents.engine.state import JourneyState
 from agents.library.cognitive.agent import alone, as_agent
 from agents.library.cognitive.library import cognitive, names
 from agents.library.cognitive.model import MOST_FOCUS, MOST_TERMS
-from agents.library.cognitive.setting import Setting
+from agents.library.cognitive.setting import PhaseSetting
 from agents.library.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
 from agents.prompts.prompt import CUT, prompt
 from knowledge.tokens import count_tokens
@@ -95,7 +95,7 @@ async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorde
     assert trimmed > 10, "there was more than fits, and it is said"
 
 
-LARGEST = Setting(
+LARGEST = PhaseSetting(
     skill="s" * 40,
     title="A skill that says as much as a skill may say",
     phase="p" * 30,

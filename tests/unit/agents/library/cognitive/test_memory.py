@@ -16,7 +16,7 @@ from agents.engine.events import canonical
 from agents.engine.state import JourneyState
 from agents.library.cognitive.agent import alone, as_agent
 from agents.library.cognitive.library import cognitive, described
-from agents.library.cognitive.setting import Predecessor, Setting
+from agents.library.cognitive.setting import PhaseSetting, Predecessor
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import Led, Pages, change, leading, walk
 from tests.support.agents.cognitive.host import Cast
@@ -241,7 +241,9 @@ def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
 
 async def test_in_a_skill_it_rests_on_what_the_agent_right_before_it_left_and_on_no_other_s() -> None:
     before_it = Predecessor("analysis", "weigh", "weigh.CLOSING")
-    agent = as_agent(cognitive("memory"), Setting("s", phase="weigh.memory", predecessors=(before_it,), pattern="last"))
+    agent = as_agent(
+        cognitive("memory"), PhaseSetting("s", phase="weigh.memory", predecessors=(before_it,), pattern="last")
+    )
     written = (
         "# Output\n\n## Section 0: Context Loaded\n\n- Request: {request}\n\n## Section 1: Step Overview\n\n- {done}\n"
     )

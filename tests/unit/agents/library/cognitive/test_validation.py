@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.agent import Called, Facts
+from agents.engine.agent import Called, SubmitFacts
 from agents.engine.graph import Phase
-from agents.engine.progress.composition import Part, composed
+from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
 from agents.library.cognitive.agent import as_agent
 from agents.library.cognitive.library import cognitive, described
-from agents.library.cognitive.setting import Predecessor, Setting
+from agents.library.cognitive.setting import PhaseSetting, Predecessor
 from agents.prompts.prompt import prompt
 from tests.support.agents.agent_harness import ALTERED, VARROA, Pages, change, leading, walk
 from tests.support.agents.cognitive.scripts import Scene, generation, shared
@@ -220,7 +220,7 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
         inputs = {"artifact": "Cold kills them, too.", "specification": "The page names a cause."}
         answers = {"JOHARI_DISCOVERY": {"q1": {"question": "Is it read?", "answer": "My neighbour read it."}}}
         brief = "Check the page about losses."
-        facts = Facts("EXAMINE", 1, brief, inputs, work, work, works, answers=answers)
+        facts = SubmitFacts("EXAMINE", 1, brief, inputs, work, work, works, answers=answers)
         return (await condition(facts, look)).met
 
     assert await shown(words="Mites kill most")
@@ -237,12 +237,12 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
 
 async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) -> None:
     """Its conversation is another than the maker's: what is not told is not seen."""
-    maker = as_agent(cognitive("generation"), Setting(skill="check", phase="make", agent_mode=True))
+    maker = as_agent(cognitive("generation"), PhaseSetting(skill="check", phase="make", agent_mode=True))
     before_it = (Predecessor("generation", "make", "make.CLOSING"),)
     checker = as_agent(
-        cognitive("validation"), Setting("check", phase="check", predecessors=before_it, agent_mode=True)
+        cognitive("validation"), PhaseSetting("check", phase="check", predecessors=before_it, agent_mode=True)
     )
-    parts = [Part("make.", maker), Part("check.", checker)]
+    parts = [AgentPart("make.", maker), AgentPart("check.", checker)]
     chain = composed("check", "Check", "Makes and checks.", parts, Phase("COMPLETE"))
     async with leading(chain, tmp_path) as led:
         while (state := await led.state()).phase != "check.CRITERIA":

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engine.agent import Facts
+from agents.engine.agent import SubmitFacts
 from agents.library.orchestrate.plan_rules.checks import KINDS, statements
 from agents.library.orchestrate.plan_rules.durations import durations_in, in_words, limits_in, seconds_of
 from agents.library.orchestrate.plan_rules.order import behind, circles, doable, longest, serving
@@ -608,8 +608,8 @@ def test_the_examples_of_the_handbook_can_be_used() -> None:
 # --- the work of the validator ----------------------------------------------------------------------------------------
 
 
-def facts(plan: Work, before: Work | None = None, **inputs: Json) -> Facts:
-    return Facts(VALIDATING, 1, BRIEF, inputs, {}, before or {}, {PLANNING: plan, VALIDATING: before or {}})
+def facts(plan: Work, before: Work | None = None, **inputs: Json) -> SubmitFacts:
+    return SubmitFacts(VALIDATING, 1, BRIEF, inputs, {}, before or {}, {PLANNING: plan, VALIDATING: before or {}})
 
 
 async def test_the_same_failures_are_counted_and_others_begin_anew() -> None:

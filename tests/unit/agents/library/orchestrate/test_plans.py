@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.engine.agent import Called, Fate, Finding
+from agents.engine.agent import Called, ConditionFinding, Fate
 from agents.engine.events import Json
 from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, VALIDATING
 from tests.support.agents.agent_harness import ALTERED, NOWHERE, VARROA, Pages, change, lacks
@@ -77,7 +77,7 @@ async def test_what_does_not_show_that_the_goal_cannot_be_met_ends_nothing(canno
 
 async def test_who_does_not_give_up_hears_nothing_of_it() -> None:
     for plan in (PLAN, {**PLAN, "cannot": None}):
-        assert await judge("goal_cannot_be_met", PLANNING, plan) == Finding(met=False)
+        assert await judge("goal_cannot_be_met", PLANNING, plan) == ConditionFinding(met=False)
 
 
 # --- implementing -----------------------------------------------------------------------------------------------------

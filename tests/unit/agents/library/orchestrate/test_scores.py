@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engine.agent import Spent
+from agents.engine.agent import JourneySpent
 from agents.engine.events import Json
 from agents.library.orchestrate.agent import AGENT
-from agents.library.orchestrate.budget import Limits, limits_of, used_up
+from agents.library.orchestrate.budget import WorkLimits, limits_of, used_up
 from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING
 from agents.library.orchestrate.scores import ISSUE_POINTS, MET_POINTS, score_range
 from tests.support.agents.agent_harness import ALTERED, VARROA, WINTER, change, lacks
@@ -167,25 +167,25 @@ def test_the_range_of_a_score_holds_what_the_judge_found(
 @pytest.mark.parametrize(
     ("spent", "failed", "gone"),
     [
-        (Spent(99, 9.9, 2), False, []),
-        (Spent(100, 0.0, 1), False, ["100 of 100 tokens"]),
-        (Spent(0, 10.0, 1), False, ["10.00 of 10.00 seconds"]),
-        (Spent(0, 0.0, 3), False, []),
-        (Spent(0, 0.0, 3), True, ["3 of 3 iterations"]),
-        (Spent(0, 0.0, 2), True, []),
-        (Spent(500, 99.0, 4), True, ["500 of 100 tokens", "99.00 of 10.00 seconds", "4 of 3 iterations"]),
+        (JourneySpent(99, 9.9, 2), False, []),
+        (JourneySpent(100, 0.0, 1), False, ["100 of 100 tokens"]),
+        (JourneySpent(0, 10.0, 1), False, ["10.00 of 10.00 seconds"]),
+        (JourneySpent(0, 0.0, 3), False, []),
+        (JourneySpent(0, 0.0, 3), True, ["3 of 3 iterations"]),
+        (JourneySpent(0, 0.0, 2), True, []),
+        (JourneySpent(500, 99.0, 4), True, ["500 of 100 tokens", "99.00 of 10.00 seconds", "4 of 3 iterations"]),
     ],
 )
-def test_a_budget_is_used_up_when_its_last_part_is_spent(*, spent: Spent, failed: bool, gone: list[str]) -> None:
-    assert used_up(spent, Limits(100, 3, 10), failed=failed) == gone
+def test_a_budget_is_used_up_when_its_last_part_is_spent(*, spent: JourneySpent, failed: bool, gone: list[str]) -> None:
+    assert used_up(spent, WorkLimits(100, 3, 10), failed=failed) == gone
 
 
 def test_what_the_inputs_do_not_name_is_as_usual() -> None:
-    assert limits_of({}) == Limits()
-    assert limits_of({"budget": {"iterations": 2}}) == replace(Limits(), iterations=2)
+    assert limits_of({}) == WorkLimits()
+    assert limits_of({"budget": {"iterations": 2}}) == replace(WorkLimits(), iterations=2)
 
 
-SPENT = Spent(10**9, 1.0, 1)
+SPENT = JourneySpent(10**9, 1.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -202,14 +202,14 @@ SPENT = Spent(10**9, 1.0, 1)
 )
 async def test_tokens_and_seconds_are_looked_at_with_every_submit(phase: str, work: Work, met: list[str]) -> None:
     here = [t.condition for t in AGENT.graph.transitions if t.source == phase]
-    for spent in (SPENT, Spent(1, 10**9, 1)):
+    for spent in (SPENT, JourneySpent(1, 10**9, 1)):
         works = {name: MADE[name] for name in MADE if name != phase}
         found = [name for name in here if (await judge(name, phase, work, works=works, spent=spent)).met]
         assert sorted(found) == sorted(met)
 
 
 async def test_what_fails_in_the_last_iteration_is_the_end() -> None:
-    last = Spent(1, 1.0, 6)
+    last = JourneySpent(1, 1.0, 6)
     for work in (SOFT, HARD):
         assert not (await judge("soft_failure", JUDGING, work, works=MADE, spent=last)).met
         assert not (await judge("hard_failure", JUDGING, work, works=MADE, spent=last)).met

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.catalogue import built_in
-from agents.engine.agent import Facts
+from agents.engine.agent import SubmitFacts
 from agents.engine.state import JourneyState
 from agents.library.cognitive.library import FOLLOWING, cognitive
 from agents.library.cognitive.phases.last_phases import expected
@@ -167,7 +167,7 @@ async def test_deliver_goes_back_when_a_validation_failed_and_the_memory_agent_h
     document = {"document": whole.replace("**MEMORY_COMPLETE**", closed_with)}
     to_do = [{"id": "d1", "criterion": "k1", "what": "Name the mites."}]
     works: dict[str, dict[str, Any]] = {"validate.CONCLUDE": {"verdict": verdict, "to_do": to_do}, way.source: document}
-    facts = Facts(way.source, 1, "", {}, document, document, works, journey="j-1")
+    facts = SubmitFacts(way.source, 1, "", {}, document, document, works, journey="j-1")
     found = await deliver.conditions[way.condition](facts, Pages())
     assert found.met is met
     assert found.detail == ("Name the mites." if met else "")

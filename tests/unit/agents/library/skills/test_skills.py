@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN, BuiltIn, Entry, built_in, entries, inputs_in, skill_entries
+from agents.catalogue import BUILT_IN, BuiltIn, CatalogueEntry, built_in, entries, inputs_in, skill_entries
 from agents.engine.agent import Agent
 from agents.engine.state import JourneyState
 from agents.library.cognitive.library import FOLLOWING, cognitive
@@ -560,7 +560,7 @@ def test_our_skills_are_sound_and_listed_by_their_first_two_lines(name: str) -> 
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_lists_say_all_that_an_agent_takes_without_loading_it(entry: Entry) -> None:
+def test_lists_say_all_that_an_agent_takes_without_loading_it(entry: CatalogueEntry) -> None:
     found = built_in(entry.name).inputs.get("properties", {})
     assert {name: str(form.get("description", "")) for name, form in found.items()} == entry.inputs
 
