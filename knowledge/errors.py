@@ -288,12 +288,14 @@ class UnknownIntent(StorageError):
         )
 
 
-class UnknownErrand(StorageError):
+class UnknownOutboxEntry(StorageError):
     """There is no such act in another service on record."""
 
-    def __init__(self, errand: str) -> None:
-        self.errand = errand
-        super().__init__(f"no errand {_short(errand)} is on record; look in the service itself whether it was done")
+    def __init__(self, outbox_entry: str) -> None:
+        self.outbox_entry = outbox_entry
+        super().__init__(
+            f"no errand {_short(outbox_entry)} is on record; look in the service itself whether it was done"
+        )
 
 
 def _short(asked: str) -> str:

@@ -292,12 +292,12 @@ def event_of(text: str) -> Event:
         event = kind(**form)
     except TypeError as error:
         raise UnknownEvent(type_, str(error).rpartition("() ")[2]) from error
-    for name in _misfits(event):
+    for name in _validation_errors(event):
         raise UnknownEvent(type_, f"its {name} is of another kind")
     return event
 
 
-def _misfits(event: Event) -> Sequence[str]:
+def _validation_errors(event: Event) -> Sequence[str]:
     """Return which fields hold no such value as they are declared with."""
     wrong = [name for name, of_kind in _fitting(event.TYPE) if not of_kind(getattr(event, name))]
     if isinstance(event, WorkRecorded):

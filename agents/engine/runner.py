@@ -35,7 +35,7 @@ from agents.engine.events import (
 )
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, advance
-from agents.engine.progress.automatic_phases import Onward, placed, speaker_of
+from agents.engine.progress.automatic_phases import AutomaticPhases, placed, speaker_of
 from agents.engine.progress.fork import fork
 from agents.engine.progress.position import JourneyPosition, as_kept
 from agents.engine.state import JourneyState
@@ -102,7 +102,7 @@ class Runner:
         self.store, self.catalogue = store, catalogue
         self._now, self._handle = now, handle or chance
         self._judge = SubmissionJudge(looking, now)
-        self._onward = Onward(self._judge, chance)
+        self._onward = AutomaticPhases(self._judge, chance)
 
     async def position(self, journey: str, *, version: int | None = None, unled: bool = False) -> JourneyPosition:
         """Return where the journey stands, or stood at that version. `unled`: one whose agent is gone will do.
@@ -188,12 +188,12 @@ class Runner:
             BadLog, BadStart, JourneyExists: it is no journey that its agent here could go on with; nothing is recorded.
         """
         state = whole(log)
-        problems = await self._misfits(state)
+        problems = await self._validation_errors(state)
         if problems:
             raise BadStart(f"the journey cannot be led by {state.agent} here: {'; '.join(problems[:MOST_PROBLEMS])}")
         return await self.store.adopt(journey, log)
 
-    async def _misfits(self, state: JourneyState) -> list[str]:
+    async def _validation_errors(self, state: JourneyState) -> list[str]:
         """Return which recorded works are not as the agent asks for them today."""
         try:
             forms = (await self.catalogue.agent(state.agent)).forms
@@ -306,7 +306,7 @@ class Runner:
 
         `unled`: a journey whose agent is gone will do.
         """
-        found = await self.store.standing(journey, key)
+        found = await self.store.head(journey, key)
         agent = await self._leading(found.state, unled=unled)
         if found.kept is None or found.kept == found.state.version:
             return JourneyPosition(journey, agent, found.state), found.kept is not None

@@ -101,7 +101,7 @@ class MemoryJourneys:
         await self._publish("journey", [journey])
         return Appended(expected + 1, state=after if before else None)
 
-    async def standing(self, journey: str, key: str) -> JourneyHead:
+    async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
         return JourneyHead(self._state(journey), _kept(self._log(journey), key))
 

@@ -128,7 +128,7 @@ class JourneyStore(Protocol):
         """
         ...
 
-    async def standing(self, journey: str, key: str) -> JourneyHead:
+    async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to, None if it had no such step.
 
         Raises:

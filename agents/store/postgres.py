@@ -302,7 +302,7 @@ class PostgresJourneys:
         uses = [(self._quotas.journeyed, bytes_of([event_text(event) for event in events]))]
         return await explained(work, self._tables, uses, storable(by), at)
 
-    async def standing(self, journey: str, key: str) -> JourneyHead:
+    async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
         recent = self._recent.claim(asked_id(journey))
         known = (recent.version, recent.moved_at) if recent else (None, None)

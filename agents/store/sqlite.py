@@ -153,7 +153,7 @@ class SqliteJourneys:
             self._recent.keep(journey, done.state)
         return done
 
-    async def standing(self, journey: str, key: str) -> JourneyHead:
+    async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
 
         def work(c: apsw.Connection) -> JourneyHead:

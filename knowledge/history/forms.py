@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, StandingMove
+from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, TrustMove
 from knowledge.history.timestamps import utc_text
 from knowledge.merge.model import Contradiction, Origin, Side
 
@@ -171,7 +171,7 @@ def packed_intent(intent: Intent) -> bytes:
         "outcome": entry.outcome,
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
         "contradictions": [json.loads(contradiction_text(c)) for c in entry.contradictions],
-        "standing": None if entry.standing is None else asdict(entry.standing),
+        "standing": None if entry.trust_record is None else asdict(entry.trust_record),
     }
     return pack(_text(form))
 
@@ -192,7 +192,7 @@ def unpacked_intent(packed: bytes) -> Intent:
         outcome=form["outcome"],
         origins={path: _origins(origins) for path, origins in form["origins"].items()},
         contradictions=tuple(_contradiction(c) for c in form["contradictions"]),
-        standing=StandingMove(**form["standing"]) if form.get("standing") else None,
+        trust_record=TrustMove(**form["standing"]) if form.get("standing") else None,
     )
     return Intent(form["id"], datetime.fromisoformat(form["begun"]), entry)
 

@@ -25,7 +25,7 @@ LOOKED_THROUGH = 200
 """Flags that are looked at for one page of a list: those that do not hold any more are settled on the way."""
 
 
-class Chronicle:
+class PageHistory:
     """Answers kb_history and kb_contradictions."""
 
     def __init__(self, vault: Vault, ledger: Ledger, names: PageNames, now: Callable[[], datetime]) -> None:

@@ -75,7 +75,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingMove:
+class TrustMove:
     """How far a principal was trusted before an act on trust, and is after it: scores 0.0..5.0; frozen means not at all."""
 
     principal: str
@@ -86,7 +86,7 @@ class StandingMove:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the errand that it was."""
+    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the outbox entry that it was."""
 
     target: str
     errand: str
@@ -124,7 +124,7 @@ class HistoryEntry:
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, of every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
-    standing: StandingMove | None = None
+    trust_record: TrustMove | None = None
     """In the record only where it is set, so that records of acts on pages are as they always were."""
     delivery: Delivery | None = None
     """Likewise."""

@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from knowledge.history.ports import Actor, Delivery, HistoryEntry
-from knowledge.outbox.ports import CALL, Errand, Fate
+from knowledge.outbox.ports import CALL, Fate, OutboxEntry
 
 OUTCOMES: Final[Mapping[Fate, str]] = {"done": "sent", "unsure": "unsure", "failed": "failed"}
 
 
-def ended(errand: Errand) -> HistoryEntry:
-    """Return the record of how an errand ended: who, with what tool, where, and whether it happened; nothing of its text.
+def ended(outbox_entry: OutboxEntry) -> HistoryEntry:
+    """Return the record of how an outbox entry ended: who, with what tool, where, and whether it happened; nothing of its text.
 
     Raises:
         ValueError: it has not ended: a mistake of the caller.
     """
-    if errand.ended_at is None:
-        raise ValueError(f"the errand {errand.id} has not ended")
+    if outbox_entry.ended_at is None:
+        raise ValueError(f"the errand {outbox_entry.id} has not ended")
     return HistoryEntry(
-        at=errand.ended_at,
-        actor=Actor(errand.principal, errand.tool, errand.arguments_hash, errand.marks.get(CALL, "")),
-        proposal=errand.proposal or None,
-        outcome=OUTCOMES[errand.fate],
-        delivery=Delivery(errand.target, errand.id),
+        at=outbox_entry.ended_at,
+        actor=Actor(
+            outbox_entry.principal, outbox_entry.tool, outbox_entry.arguments_hash, outbox_entry.marks.get(CALL, "")
+        ),
+        proposal=outbox_entry.proposal or None,
+        outcome=OUTCOMES[outbox_entry.fate],
+        delivery=Delivery(outbox_entry.target, outbox_entry.id),
     )

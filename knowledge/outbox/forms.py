@@ -1,4 +1,4 @@
-"""The forms in which engines keep errands and mentions, and the few rules that are the same in all of them. Pure."""
+"""The forms in which engines keep outbox entries and mentions, and the few rules that are the same in all of them. Pure."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from typing import Any, Final
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
-from knowledge.outbox.ports import Errand, Fate, Mention
+from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 OPEN: Final = ("begun", "unsure")
-"""The fates of errands of which nobody knows whether they happened."""
+"""The fates of outbox entries of which nobody knows whether they happened."""
 OVER: Final = ("done", "failed")
 KEPT = timedelta(days=90)
-"""How long an errand is kept after it ended."""
+"""How long an outbox entry is kept after it ended."""
 MENTIONS_OF_A_PAGE = 50
 MENTIONS_IN_ALL = 50_000
 """What names a page is told by strangers: neither one page nor all of them may fill the database."""
 LONGEST_TITLE = 300
 
 
-def fresh(errand: Errand) -> Errand:
-    """Return the errand as it is kept when it begins.
+def fresh(outbox_entry: OutboxEntry) -> OutboxEntry:
+    """Return the outbox entry as it is kept when it begins.
 
     Raises:
         ValueError: it has no id, or no zone in its time, or it has ended already: a mistake of the caller.
     """
-    if not errand.id or errand.fate != "begun" or errand.ended_at is not None or errand.result is not None:
+    if (
+        not outbox_entry.id
+        or outbox_entry.fate != "begun"
+        or outbox_entry.ended_at is not None
+        or outbox_entry.result is not None
+    ):
         raise ValueError("an errand begins with an id, and without an end")
-    aware(errand.begun_at)
+    aware(outbox_entry.begun_at)
     return replace(
-        errand,
-        principal=storable(errand.principal),
-        tool=storable(errand.tool),
-        target=storable(errand.target),
-        marks=kept_marks(errand.marks),
+        outbox_entry,
+        principal=storable(outbox_entry.principal),
+        tool=storable(outbox_entry.tool),
+        target=storable(outbox_entry.target),
+        marks=kept_marks(outbox_entry.marks),
     )
 
 
@@ -46,18 +51,18 @@ def kept_marks(marks: Mapping[str, str]) -> dict[str, str]:
     return {storable(name): storable(value) for name, value in marks.items()}
 
 
-def ended(errand: Errand, fate: Fate, at: datetime, result: str | None) -> Errand | None:
-    """Return the errand as that end leaves it; None if it stays as it is.
+def ended(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | None) -> OutboxEntry | None:
+    """Return the outbox entry as that end leaves it; None if it stays as it is.
 
     Raises:
-        ValueError: no errand ends as begun, or the time has no zone: a mistake of the caller.
+        ValueError: no outbox entry ends as begun, or the time has no zone: a mistake of the caller.
     """
     if fate == "begun":
         raise ValueError("an errand does not end as begun")
     aware(at)
-    if errand.fate in (fate, *OVER):
+    if outbox_entry.fate in (fate, *OVER):
         return None
-    return replace(errand, fate=fate, ended_at=at, result=None if result is None else storable(result))
+    return replace(outbox_entry, fate=fate, ended_at=at, result=None if result is None else storable(result))
 
 
 def marks_text(marks: Mapping[str, str]) -> str:
@@ -70,11 +75,11 @@ def mark_text(name: str) -> str:
     return f"{json.dumps(name)}:"
 
 
-def errand_of(row: Sequence[Any]) -> Errand:
-    """Return the errand in a row: its fields in their order, marks as JSON."""
+def outbox_entry_of(row: Sequence[Any]) -> OutboxEntry:
+    """Return the outbox entry in a row: its fields in their order, marks as JSON."""
     *first, marks, fate, result, ended_at = row
     fields: Any = (*first, json.loads(marks), fate, result, ended_at)
-    return Errand(*fields)
+    return OutboxEntry(*fields)
 
 
 def kept_mention(mention: Mention) -> Mention:

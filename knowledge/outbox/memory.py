@@ -6,78 +6,82 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from knowledge.errors import UnknownErrand
+from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.outbox import audit_entries as entries
 from knowledge.outbox.forms import MENTIONS_IN_ALL, MENTIONS_OF_A_PAGE, OPEN, ended, fresh, kept_marks, newest
-from knowledge.outbox.ports import Errand, Fate, Mention
+from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 
 class MemoryOutbox:
-    """Errands and mentions in this process; `append` adds to the audit chain."""
+    """Outbox entries and mentions in this process; `append` adds to the audit chain."""
 
     def __init__(self, append: Callable[[HistoryEntry], object]) -> None:
         self._append = append
-        self._errands: dict[str, Errand] = {}
+        self._outbox_entries: dict[str, OutboxEntry] = {}
         self._mentions: dict[tuple[str, str], Mention] = {}
 
-    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
-        """Record that `errand` is about to be done and return it, or return the one that is the same."""
-        asked = fresh(errand)
-        known = [one for one in reversed(self._errands.values()) if one.fate != "failed"]
+    async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
+        """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
+        asked = fresh(outbox_entry)
+        known = [one for one in reversed(self._outbox_entries.values()) if one.fate != "failed"]
         own = [one for one in known if asked.proposal and one.proposal == asked.proposal]
         same = [*own, *(one for one in known if _same(one, asked, within))]
         if same:
             return same[0]
-        if asked.id in self._errands:
+        if asked.id in self._outbox_entries:
             raise ValueError(f"there is an errand {asked.id} already")
-        self._errands[asked.id] = asked
+        self._outbox_entries[asked.id] = asked
         return asked
 
-    def _known(self, errand_id: str) -> Errand:
-        if errand_id not in self._errands:
-            raise UnknownErrand(errand_id)
-        return self._errands[errand_id]
+    def _known(self, errand_id: str) -> OutboxEntry:
+        if errand_id not in self._outbox_entries:
+            raise UnknownOutboxEntry(errand_id)
+        return self._outbox_entries[errand_id]
 
     async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by."""
         known = self._known(errand_id)
-        self._errands[errand_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
+        self._outbox_entries[errand_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
         known = self._known(errand_id)
         after = ended(known, fate, at, result)
         if after is None:
             return known
         self._append(entries.ended(after))
-        self._errands[errand_id] = after
+        self._outbox_entries[errand_id] = after
         return after
 
-    async def errand(self, errand_id: str) -> Errand | None:
+    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return self._errands.get(errand_id)
+        return self._outbox_entries.get(errand_id)
 
-    async def errand_of(self, proposal: str) -> Errand | None:
-        """Return the newest errand that carries out that proposal, or None."""
-        return next((one for one in reversed(self._errands.values()) if proposal and one.proposal == proposal), None)
+    async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that carries out that proposal, or None."""
+        return next(
+            (one for one in reversed(self._outbox_entries.values()) if proposal and one.proposal == proposal), None
+        )
 
-    async def marked(self, name: str) -> Errand | None:
-        """Return the newest errand that has a mark of that name, or None."""
-        return next((one for one in reversed(self._errands.values()) if name in one.marks), None)
+    async def marked(self, name: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that has a mark of that name, or None."""
+        return next((one for one in reversed(self._outbox_entries.values()) if name in one.marks), None)
 
-    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+    async def open(self, *, limit: int = 100) -> Sequence[OutboxEntry]:
         """Return those begun or unsure, newest first."""
-        return [one for one in reversed(self._errands.values()) if one.fate in OPEN][:limit]
+        return [one for one in reversed(self._outbox_entries.values()) if one.fate in OPEN][:limit]
 
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
-        """Drop errands that ended before then, the oldest first, and return how many."""
+        """Drop outbox entries that ended before then, the oldest first, and return how many."""
         aware(ended_before)
-        old = [(one.ended_at, place, id_) for place, (id_, one) in enumerate(self._errands.items()) if one.ended_at]
+        old = [
+            (one.ended_at, place, id_) for place, (id_, one) in enumerate(self._outbox_entries.items()) if one.ended_at
+        ]
         dropped = sorted(one for one in old if one[0] < ended_before)[:limit]
         for _, _, id_ in dropped:
-            del self._errands[id_]
+            del self._outbox_entries[id_]
         return len(dropped)
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
@@ -99,7 +103,7 @@ class MemoryOutbox:
         return sorted((one for one in self._mentions.values() if one.path == path), key=_newest_first)[:limit]
 
 
-def _same(known: Errand, asked: Errand, within: timedelta) -> bool:
+def _same(known: OutboxEntry, asked: OutboxEntry, within: timedelta) -> bool:
     if (known.principal, known.tool, known.digest) != (asked.principal, asked.tool, asked.digest):
         return False
     return known.fate in OPEN or (not asked.proposal and known.begun_at >= asked.begun_at - within)

@@ -17,11 +17,11 @@ Fate = Literal["begun", "done", "unsure", "failed"]
 
 
 CALL: Final = "of_call"
-"""The mark that names the call of a run that an errand is for, or the run. It says nothing of whether anything was sent."""
+"""The mark that names the call of a run that an outbox entry is for, or the run. It says nothing of whether anything was sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class OutboxEntry:
     """One act in another service.
 
     `id` is ours and never used twice: services that know keys get it as one. `digest` is a SHA-256 over what is to be done
@@ -61,12 +61,12 @@ class Mention:
 class Outbox(Protocol):
     """What was sent from this knowledge base, and what elsewhere names its pages."""
 
-    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
-        """Record that `errand` is about to be done and return it; or return the one that is the same, and record nothing.
+    async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
+        """Record that `outbox_entry` is about to be done and return it; or return the one that is the same, and record nothing.
 
         The same is, of those that have not failed: that of the same proposal; else the newest of the same principal, tool and
         digest that is `begun` or `unsure`, however old; and for one without a proposal also if it was begun within `within`
-        before. Of any number of callers at once exactly one gets its own errand back. What is returned as begun is known after
+        before. Of any number of callers at once exactly one gets its own outbox entry back. What is returned as begun is known after
         a power cut.
 
         Raises:
@@ -82,7 +82,7 @@ class Outbox(Protocol):
         """
         ...
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it.
 
         One that is `done` or `failed`, or `unsure` already, stays as it is: there is no second record of the same end.
@@ -93,24 +93,24 @@ class Outbox(Protocol):
         """
         ...
 
-    async def errand(self, errand_id: str) -> Errand | None:
+    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
         """Return it, or None."""
         ...
 
-    async def errand_of(self, proposal: str) -> Errand | None:
-        """Return the newest errand that carries out that proposal, or None."""
+    async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that carries out that proposal, or None."""
         ...
 
-    async def marked(self, name: str) -> Errand | None:
-        """Return the newest errand that has a mark of that name, or None."""
+    async def marked(self, name: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that has a mark of that name, or None."""
         ...
 
-    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+    async def open(self, *, limit: int = 100) -> Sequence[OutboxEntry]:
         """Return those begun or unsure, newest first."""
         ...
 
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
-        """Drop errands that ended before then, the oldest first, and return how many; so many at once at most.
+        """Drop outbox entries that ended before then, the oldest first, and return how many; so many at once at most.
 
         Those that were begun and never ended are not dropped: nobody has said what became of them.
         """

@@ -1,6 +1,6 @@
 """An outbox in the schema of a PostgreSQL database, shared by processes on any number of machines.
 
-Whoever holds more than one thing takes the end of the chain first, then the errand.
+Whoever holds more than one thing takes the end of the chain first, then the outbox entry.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from knowledge.errors import UnknownErrand
+from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.audit.postgres_chain import HOLD_THE_END, appending
 from knowledge.history.timestamps import aware
 from knowledge.outbox import audit_entries as entries
@@ -17,14 +17,14 @@ from knowledge.outbox.forms import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
     ended,
-    errand_of,
     fresh,
     kept_marks,
     mark_text,
     marks_text,
     newest,
+    outbox_entry_of,
 )
-from knowledge.outbox.ports import Errand, Fate, Mention
+from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 from knowledge.state.postgres.tables import Ask, Part, Tables
 
 # Columns by name: a program that was overtaken reads on in tables that may have more of them.
@@ -79,24 +79,24 @@ SELECT path, origin, title, url, mentioned_at FROM forge.mention WHERE path = %s
 
 
 class PostgresOutbox:
-    """Errands and mentions, shared by processes on any number of machines."""
+    """Outbox entries and mentions, shared by processes on any number of machines."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
-        """Record that `errand` is about to be done and return it, or return the one that is the same."""
-        e = fresh(errand)
+    async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
+        """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
+        e = fresh(outbox_entry)
         row = (e.id, e.principal, e.tool, e.target, e.digest, e.begun_at, e.proposal, e.arguments_hash)
         same = (e.digest, e.principal, e.tool, e.begun_at - within, e.proposal)
 
-        async def work(ask: Ask) -> Errand:
+        async def work(ask: Ask) -> OutboxEntry:
             if e.proposal:  # whoever holds both locks takes them in this order
                 await ask(self._alone(f"proposal {e.proposal}"))
             await ask(self._alone(f"errand {e.digest}"))
             found = await ask((_OF_PROPOSAL, (e.proposal,))) or await ask((_SAME_ACT, same))
             if found:
-                return errand_of(found[0])
+                return outbox_entry_of(found[0])
             if not await ask((_PUT, (*row, marks_text(e.marks)))):
                 raise ValueError(f"there is an errand {e.id} already")
             return e
@@ -113,10 +113,10 @@ class PostgresOutbox:
 
         await self._tables.decide(work)
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
 
-        async def work(ask: Ask) -> Errand:
+        async def work(ask: Ask) -> OutboxEntry:
             await ask((HOLD_THE_END, ()))
             known = await _known(ask, errand_id)
             after = ended(known, fate, at, result)
@@ -128,25 +128,25 @@ class PostgresOutbox:
 
         return await self._tables.decide(work)
 
-    async def errand(self, errand_id: str) -> Errand | None:
+    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return next(map(errand_of, await self._tables.read(_FIND, (errand_id,))), None)
+        return next(map(outbox_entry_of, await self._tables.read(_FIND, (errand_id,))), None)
 
-    async def errand_of(self, proposal: str) -> Errand | None:
-        """Return the newest errand that carries out that proposal, or None."""
-        return next(map(errand_of, await self._tables.read(_FIND_OF, (proposal,))), None)
+    async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that carries out that proposal, or None."""
+        return next(map(outbox_entry_of, await self._tables.read(_FIND_OF, (proposal,))), None)
 
-    async def marked(self, name: str) -> Errand | None:
-        """Return the newest errand that has a mark of that name, or None."""
-        found = map(errand_of, await self._tables.read(_MARKED, (mark_text(name),)))
+    async def marked(self, name: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that has a mark of that name, or None."""
+        found = map(outbox_entry_of, await self._tables.read(_MARKED, (mark_text(name),)))
         return next((one for one in found if name in one.marks), None)
 
-    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+    async def open(self, *, limit: int = 100) -> Sequence[OutboxEntry]:
         """Return those begun or unsure, newest first."""
-        return [errand_of(row) for row in await self._tables.read(_OPEN, (limit,))]
+        return [outbox_entry_of(row) for row in await self._tables.read(_OPEN, (limit,))]
 
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
-        """Drop errands that ended before then, the oldest first, and return how many."""
+        """Drop outbox entries that ended before then, the oldest first, and return how many."""
         return len(await self._tables.write((_FORGET, (aware(ended_before), limit))))
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
@@ -173,8 +173,8 @@ class PostgresOutbox:
         return [Mention(*row) for row in await self._tables.read(_MENTIONS, (path, limit))]
 
 
-async def _known(ask: Ask, errand_id: str) -> Errand:
+async def _known(ask: Ask, errand_id: str) -> OutboxEntry:
     rows = await ask((_HOLD_ERRAND, (errand_id,)))
     if not rows:
-        raise UnknownErrand(errand_id)
-    return errand_of(rows[0])
+        raise UnknownOutboxEntry(errand_id)
+    return outbox_entry_of(rows[0])

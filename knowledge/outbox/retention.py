@@ -8,11 +8,11 @@ from knowledge.outbox.forms import KEPT
 from knowledge.outbox.ports import Outbox
 
 AT_ONCE = 500
-"""Errands dropped in one transaction, for which others wait."""
+"""Outbox entries dropped in one transaction, for which others wait."""
 
 
 async def put_away(outbox: Outbox, now: datetime) -> int:
-    """Drop errands that ended more than ninety days ago, and return how many that were."""
+    """Drop outbox entries that ended more than ninety days ago, and return how many that were."""
     dropped = 0
     while count := await outbox.forget(ended_before=now - KEPT, limit=AT_ONCE):
         dropped += count

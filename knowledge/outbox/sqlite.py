@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from knowledge.errors import UnknownErrand
+from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.audit.sqlite_chain import append
 from knowledge.history.timestamps import micros, moment
 from knowledge.outbox import audit_entries as entries
@@ -17,14 +17,14 @@ from knowledge.outbox.forms import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
     ended,
-    errand_of,
     fresh,
     kept_marks,
     mark_text,
     marks_text,
     newest,
+    outbox_entry_of,
 )
-from knowledge.outbox.ports import Errand, Fate, Mention
+from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 from knowledge.state.sqlite.database import Database
 
 _ERRAND = """
@@ -40,7 +40,7 @@ INSERT INTO errand (id, principal, tool, target, digest, begun_us, proposal, arg
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun') ON CONFLICT (id) DO NOTHING
 """
 _FIND = f"{_ERRAND} WHERE id = ?"
-# By the index on proposals, which holds nothing of the errands without one.
+# By the index on proposals, which holds nothing of the outbox entries without one.
 _FIND_OF = f"{_ERRAND} WHERE proposal = ? AND proposal != '' ORDER BY number DESC LIMIT 1"
 _MARKED = f"{_ERRAND} WHERE instr(marks, ?) > 0 ORDER BY number DESC"
 _OPEN = f"{_ERRAND} WHERE fate IN ('begun', 'unsure') ORDER BY number DESC LIMIT ?"
@@ -66,21 +66,21 @@ _MENTIONS = "SELECT path, origin, title, url, at_us FROM mention WHERE path = ? 
 
 
 class SqliteOutbox:
-    """Errands and mentions in a file that several processes share."""
+    """Outbox entries and mentions in a file that several processes share."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
-        """Record that `errand` is about to be done and return it, or return the one that is the same."""
-        e = fresh(errand)
+    async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
+        """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
+        e = fresh(outbox_entry)
         begun = micros(e.begun_at)
         row = (e.id, e.principal, e.tool, e.target, e.digest, begun, e.proposal, e.arguments_hash, marks_text(e.marks))
         same = (e.digest, e.principal, e.tool, micros(e.begun_at - within), e.proposal)
 
-        def work(c: apsw.Connection) -> Errand:
+        def work(c: apsw.Connection) -> OutboxEntry:
             for known in (c.execute(_OF_PROPOSAL, (e.proposal,)), c.execute(_SAME_ACT, same)):
-                if found := _errands(known.fetchall()):
+                if found := _outbox_entries(known.fetchall()):
                     return found[0]
             c.execute(_PUT, row)
             if not c.changes():
@@ -99,10 +99,10 @@ class SqliteOutbox:
 
         await self._database.write(work)
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
 
-        def work(c: apsw.Connection) -> Errand:
+        def work(c: apsw.Connection) -> OutboxEntry:
             known = _known(c, errand_id)
             after = ended(known, fate, at, result)
             if after is None:
@@ -113,25 +113,25 @@ class SqliteOutbox:
 
         return await self._database.write(work)
 
-    async def errand(self, errand_id: str) -> Errand | None:
+    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return next(iter(_errands(self._database.query(_FIND, (errand_id,)))), None)
+        return next(iter(_outbox_entries(self._database.query(_FIND, (errand_id,)))), None)
 
-    async def errand_of(self, proposal: str) -> Errand | None:
-        """Return the newest errand that carries out that proposal, or None."""
-        return next(iter(_errands(self._database.query(_FIND_OF, (proposal,)))), None)
+    async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that carries out that proposal, or None."""
+        return next(iter(_outbox_entries(self._database.query(_FIND_OF, (proposal,)))), None)
 
-    async def marked(self, name: str) -> Errand | None:
-        """Return the newest errand that has a mark of that name, or None."""
-        found = _errands(self._database.query(_MARKED, (mark_text(name),)))
+    async def marked(self, name: str) -> OutboxEntry | None:
+        """Return the newest outbox entry that has a mark of that name, or None."""
+        found = _outbox_entries(self._database.query(_MARKED, (mark_text(name),)))
         return next((one for one in found if name in one.marks), None)
 
-    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+    async def open(self, *, limit: int = 100) -> Sequence[OutboxEntry]:
         """Return those begun or unsure, newest first."""
-        return _errands(self._database.query(_OPEN, (limit,)))
+        return _outbox_entries(self._database.query(_OPEN, (limit,)))
 
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
-        """Drop errands that ended before then, the oldest first, and return how many."""
+        """Drop outbox entries that ended before then, the oldest first, and return how many."""
         before = micros(ended_before)
 
         def work(c: apsw.Connection) -> int:
@@ -160,14 +160,15 @@ def _mention(rows: Sequence[tuple[str, str, str, str, int]], c: apsw.Connection)
         c.execute(_CUT, (MENTIONS_IN_ALL,))
 
 
-def _errands(rows: Sequence[Any]) -> list[Errand]:
+def _outbox_entries(rows: Sequence[Any]) -> list[OutboxEntry]:
     return [
-        errand_of((*row[:5], moment(row[5]), *row[6:-1], None if row[-1] is None else moment(row[-1]))) for row in rows
+        outbox_entry_of((*row[:5], moment(row[5]), *row[6:-1], None if row[-1] is None else moment(row[-1])))
+        for row in rows
     ]
 
 
-def _known(c: apsw.Connection, errand_id: str) -> Errand:
+def _known(c: apsw.Connection, errand_id: str) -> OutboxEntry:
     rows: Any = c.execute(_FIND, (errand_id,)).fetchall()
     if not rows:
-        raise UnknownErrand(errand_id)
-    return _errands(rows)[0]
+        raise UnknownOutboxEntry(errand_id)
+    return _outbox_entries(rows)[0]

@@ -38,7 +38,7 @@ READ_LIKE_ONE = 2
 """Bytes of a page that is only read that cost as much as one character of a merge."""
 
 
-class Circles:
+class Tiers:
     """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts).
 
     `made` tells of lines that a model made for maps, where nobody wrote one.

@@ -43,7 +43,7 @@ from knowledge.state.ports import (
     Touch,
 )
 from knowledge.trust.memory import MemoryTrust
-from knowledge.trust.ports import Proposal, StandingChange, TrustRecord
+from knowledge.trust.ports import Proposal, TrustChange, TrustRecord
 
 
 class MemoryStateStore:
@@ -125,15 +125,15 @@ class MemoryStateStore:
         """Return the host whose secret has that digest, or None."""
         return next((e.host for e in await self.enrolments() if e.secret_digest == secret_digest), None)
 
-    async def standing(self, principal: str) -> TrustRecord | None:
+    async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        return self._trust.standings.get(principal)
+        return self._trust.trust_records.get(principal)
 
-    async def standings(self) -> Sequence[TrustRecord]:
+    async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
-        return [standing for _, standing in sorted(self._trust.standings.items())]
+        return [trust_record for _, trust_record in sorted(self._trust.trust_records.items())]
 
-    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+    async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
         return [change for change in reversed(self._trust.changes) if change.principal == principal][:limit]
 

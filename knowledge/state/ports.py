@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from knowledge.history.ports import Ledger
 from knowledge.outbox.ports import Outbox
-from knowledge.trust.ports import StandingChange, TrustRecord, TrustRecords
+from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class StateStore(Protocol):
 
     @property
     def trust(self) -> TrustRecords:
-        """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a standing."""
+        """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a trust record."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class StateStore(Protocol):
         ...
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing.
+        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its trust record.
 
         Forms that were allowed for an earlier secret are not allowed for another one.
         """
@@ -145,15 +145,15 @@ class StateStore(Protocol):
         """Return the host whose secret has that digest, or None."""
         ...
 
-    async def standing(self, principal: str) -> TrustRecord | None:
+    async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         ...
 
-    async def standings(self) -> Sequence[TrustRecord]:
+    async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
         ...
 
-    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+    async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
         ...
 

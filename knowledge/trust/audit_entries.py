@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.history.audit.chain import canonical
-from knowledge.history.ports import Actor, HistoryEntry, StandingMove
+from knowledge.history.ports import Actor, HistoryEntry, TrustMove
 from knowledge.history.timestamps import aware
-from knowledge.trust.ports import Channel, Note, ProposalVerdict, StandingChange, TrustRecord
+from knowledge.trust.ports import Channel, Note, ProposalVerdict, TrustChange, TrustRecord
 
 PLACES: Final[Mapping[Channel, str]] = {
     "host": "in the host",
@@ -58,9 +58,9 @@ def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
     )
 
 
-def restood(change: StandingChange, after: TrustRecord, note: Note) -> HistoryEntry:
+def restood(change: TrustChange, after: TrustRecord, note: Note) -> HistoryEntry:
     """Return the record of a change of standing."""
-    move = StandingMove(after.principal, change.score_before, after.score, after.frozen)
+    move = TrustMove(after.principal, change.score_before, after.score, after.frozen)
     about = {
         "about": note.about,
         "principal": after.principal,
@@ -75,7 +75,7 @@ def restood(change: StandingChange, after: TrustRecord, note: Note) -> HistoryEn
         decision=note.about or None,
         intent=note.reason,
         outcome="trust",
-        standing=move,
+        trust_record=move,
     )
 
 

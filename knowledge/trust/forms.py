@@ -22,7 +22,7 @@ from knowledge.trust.ports import (
     ProposalLine,
     ProposalVerdict,
     ShortenedTexts,
-    StandingChange,
+    TrustChange,
     TrustRecord,
 )
 
@@ -34,7 +34,7 @@ PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
 """Of one caller: at less than a hundred bytes each that bounds what reading may cost."""
 RECENT = timedelta(days=1)
-"""The changes of a standing that a new one may look back at."""
+"""The changes of a trust record that a new one may look back at."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept of a proposal that ended."""
 LEFT_BY_RETENTION = 600
@@ -263,15 +263,15 @@ def charged(proposal: Proposal) -> int:
     return max(LEAST_PROPOSED, len(told(proposal)))
 
 
-def same_standing(before: TrustRecord | None, after: TrustRecord) -> bool:
+def same_trust_record(before: TrustRecord | None, after: TrustRecord) -> bool:
     """Return whether nothing but the time differs."""
     return before is not None and replace(after, updated_at=before.updated_at) == before
 
 
 def changed_standing(
     principal: str, before: TrustRecord | None, after: TrustRecord, note: Note, *, unseen: float
-) -> StandingChange:
-    """Return the line of history, without its number, for a standing that is replaced.
+) -> TrustChange:
+    """Return the line of history, without its number, for a trust record that is replaced.
 
     Raises:
         ValueError: it is another principal's: a mistake of the caller.
@@ -279,7 +279,7 @@ def changed_standing(
     if after.principal != principal:
         raise ValueError(f"a standing of {after.principal!r} in place of one of {principal!r}")
     aware(after.updated_at)
-    return StandingChange(
+    return TrustChange(
         id=0,
         principal=principal,
         at=note.at,

@@ -28,7 +28,7 @@ from knowledge.trust.forms import (
     proposed,
     replaced,
     said,
-    same_standing,
+    same_trust_record,
     told,
 )
 from knowledge.trust.ports import (
@@ -40,8 +40,8 @@ from knowledge.trust.ports import (
     ProposalVerdict,
     Purpose,
     Restand,
-    StandingChange,
     State,
+    TrustChange,
     TrustedPlace,
     TrustRecord,
 )
@@ -54,7 +54,7 @@ class _Secret:
 
 
 class MemoryTrust:
-    """Proposals, standings, passkeys, secrets and taint in this process.
+    """Proposals, trust records, passkeys, secrets and taint in this process.
 
     `tell` publishes, `append` adds to the audit chain; `proposals`, by id, are shared with the ledger, which ends them.
     """
@@ -66,8 +66,8 @@ class MemoryTrust:
         proposals: dict[str, Proposal],
     ) -> None:
         self._tell, self._append, self._proposals = tell, append, proposals
-        self.standings: dict[str, TrustRecord] = {}
-        self.changes: list[StandingChange] = []
+        self.trust_records: dict[str, TrustRecord] = {}
+        self.changes: list[TrustChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
         self._forms: dict[str, tuple[bytes, bool, datetime]] = {}
         self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
@@ -232,14 +232,14 @@ class MemoryTrust:
     async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
         aware(note.at)
-        before = self.standings.get(principal)
+        before = self.trust_records.get(principal)
         own = [one for one in reversed(self.changes) if one.principal == principal]
         after = change(before, [one for one in own if one.at > note.at - RECENT])
         line = changed_standing(principal, before, after, note, unseen=unseen)
-        if before is not None and same_standing(before, after):
+        if before is not None and same_trust_record(before, after):
             return before
         self._append(restood(line, after, note))
-        self.standings[principal] = after
+        self.trust_records[principal] = after
         self.changes.append(replace(line, id=len(self.changes) + 1))
         return after
 

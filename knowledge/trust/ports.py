@@ -40,7 +40,7 @@ class TrustRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingChange:
+class TrustChange:
     """One line of a principal's history, oldest first by `id`."""
 
     id: int
@@ -191,7 +191,7 @@ class Note:
     reason: str = ""
 
 
-Restand = Callable[[TrustRecord | None, Sequence[StandingChange]], TrustRecord]
+Restand = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
 """From what is recorded of a principal, and its changes of the last day (newest first), to what is to hold. Pure."""
 
 

@@ -1,6 +1,6 @@
 """Records of trust in the schema of a PostgreSQL database.
 
-Whoever holds more than one thing takes them in this order: standings, the end of the chain, proposals by their number, the
+Whoever holds more than one thing takes them in this order: trust records, the end of the chain, proposals by their number, the
 counter of events. So nobody waits for somebody who waits for him.
 """
 
@@ -41,7 +41,7 @@ from knowledge.trust.forms import (
     readable,
     replaced,
     said,
-    same_standing,
+    same_trust_record,
     told,
     verdict_text,
 )
@@ -54,15 +54,15 @@ from knowledge.trust.ports import (
     ProposalVerdict,
     Purpose,
     Restand,
-    StandingChange,
     State,
+    TrustChange,
     TrustedPlace,
     TrustRecord,
 )
 
 
 class PostgresTrust:
-    """Proposals, standings, passkeys, secrets and taint, shared by processes on any number of machines."""
+    """Proposals, trust records, passkeys, secrets and taint, shared by processes on any number of machines."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -245,17 +245,17 @@ class PostgresTrust:
             rows = await ask((f"{sql.STANDING} WHERE principal = %s", (principal,)))
             before = TrustRecord(*rows[0]) if rows else None
             changes = await ask((sql.CHANGES_SINCE, (principal, note.at - RECENT)))
-            recent = [StandingChange(*row) for row in changes]
+            recent = [TrustChange(*row) for row in changes]
             after = change(before, recent)
             line = changed_standing(principal, before, after, note, unseen=unseen)
-            if before is not None and same_standing(before, after):
+            if before is not None and same_trust_record(before, after):
                 return before
             await self._stand(ask, after, line, restood(line, after, note))
             return after
 
         return await self._tables.decide(work)
 
-    async def _stand(self, ask: Ask, after: TrustRecord, line: StandingChange, entry: HistoryEntry) -> None:
+    async def _stand(self, ask: Ask, after: TrustRecord, line: TrustChange, entry: HistoryEntry) -> None:
         s, h = after, line
         await ask((sql.NOTE, (h.principal, h.at, h.score_before, h.score_after, h.reason, h.by)))
         await ask((sql.STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at)))

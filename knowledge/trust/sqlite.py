@@ -32,7 +32,7 @@ from knowledge.trust.forms import (
     proposed,
     replaced,
     said,
-    same_standing,
+    same_trust_record,
     told,
     verdict_text,
 )
@@ -142,7 +142,7 @@ _FEW = 500
 
 
 class SqliteTrust:
-    """Proposals, standings, passkeys, secrets and taint in a file that several processes share."""
+    """Proposals, trust records, passkeys, secrets and taint in a file that several processes share."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -317,7 +317,7 @@ class SqliteTrust:
             before, recent = known_standing(c, principal, note.at)
             after = change(before, recent)
             line = changed_standing(principal, before, after, note, unseen=unseen)
-            if before is not None and same_standing(before, after):
+            if before is not None and same_trust_record(before, after):
                 return before
             append(c, str(self._database.path), restood(line, after, note))
             stand(c, after, line)

@@ -1,4 +1,4 @@
-"""Rows of standings and proposals in SQLite, and what they stand for."""
+"""Rows of trust records and proposals in SQLite, and what they stand for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import apsw
 
 from knowledge.history.timestamps import micros, moment
 from knowledge.trust.forms import RECENT, proposal_line, proposal_of, readable
-from knowledge.trust.ports import Passkey, Proposal, ProposalLine, StandingChange, TrustRecord
+from knowledge.trust.ports import Passkey, Proposal, ProposalLine, TrustChange, TrustRecord
 
 PROPOSAL = """
 told, state, verdict, result, error, ended_us, successor, runner, runs_until_us,
@@ -53,16 +53,16 @@ def _moment(us: int | None) -> datetime | None:
     return None if us is None else moment(us)
 
 
-def standing(row: Any) -> TrustRecord:
-    """Return the standing in a row of `STANDING`."""
+def trust_record(row: Any) -> TrustRecord:
+    """Return the trust record in a row of `STANDING`."""
     principal, score, floor, ceiling, frozen, updated_us = row
     return TrustRecord(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
 
 
-def standing_change(row: Any) -> StandingChange:
+def standing_change(row: Any) -> TrustChange:
     """Return the change in a row of `CHANGE`."""
     id_, principal, at_us, *rest = row
-    return StandingChange(id_, principal, moment(at_us), *rest)
+    return TrustChange(id_, principal, moment(at_us), *rest)
 
 
 def passkey(row: Any) -> Passkey:
@@ -71,16 +71,16 @@ def passkey(row: Any) -> Passkey:
     return Passkey(id_, public_key, sign_count, name, user, moment(created_us), _moment(used_us))
 
 
-def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[TrustRecord | None, list[StandingChange]]:
+def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[TrustRecord | None, list[TrustChange]]:
     """Return what is recorded of the principal, and its changes of the day before `at`, newest first."""
     rows: Any = c.execute(f"{STANDING} WHERE principal = ?", (principal,)).fetchall()
     sql = f"{CHANGE} WHERE principal = ? AND at_us > ? ORDER BY id DESC"
     recent: Any = c.execute(sql, (principal, micros(at - RECENT))).fetchall()
-    return (standing(rows[0]) if rows else None), [standing_change(row) for row in recent]
+    return (trust_record(rows[0]) if rows else None), [standing_change(row) for row in recent]
 
 
-def stand(c: apsw.Connection, standing: TrustRecord, change: StandingChange) -> None:
-    """Record the standing and its line of history."""
-    s, h = standing, change
+def stand(c: apsw.Connection, trust_record: TrustRecord, change: TrustChange) -> None:
+    """Record the trust record and its line of history."""
+    s, h = trust_record, change
     c.execute(_NOTE, (h.principal, micros(h.at), h.score_before, h.score_after, h.reason, h.by))
     c.execute(_STAND, (s.principal, s.score, s.floor, s.ceiling, int(s.frozen), micros(s.updated_at)))

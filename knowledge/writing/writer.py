@@ -31,7 +31,7 @@ from knowledge.writing.acts.merge_act import MergeOutcome, Merging
 from knowledge.writing.acts.move_act import Moving
 from knowledge.writing.answers import ChangeAnswer, Merged
 from knowledge.writing.effect import Effect, effect_in
-from knowledge.writing.evidence.citation_check import Cited, Witnesses, slug
+from knowledge.writing.evidence.citation_check import CitationCheck, Cited, slug
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Linking, names_in, wiki_names
@@ -112,7 +112,7 @@ class Writer:
         elsewhere: CrossPageClaims,
         related: Related,
         similarity: Similarity,
-        witnesses: Witnesses,
+        witnesses: CitationCheck,
         appraiser: Appraiser,
         judge: ContradictionJudge | None = None,
         aside: Aside | None = None,

@@ -46,7 +46,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.settings import Settings, ZulipAccess
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
-from mcp_server.approvals.proposal_executor import Carrier
+from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import Proposing
 from mcp_server.connectors.evidence_sources import EvidenceSources
 from mcp_server.gate.dispatch import Gate
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from knowledge.writing.files.recovery import Recovery
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.retention import Retention
-    from mcp_server.connectors.outbox_dispatcher import Courier
+    from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -173,10 +173,10 @@ async def open_app(
             return runner_on(base, services, agents, settings.quotas)
 
         @cache
-        def courier() -> Courier:
-            from mcp_server.connectors.outbox_dispatcher import Courier
+        def dispatcher() -> OutboxDispatcher:
+            from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 
-            return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
+            return OutboxDispatcher(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
         model = model_of(settings.provider, sleep, stack)
         runs = runs_of(base, model, lambda: (gate, services), tasks, settings.quotas)
@@ -193,7 +193,7 @@ async def open_app(
             taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
-            load_courier=courier,
+            load_courier=dispatcher,
             load_model=model,
             load_runs=runs,
             review_address=review.address,
@@ -201,8 +201,10 @@ async def open_app(
         )
         proposing = Proposing(services, arrived=review.wanted if announcing else _quietly, quotas=settings.quotas)
         gate = Gate(specs, services, proposing)
-        carrier = Carrier(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
-        desk = Decisions(carrier, proposing)
+        proposal_executor = ProposalExecutor(
+            gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base)
+        )
+        desk = Decisions(proposal_executor, proposing)
         bus = InMemorySubscriptionBus()
         callers = Callers(base.state, os_user())
         who = _identifier(settings, callers)
@@ -223,7 +225,7 @@ async def open_app(
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, load_writing, loaded)
         services_here = settings.plane is not None or settings.zulip is not None
-        tasks.start_soon(partial(_resume, base, carrier, for_others=services_here))
+        tasks.start_soon(partial(_resume, base, proposal_executor, for_others=services_here))
         tasks.start_soon(review.run, services, desk)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
@@ -329,7 +331,7 @@ def _recovery(base: KnowledgeBase) -> Recovery:
     return Recovery(FileSet(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
 
 
-async def _resume(base: KnowledgeBase, carrier: Carrier, *, for_others: bool) -> None:
+async def _resume(base: KnowledgeBase, proposal_executor: ProposalExecutor, *, for_others: bool) -> None:
     """Carry out what was approved while its process died, and end what nobody decided about in time.
 
     With `for_others` also, within a moment, what was approved in a process that does not reach the service.
@@ -339,7 +341,7 @@ async def _resume(base: KnowledgeBase, carrier: Carrier, *, for_others: bool) ->
         try:
             seen = await base.state.last_event()
             if await base.state.trust.unfinished(now=utc_now()):
-                await carrier.resume()
+                await proposal_executor.resume()
             if for_others:
                 with anyio.move_on_after(RESUME_S):
                     await base.state.changed(seen)

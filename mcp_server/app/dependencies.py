@@ -17,14 +17,14 @@ from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
     from agents.engine.runner import Runner
-    from knowledge.history.page_history import Chronicle
+    from knowledge.history.page_history import PageHistory
     from knowledge.merge.model import Doubt
     from knowledge.search.chunk_tier import Finder
-    from knowledge.search.tiers import Circles
+    from knowledge.search.tiers import Tiers
     from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
-    from mcp_server.connectors.outbox_dispatcher import Courier
+    from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.models.language_model import ConfiguredModel
@@ -72,7 +72,7 @@ def no_zulip() -> Chat:
     raise NotConfigured("Zulip")
 
 
-def no_courier() -> Courier:
+def no_dispatcher() -> OutboxDispatcher:
     """Raise that nothing is sent anywhere from here."""
     raise NotConfigured("no other service")
 
@@ -127,7 +127,7 @@ class Call:
 class Services:
     """The parts that tools may use. A tool depends on these, never on a request."""
 
-    load_circles: Callable[[], Circles]
+    load_circles: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
     index: IndexStore
     state: StateStore
@@ -139,7 +139,7 @@ class Services:
     taints: Taints
     load_plane: Callable[[], Board] = no_plane
     load_zulip: Callable[[], Chat] = no_zulip
-    load_courier: Callable[[], Courier] = no_courier
+    load_courier: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model
     load_runs: Callable[[], Runs] = no_runs
     review_address: Callable[[], Awaitable[str | None]] = nowhere
@@ -150,7 +150,7 @@ class Services:
     """Room for calls that wait for a person. One that finds none is answered at once."""
 
     @property
-    def circles(self) -> Circles:
+    def tiers(self) -> Tiers:
         """Return the first two circles; their code is loaded with the first call that needs it."""
         return self.load_circles()
 
@@ -165,9 +165,9 @@ class Services:
         return self.load_writing().writer
 
     @property
-    def chronicle(self) -> Chronicle:
+    def page_history(self) -> PageHistory:
         """Return what tells of changes, likewise."""
-        return self.load_writing().chronicle
+        return self.load_writing().page_history
 
     @property
     def plane(self) -> Board:
@@ -193,7 +193,7 @@ class Services:
         return self.load_plane is not no_plane or self.load_zulip is not no_zulip
 
     @property
-    def courier(self) -> Courier:
+    def dispatcher(self) -> OutboxDispatcher:
         """Return what does acts in other services, likewise."""
         return self.load_courier()
 

@@ -33,7 +33,7 @@ from mcp_server.app.factories.engines import (
     qdrant_engine,
 )
 from mcp_server.app.settings.settings import Settings
-from mcp_server.workers.indexing import PagesApart
+from mcp_server.workers.index_steps import PagesApart
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from knowledge.search.query.typos import Vocabulary
     from knowledge.search.ranker import Engines
     from knowledge.search.route.second_opinion import RouteAdviser
-    from knowledge.search.tiers import Circles
+    from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexIdentity, IndexStore
     from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
@@ -102,7 +102,7 @@ class KnowledgeBase:
     state_dir: Path
     state: StateStore
     index: SqliteIndexStore
-    load_circles: Callable[[], Circles]
+    load_circles: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
     load_indexer: Callable[[], Indexer]
     engines: Callable[[], Awaitable[Engines]]
@@ -123,7 +123,7 @@ class KnowledgeBase:
         return self.embedding.wanted
 
     @property
-    def circles(self) -> Circles:
+    def tiers(self) -> Tiers:
         """Return the first two circles."""
         return self.load_circles()
 
@@ -230,10 +230,10 @@ async def open_base(
         stack.push_async_callback(errand_locks.close)
 
         @cache
-        def circles() -> Circles:
-            from knowledge.search.tiers import Circles
+        def tiers() -> Tiers:
+            from knowledge.search.tiers import Tiers
 
-            return Circles(vault, index, past=past, made=_map_lines(settings, state), aside=workers)
+            return Tiers(vault, index, past=past, made=_map_lines(settings, state), aside=workers)
 
         @cache
         def finder() -> Finder:
@@ -273,7 +273,7 @@ async def open_base(
                     ledger=state.ledger,
                     past=past,
                     index=index,
-                    circles=circles(),
+                    tiers=tiers(),
                     keyword=keyword.get,
                     words=embed.static,
                     locks=locks,
@@ -289,7 +289,7 @@ async def open_base(
             state_dir=folder,
             state=state,
             index=index,
-            load_circles=circles,
+            load_circles=tiers,
             load_finder=finder,
             load_indexer=indexer,
             engines=engines,

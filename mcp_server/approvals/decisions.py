@@ -10,7 +10,7 @@ from typing import Any
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, requirement
-from mcp_server.approvals.proposal_executor import Carrier
+from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
@@ -21,8 +21,8 @@ from mcp_server.gate.trust.scores import count, freeze
 class Decisions:
     """The desk where people decide."""
 
-    def __init__(self, carrier: Carrier, proposing: Proposing) -> None:
-        self._carrier, self._proposing = carrier, proposing
+    def __init__(self, proposal_executor: ProposalExecutor, proposing: Proposing) -> None:
+        self._carrier, self._proposing = proposal_executor, proposing
 
     @property
     def _services(self) -> Services:

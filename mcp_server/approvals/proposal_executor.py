@@ -30,7 +30,7 @@ from mcp_server.approvals.proposals import (
     with_plain_answer,
 )
 from mcp_server.gate.dispatch import Gate, crashed
-from mcp_server.gate.journey_hook import Companion
+from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
 from mcp_server.toolsets.registry import AnySpec, declared
 from mcp_server.toolsets.spec import BadArguments, CallPreview
@@ -68,7 +68,7 @@ class Planned:
     shown: CallPreview
 
 
-class Carrier:
+class ProposalExecutor:
     """Carries out approved proposals.
 
     `recover` ends the acts that dead processes left half done, so that one that happened is known to have happened.
@@ -85,7 +85,7 @@ class Carrier:
     ) -> None:
         self.services = services
         self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
-        self._companion = Companion(services)
+        self._companion = JourneyHook(services)
 
     @property
     def _trust(self) -> TrustRecords:

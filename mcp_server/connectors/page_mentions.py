@@ -110,7 +110,7 @@ async def _page(services: Services, named: MentionedPage) -> str | None:
 
 async def _is_page(services: Services, path: str) -> bool:
     try:
-        return await services.circles.place(path) == "page"
+        return await services.tiers.place(path) == "page"
     except InvalidPath:
         return False
 

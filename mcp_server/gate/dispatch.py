@@ -20,7 +20,7 @@ from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, wi
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
-from mcp_server.gate.journey_hook import ABOUT, Companion, asked_of
+from mcp_server.gate.journey_hook import ABOUT, JourneyHook, asked_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.taint import tainted_texts
 from mcp_server.gate.trust.scores import held, standing_of
@@ -108,7 +108,7 @@ class Gate:
     ) -> None:
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
         self._services, self._proposing, self._clock = services, proposing, clock
-        self._companion = Companion(services)
+        self._companion = JourneyHook(services)
         self._address = services.review_address
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
@@ -311,7 +311,7 @@ class Gate:
         path, diff = content.get("path"), content.get("diff")
         if not origins or not isinstance(path, str) or not isinstance(diff, str):
             return
-        source = await self._services.circles.tainted(path)
+        source = await self._services.tiers.tainted(path)
         if source is not None:
             quoted = "\n".join(line[1:] for line in diff.split("\n") if not line.startswith("+"))
             await self._services.taints.saw(call.principal.id, [(origin_of(path, source), quoted)])

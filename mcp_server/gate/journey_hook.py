@@ -36,7 +36,7 @@ class Accompanied:
     began: float
 
 
-class Companion:
+class JourneyHook:
     """Lets calls into journeys and records them there, start and end."""
 
     def __init__(self, services: Services, clock: Callable[[], float] = time.monotonic) -> None:

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from agents.loop.model.errors import Malformed, ProviderError
 from agents.loop.model.ports import ModelReply, ModelRequest, Provider, Shape, Told, ToolUse
-from agents.loop.providers.wrapper import Around
+from agents.loop.providers.wrapper import ProviderWrapper
 
 MASK: Final = "[key]"
 SHORTEST: Final = 8
 """A key that is shorter is none that anybody is kept from, and would be found in ordinary words."""
 
 
-class Masked(Around):
+class Masked(ProviderWrapper):
     """A provider that never says the key by which it is asked: it is taken out of answers, and errors that hold it are replaced."""
 
     def __init__(self, provider: Provider, key: str) -> None:

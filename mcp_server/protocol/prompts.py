@@ -15,7 +15,7 @@ def add_prompts(server: ForgeServer, services: Services) -> None:
 
     async def route(question: str) -> str:
         """Start on a question: where to look first, and how to go on from there."""
-        view = await services.circles.map("")
+        view = await services.tiers.map("")
         lines = [f"- {e.path}{'/' if e.kind == 'directory' else ''}: {e.summary or e.title}" for e in view.children]
         cut = [f"- ... and {len(lines) - MOST_LINES} more: kb_map('')"] if len(lines) > MOST_LINES else []
         parts = [

@@ -47,7 +47,7 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
 
     async def map_of(path: str) -> str:
         try:
-            view = await services.circles.map(path)
+            view = await services.tiers.map(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
         return json.dumps(asdict(view), ensure_ascii=False, separators=(",", ":"))
@@ -57,14 +57,14 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
 
     async def page(path: str) -> str:
         try:
-            reading = await services.circles.read(path)
+            reading = await services.tiers.read(path)
             if reading.tainted and (who := caller.get()) is not None:
                 origin = origin_of(reading.path, reading.source)
                 await services.taints.note(who.id, "", (origin,))
-                text = await services.circles.whole(path)
+                text = await services.tiers.whole(path)
                 await services.taints.saw(who.id, [(origin, text)])
                 return text
-            return await services.circles.whole(path)
+            return await services.tiers.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
 

@@ -229,8 +229,8 @@ class Runs:
     async def refused(self, principal: str) -> str:
         """Return why nothing is done for that principal any more; "" where it may still read."""
         user, _, host = principal.rpartition("@")
-        standing = await standing_of(self._state, Principal(user, host), now=self._now())
-        decision = decide(held(standing), TOOL, Trust.READ)
+        trust_record = await standing_of(self._state, Principal(user, host), now=self._now())
+        decision = decide(held(trust_record), TOOL, Trust.READ)
         return decision.why if isinstance(decision, Refuse) else ""
 
     # --- from outside -------------------------------------------------------------------------------------------------

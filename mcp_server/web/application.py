@@ -17,11 +17,11 @@ from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, Session
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.journeys import pages as journeys
-from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, House, acts, form_of, reads, see
+from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
-from mcp_server.web.trust import pages as standings
+from mcp_server.web.trust import pages as trust_records
 
 STATIC = {
     "review.css": "text/css",
@@ -35,7 +35,7 @@ JOURNEY = "/journeys/{id}"
 RUN = "/runs/{id}"
 
 
-def page_app(house: House) -> ASGIApp:
+def page_app(page_context: PageContext) -> ASGIApp:
     """Return the application. Whatever is asked for in vain, and whoever asks without a session, gets the same answer."""
     routes = [
         Route("/", reads(proposals.pending)),
@@ -63,14 +63,14 @@ def page_app(house: House) -> ASGIApp:
         Route(f"{RUN}/answer", reads(runs.answering)),
         Route(f"{RUN}/answer", acts(runs.answer, RUN), methods=["POST"]),
         Route(f"{RUN}/cancel", acts(runs.cancel, RUN), methods=["POST"]),
-        Route("/trust", reads(standings.standings)),
-        Route("/trust/host", reads(standings.standing)),
-        Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),
-        Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
-        Route("/trust/forms", acts(standings.allow_forms, "/trust"), methods=["POST"]),
-        Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
-        Route("/trust/places", acts(standings.trust_place, "/trust"), methods=["POST"]),
-        Route("/trust/places/remove", acts(standings.distrust_place, "/trust"), methods=["POST"]),
+        Route("/trust", reads(trust_records.trust_records)),
+        Route("/trust/host", reads(trust_records.trust_record)),
+        Route("/trust/grant", acts(trust_records.grant, "/trust"), methods=["POST"]),
+        Route("/trust/thaw", acts(trust_records.thaw, "/trust"), methods=["POST"]),
+        Route("/trust/forms", acts(trust_records.allow_forms, "/trust"), methods=["POST"]),
+        Route("/trust/freeze", acts(trust_records.freeze, "/trust"), methods=["POST"]),
+        Route("/trust/places", acts(trust_records.trust_place, "/trust"), methods=["POST"]),
+        Route("/trust/places/remove", acts(trust_records.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),
         Route("/passkeys", reads(keys.listed)),
@@ -80,13 +80,13 @@ def page_app(house: House) -> ASGIApp:
     ]
     app = Starlette(routes=routes, exception_handlers={404: _nowhere, 405: _nowhere, 500: _broken})
     app.router.redirect_slashes = False
-    app.state.house = house
-    return Guard(app, house.port)
+    app.state.page_context = page_context
+    return Guard(app, page_context.port)
 
 
 async def _nowhere(request: Request, _error: Exception) -> Response:
-    house: House = request.app.state.house
-    return await house.stranger()
+    page_context: PageContext = request.app.state.page_context
+    return await page_context.stranger()
 
 
 async def _broken(_request: Request, _error: Exception) -> Response:
@@ -95,11 +95,11 @@ async def _broken(_request: Request, _error: Exception) -> Response:
 
 async def invitation(request: Request) -> Response:
     """Show a button. The link itself lets nobody in: programs that look at links ahead of people would use it up."""
-    house: House = request.app.state.house
+    page_context: PageContext = request.app.state.page_context
     secret = str(request.path_params["secret"])
-    if not await house.sessions.invited(secret):
-        return await house.stranger()
-    answer = await house.show("login.html", None, lambda: {"secret": secret})
+    if not await page_context.sessions.invited(secret):
+        return await page_context.stranger()
+    answer = await page_context.show("login.html", None, lambda: {"secret": secret})
     # Whoever is invited looks at a proposal next; in a process that never wrote that takes modules that load for 0.3 s.
     answer.background = BackgroundTask(import_module, "mcp_server.app.factories.writer")
     return answer
@@ -107,15 +107,15 @@ async def invitation(request: Request) -> Response:
 
 async def login(request: Request) -> Response:
     """Use the link up and begin a session, in a cookie that no script reads and no other site's page sends."""
-    house: House = request.app.state.house
-    entered = await house.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
+    page_context: PageContext = request.app.state.page_context
+    entered = await page_context.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
     if entered is None:
-        return await house.stranger()
+        return await page_context.stranger()
     session, to = entered
     parts = urlsplit(to)
     answer = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
     answer.set_cookie(
-        house.cookie,
+        page_context.cookie,
         session.secret,
         max_age=int(SESSION_LIFETIME.total_seconds()),
         httponly=True,
@@ -125,30 +125,30 @@ async def login(request: Request) -> Response:
     return answer
 
 
-async def logout(house: House, _request: Request, session: Session, _form: Form) -> Response:
+async def logout(page_context: PageContext, _request: Request, session: Session, _form: Form) -> Response:
     """End the session."""
-    await house.sessions.leave(session)
+    await page_context.sessions.leave(session)
     answer = see(HOME)
-    answer.delete_cookie(house.cookie, path="/", httponly=True, samesite="strict")
+    answer.delete_cookie(page_context.cookie, path="/", httponly=True, samesite="strict")
     return answer
 
 
-async def events(house: House, _request: Request, session: Session) -> Response:
+async def events(page_context: PageContext, _request: Request, session: Session) -> Response:
     """Stream that something changed."""
-    stream = house.live.stream(session.csrf, house.still(session))
+    stream = page_context.live.stream(session.csrf, page_context.still(session))
     return StreamingResponse(stream, media_type="text/event-stream")
 
 
 async def proven(request: Request) -> Response:
     """Show that this is the page of who holds the lease, to a process that is about to give its address out."""
-    house: House = request.app.state.house
-    return PlainTextResponse(proof(house.holder, str(request.path_params["challenge"])))
+    page_context: PageContext = request.app.state.page_context
+    return PlainTextResponse(proof(page_context.holder, str(request.path_params["challenge"])))
 
 
 async def static(request: Request) -> Response:
     """Return one of the few files that the pages are made of; they hold nothing of anybody's."""
-    house: House = request.app.state.house
+    page_context: PageContext = request.app.state.page_context
     name = str(request.path_params["name"])
     if name not in STATIC:
-        return await house.stranger()
+        return await page_context.stranger()
     return FileResponse(FOLDER / "static" / name, media_type=STATIC[name])

@@ -24,7 +24,7 @@ from mcp_server.app.dependencies import Services, no_runs
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
-from mcp_server.web.text.sanitize import inert_line
+from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ Form = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class House:
+class PageContext:
     """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
     services: Services
@@ -119,7 +119,7 @@ class House:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters["line"] = inert_line
+        environment.filters["line"] = sanitize_line
         return environment
 
     async def show(
@@ -136,7 +136,7 @@ class House:
             "navigation": NAVIGATION,
             "here": "",
             "waiting": waiting,
-            "base_name": inert_line(self.base_name) if session else "",
+            "base_name": sanitize_line(self.base_name) if session else "",
             "token": partial(_token, session),
         }
 
@@ -172,7 +172,7 @@ class House:
 
     async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:
         """Return a page that says why something was not done."""
-        values = {"title": title, "message": inert_line(message), "back": back}
+        values = {"title": title, "message": sanitize_line(message), "back": back}
         return await self.show("message.html", session, lambda: values, status)
 
     def person(self, session: Session, signed: str = "") -> Approver:
@@ -185,8 +185,8 @@ def _token(session: Session | None) -> Markup:
     return Markup('<input type="hidden" name="csrf" value="{0}">').format(value)
 
 
-Reading = Callable[[House, Request, Session], Awaitable[Response]]
-Acting = Callable[[House, Request, Session, Form], Awaitable[Response]]
+Reading = Callable[[PageContext, Request, Session], Awaitable[Response]]
+Acting = Callable[[PageContext, Request, Session, Form], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -194,15 +194,15 @@ def reads(view: Reading) -> Endpoint:
     """Return the endpoint of a page that only shows something, to who is logged in."""
 
     async def endpoint(request: Request) -> Response:
-        house: House = request.app.state.house
-        session = await house.sessions.of(request.cookies.get(house.cookie))
+        page_context: PageContext = request.app.state.page_context
+        session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
         if session is None:
-            return await house.stranger()
-        house.live.looked()
+            return await page_context.stranger()
+        page_context.live.looked()
         try:
-            return await view(house, request, session)
+            return await view(page_context, request, session)
         except KnowledgeError as error:
-            return await house.message(session, "This page can't be shown", str(error), "/", 404)
+            return await page_context.message(session, "This page can't be shown", str(error), "/", 404)
 
     return endpoint
 
@@ -211,23 +211,27 @@ def acts(view: Acting, back: str = "/") -> Endpoint:
     """Return the endpoint of a form, for who is logged in and was shown that form. `back` may name the request's parts."""
 
     async def endpoint(request: Request) -> Response:
-        house: House = request.app.state.house
-        session = await house.sessions.of(request.cookies.get(house.cookie))
+        page_context: PageContext = request.app.state.page_context
+        session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
         if session is None:
-            return await house.stranger()
+            return await page_context.stranger()
         form = await form_of(request)
         if not same(form.get("csrf", ""), session.csrf):
-            return await house.message(
+            return await page_context.message(
                 session, "Nothing was changed", "This form belongs to another session; open the page again.", "/", 403
             )
-        house.live.looked()
+        page_context.live.looked()
         try:
-            return await view(house, request, session, form)
+            return await view(page_context, request, session, form)
         except CannotDecide as error:
-            return await house.message(session, "Nothing was changed", str(error), back.format(**request.path_params))
+            return await page_context.message(
+                session, "Nothing was changed", str(error), back.format(**request.path_params)
+            )
         except KnowledgeError as error:
             logger.warning("an act on the review page failed: %s", error)
-            return await house.message(session, "That did not work", str(error), back.format(**request.path_params))
+            return await page_context.message(
+                session, "That did not work", str(error), back.format(**request.path_params)
+            )
 
     return endpoint
 

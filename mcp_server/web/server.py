@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_server.app.dependencies import Services
     from mcp_server.approvals.approvers import Approvals
     from mcp_server.web.access.login_links import Inviting
-    from mcp_server.web.page_context import House
+    from mcp_server.web.page_context import PageContext
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -123,20 +123,20 @@ async def _served(showing: ServedPages, name: str, port: int, sockets: list[sock
     running = await anyio.to_thread.run_sync(_wired, showing, name, port)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_to_the_end, running.server, sockets)
-        tasks.start_soon(running.house.live.run, running.inviting.arrived)
+        tasks.start_soon(running.page_context.live.run, running.inviting.arrived)
         tasks.start_soon(running.inviting.call)
         try:
             yield
         finally:
-            running.house.live.close()
+            running.page_context.live.close()
             running.server.should_exit = True
-            await running.house.close()
+            await running.page_context.close()
             tasks.cancel_scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    house: House
+    page_context: PageContext
     inviting: Inviting
     server: uvicorn.Server
 
@@ -148,13 +148,13 @@ def _wired(showing: ServedPages, name: str, port: int) -> _Running:
     from mcp_server.web.access.login_links import Inviting, open_browser
     from mcp_server.web.application import page_app
     from mcp_server.web.live_updates import Live
-    from mcp_server.web.page_context import House
+    from mcp_server.web.page_context import PageContext
 
     settings = showing.settings
-    house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
+    page_context = PageContext(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
     opener = open_browser if settings.open_browser and has_display() else None
-    config = bounded(page_app(house), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
-    return _Running(house, Inviting(house, f"http://localhost:{port}", opener), uvicorn.Server(config))
+    config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+    return _Running(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))
 
 
 async def _to_the_end(server: uvicorn.Server, sockets: list[socket.socket]) -> None:

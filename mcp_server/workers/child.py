@@ -1,6 +1,6 @@
 """A worker process: takes steps from its standard input, does them one after another, and answers on its standard output.
 
-It is started with nothing but the knowledge package in mind: it opens only files that a step names (mcp_server/workers/indexing.py).
+It opens only files that a step names (`mcp_server/workers/index_steps.py`).
 """
 
 from __future__ import annotations

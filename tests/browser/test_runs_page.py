@@ -20,7 +20,7 @@ from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import LOOKS, contrast
 from tests.support.runs.records import header
-from tests.support.runs.scripts import Answer, Deeds, Led, Scripted, ask, give_up, said, use
+from tests.support.runs.scripts import ActsOnRecord, Answer, Led, Scripted, ask, give_up, said, use
 from tests.support.web.review_pages import Place, shown
 
 pytestmark = pytest.mark.external
@@ -44,7 +44,7 @@ def store_of(place: Place) -> RunStore:
 
 async def led(place: Place, head: Header, *answers: Answer, **tools: CallOutcome) -> Run:
     """Return a run that was led in another process as far as that goes without a person."""
-    return await Led(Scripted(*answers), Deeds(None, **tools), store_of(place)).start(head)
+    return await Led(Scripted(*answers), ActsOnRecord(None, **tools), store_of(place)).start(head)
 
 
 def head(run_id: str, goal: str, **more: Any) -> Header:
@@ -107,7 +107,7 @@ async def test_steps_of_another_process_appear_by_themselves(tmp_path: Path) -> 
         await expect(person.page.get_by_role("link", name="Count the bees.")).to_be_visible()
         await person.go(f"/runs/{run.id}")
         await expect(person.page.get_by_text("I look.")).to_be_visible()
-        again = Led(Scripted(said("Forty thousand.")), Deeds(), store_of(place), _looked=100_000, _ids="b")
+        again = Led(Scripted(said("Forty thousand.")), ActsOnRecord(), store_of(place), _looked=100_000, _ids="b")
         await again.executor.answer(run.id, "The third.", by="ada")
         await expect(person.page.get_by_role("heading", name="Answer")).to_be_visible()
 

@@ -25,7 +25,7 @@ from agents.loop.store.ports import Hold
 from agents.loop.store.sqlite import SqliteRuns
 from agents.loop.tools import CallOutcome
 from tests.support.runs.records import SECOND, header, runs_in
-from tests.support.runs.scripts import Deeds, Led, Scripted, ask, said, use
+from tests.support.runs.scripts import ActsOnRecord, Led, Scripted, ask, said, use
 from tests.support.state.ledgers import NOW, open_shared
 
 
@@ -76,7 +76,7 @@ class Mortal:
         return run
 
 
-class MortalDeeds(Deeds):
+class MortalDeeds(ActsOnRecord):
     """Tools whose process dies when the call of that name has done its work, before anybody knows."""
 
     def __init__(self, file: Path, at: str) -> None:

@@ -115,10 +115,10 @@ async def test_what_a_killed_process_had_acknowledged_is_still_there(
         kill_after(TRUSTING, lines, url, schema)
         store = await PostgresStateStore.open(url, schema)
     assert await store.check() == []
-    standing = await store.standing("ada")
+    trust_record = await store.trust_record("ada")
     newest = (await store.history("ada", limit=1))[0]
-    assert standing is not None
-    assert standing.score == newest.score_after == int(newest.reason) / 1000
+    assert trust_record is not None
+    assert trust_record.score == newest.score_after == int(newest.reason) / 1000
     assert int(newest.reason) >= lines
     assert await store.acquire_lease("index", "heir", now=NOW, ttl_s=30) is None
     assert await store.acquire_lease("index", "heir", now=NOW.replace(minute=1), ttl_s=30)

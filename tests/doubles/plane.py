@@ -268,6 +268,6 @@ def seeded(**given: Any) -> Plane:
 @asynccontextmanager
 async def plane_served(plane: Plane | None = None, *, plan: Plan = no_fault) -> AsyncIterator[tuple[Served, Plane]]:
     """Serve a workspace, `seeded()` unless another is given, on a free port."""
-    standing = plane or seeded()
-    async with served(standing, plan=plan) as running:
-        yield running, standing
+    trust_record = plane or seeded()
+    async with served(trust_record, plan=plan) as running:
+        yield running, trust_record

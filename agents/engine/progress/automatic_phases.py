@@ -21,7 +21,7 @@ PROVISIONAL = "-"
 """The key of steps that are only tried out."""
 
 
-class Onward:
+class AutomaticPhases:
     """Takes the steps that the server takes by itself. `chance` gives what tells conversations apart."""
 
     def __init__(self, judge: SubmissionJudge, chance: Callable[[], str]) -> None:

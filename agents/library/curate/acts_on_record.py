@@ -16,7 +16,7 @@ _WRITERS = (*KNOWLEDGE, *TASKS, *MESSAGES)
 
 
 @dataclass
-class Deeds:
+class ActsOnRecord:
     """The acts by what became of them, and what is wrong with naming them so. `waiting` says what a person still decides."""
 
     changed: list[Item] = field(default_factory=list)
@@ -38,10 +38,10 @@ class Deeds:
             (self.changed if act["tool"] in KNOWLEDGE else self.done).append(act)
 
 
-async def deeds_of(acts: Sequence[Item], look: Look) -> Deeds:
+async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
     """Return what became of the acts: by the calls of this visit, and by the proposals that this journey made."""
     calls = await look.calls()
-    deeds, free = Deeds(), list(calls)
+    deeds, free = ActsOnRecord(), list(calls)
     fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
     for act in acts:
         if act["tool"] in KNOWLEDGE and not act.get("path"):
@@ -54,7 +54,7 @@ async def deeds_of(acts: Sequence[Item], look: Look) -> Deeds:
     return deeds
 
 
-async def _proposed(deeds: Deeds, act: Item, fate: Fate | None, calls: Sequence[Called], look: Look) -> None:
+async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Sequence[Called], look: Look) -> None:
     """Note what became of an act that a person is, or was, asked about."""
     id_, tool, proposal = act["id"], act["tool"], act["proposal"]
     made = [call for call in calls if call.tool == tool and call.facts.get("proposal") == proposal]
@@ -87,7 +87,7 @@ async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> b
     return not _paths(made) and act["path"] != fate.path and await look.place(str(act["path"])) == "page"
 
 
-def _called(deeds: Deeds, act: Item, free: list[Called]) -> None:
+def _called(deeds: ActsOnRecord, act: Item, free: list[Called]) -> None:
     """Note an act that needed nobody's yes, if a call of this visit that no other act names shows it."""
     about = [call for call in free if _same(call, act)]
     for status in (*_WRITTEN, "unchanged"):

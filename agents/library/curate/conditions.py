@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from agents.engine.agent import MET, Condition, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import found, named, short, unfounded
-from agents.library.curate.acts_on_record import Deeds, deeds_of, rejected
+from agents.library.curate.acts_on_record import ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
 
 NOT_MET = ConditionFinding(met=False)
@@ -166,7 +166,7 @@ async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:
 async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every act is on record, one of them changed the knowledge base, and what was chosen is among them."""
     record = CurationRecord(facts.works)
-    deeds = await deeds_of(record.acts, look)
+    deeds = await acts_on_record(record.acts, look)
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if deeds.changed:
         return found(wrong)
@@ -176,7 +176,7 @@ async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
 async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """What was chosen is on record, and nothing of the knowledge base was changed by it."""
     record = CurationRecord(facts.works)
-    deeds = await deeds_of(record.acts, look)
+    deeds = await acts_on_record(record.acts, look)
     if deeds.changed:
         return NOT_MET
     nothing_there = (
@@ -190,7 +190,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     return found(wrong)
 
 
-def _not_the_chosen(record: CurationRecord, deeds: Deeds) -> Sequence[str]:
+def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str]:
     """Return a sentence if no act on record is of the kind that was chosen, at the place that was chosen."""
     tools = TOOLS_OF.get(record.kind, ())
     settled = [*deeds.changed, *deeds.done, *deeds.unchanged]

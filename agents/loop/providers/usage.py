@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Provider, Shape, Told
-from agents.loop.providers.wrapper import Around
+from agents.loop.providers.wrapper import ProviderWrapper
 
 CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
 MILLION = Decimal(1_000_000)
@@ -121,7 +121,7 @@ def _added(entries: dict[tuple[str, str], UsageEntry], entry: UsageEntry) -> Non
     entries[key] = entry
 
 
-class Accounted(Around):
+class Accounted(ProviderWrapper):
     """A provider whose every question is taken down in a book, those that failed too."""
 
     def __init__(self, provider: Provider, book: UsageBook) -> None:

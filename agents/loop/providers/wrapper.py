@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.loop.model.ports import Provider
 
 
-class Around:
+class ProviderWrapper:
     """Something that is asked in the place of a provider, and asks it: the same vendor, model and connections."""
 
     def __init__(self, provider: Provider) -> None:

@@ -66,7 +66,7 @@ def _fields(entry: HistoryEntry) -> dict[str, object]:
         "intent": entry.intent,
         "outcome": entry.outcome,
         **({"call": entry.actor.call} if entry.actor.call else {}),
-        **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
+        **({} if entry.trust_record is None else {"standing": asdict(entry.trust_record)}),
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
         **({} if entry.run is None else {"run": asdict(entry.run)}),
     }

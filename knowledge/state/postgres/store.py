@@ -18,7 +18,7 @@ from knowledge.state.postgres.events import publishing
 from knowledge.state.postgres.listener import UNASKED_S, Ear
 from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.tables import Tables
-from knowledge.trust.ports import StandingChange, TrustRecord
+from knowledge.trust.ports import TrustChange, TrustRecord
 from knowledge.trust.postgres import PostgresTrust
 from knowledge.trust.postgres_sql import CHANGE, STANDING
 
@@ -180,19 +180,19 @@ class PostgresStateStore:
         rows = await self._read(sql, secret_digest)
         return rows[0][0] if rows else None
 
-    async def standing(self, principal: str) -> TrustRecord | None:
+    async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         rows = await self._read(f"{STANDING} WHERE principal = %s", principal)
         return TrustRecord(*rows[0]) if rows else None
 
-    async def standings(self) -> Sequence[TrustRecord]:
+    async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
         return [TrustRecord(*row) for row in await self._read(f"{STANDING} ORDER BY principal")]
 
-    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+    async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
         return [
-            StandingChange(*row)
+            TrustChange(*row)
             for row in await self._read(f"{CHANGE} WHERE principal = %s ORDER BY id DESC LIMIT %s", principal, limit)
         ]
 

@@ -22,9 +22,9 @@ from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark, St
 from knowledge.state.sqlite import space
 from knowledge.state.sqlite.database import Database, SqliteSchema, Value, load_schema
 from knowledge.state.sqlite.events import publish
-from knowledge.trust.ports import StandingChange, TrustRecord
+from knowledge.trust.ports import TrustChange, TrustRecord
 from knowledge.trust.sqlite import SqliteTrust
-from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing, standing_change
+from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing_change, trust_record
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
@@ -129,16 +129,16 @@ class SqliteStateStore:
         rows: Any = self._database.query(sql, (secret_digest,))
         return rows[0][0] if rows else None
 
-    async def standing(self, principal: str) -> TrustRecord | None:
+    async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
         rows: Any = self._database.query(f"{STANDING} WHERE principal = ?", (principal,))
-        return standing(rows[0]) if rows else None
+        return trust_record(rows[0]) if rows else None
 
-    async def standings(self) -> Sequence[TrustRecord]:
+    async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
-        return [standing(row) for row in self._database.query(f"{STANDING} ORDER BY principal")]
+        return [trust_record(row) for row in self._database.query(f"{STANDING} ORDER BY principal")]
 
-    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+    async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
         rows = self._database.query(f"{CHANGE} WHERE principal = ? ORDER BY id DESC LIMIT ?", (principal, limit))
         return [standing_change(row) for row in rows]

@@ -48,7 +48,7 @@ class _Cited:
     content: str
 
 
-class Witnesses:
+class CitationCheck:
     """Looks at what is cited. Whoever cannot be asked has not said anything."""
 
     def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, aside: Aside | None = None) -> None:

@@ -8,17 +8,17 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from knowledge.history.page_history import Chronicle
+from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import Past
 from knowledge.history.ports import Ledger
 from knowledge.index.ports import KeywordIndex
 from knowledge.offload import Aside
 from knowledge.pages.vault import Vault
-from knowledge.search.tiers import Circles
+from knowledge.search.tiers import Tiers
 from knowledge.state.ports import IndexStore
 from knowledge.writing.acts.merge_act import Merging
 from knowledge.writing.acts.move_act import Moving, rejoin
-from knowledge.writing.evidence.citation_check import Witnesses
+from knowledge.writing.evidence.citation_check import CitationCheck
 from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.files.file_set import FileSet
@@ -40,7 +40,7 @@ class Writing:
     """What changes pages and tells of it; `acts` and `elsewhere` have work in the background."""
 
     writer: Writer
-    chronicle: Chronicle
+    page_history: PageHistory
     acts: Transaction
     elsewhere: CrossPageClaims
 
@@ -53,7 +53,7 @@ class WriterBasis:
     ledger: Ledger
     past: Past
     index: IndexStore
-    circles: Circles
+    tiers: Tiers
     keyword: Callable[[], Awaitable[KeywordIndex]]
     words: Callable[[], StaticEmbedder]
     locks: PageLocks
@@ -66,7 +66,7 @@ class WriterBasis:
 def writing_on(ground: WriterBasis) -> Writing:
     """Return everything that writes, wired."""
     acts = Transaction(FileSet(ground.vault), ground.ledger, ground.locks, now=ground.now, rejoin=rejoin)
-    pages = PageLookup(ground.vault, ground.circles)
+    pages = PageLookup(ground.vault, ground.tiers)
     related = Related(ground.index, ground.keyword)
     linking = Linking(ground.vault, ground.index)
     elsewhere = CrossPageClaims(ground.vault, related, ground.ledger, pages, ground.now, aside=ground.aside)
@@ -81,13 +81,13 @@ def writing_on(ground: WriterBasis) -> Writing:
         elsewhere=elsewhere,
         related=related,
         similarity=Meaning(ground.words),
-        witnesses=Witnesses(ground.vault, pages, ground.sources, ground.aside),
+        witnesses=CitationCheck(ground.vault, pages, ground.sources, ground.aside),
         appraiser=Appraiser(ground.vault, ground.ledger),
         judge=ground.judge,
         aside=ground.aside,
     )
-    chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
-    return Writing(writer, chronicle, acts, elsewhere)
+    page_history = PageHistory(ground.vault, ground.ledger, ground.tiers, ground.now)
+    return Writing(writer, page_history, acts, elsewhere)
 
 
 class Meaning:

@@ -28,10 +28,10 @@ TOUCHED, LISTED, IGNORED = "touched", "listed", "ignored"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A notice on which reactions count, by the marks of the errand that posted it."""
+    """A notice on which reactions count, by the marks of the outbox entry that posted it."""
 
     proposal: str
-    errand: str
+    outbox_entry: str
     marks: Mapping[str, str]
 
     @property

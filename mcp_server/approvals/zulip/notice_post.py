@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mcp_server.connectors.outbox_dispatcher import Trip
+from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.zulip.model import Where
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES
 
@@ -24,23 +24,23 @@ class Posting:
     def __init__(self, client: ZulipClient, where: Where, text: str, marks: Mapping[str, str], *, after: int) -> None:
         self._client, self._where, self._text, self._marks, self._after = client, where, text, marks, after
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         """Post it and return its id."""
         says = digest_of(self._text)
-        newest = trip.marks.get("newest") or str(self._after)
-        await trip.mark({**self._marks, "says": says, "shown": says, "newest": newest})
+        newest = attempt.marks.get("newest") or str(self._after)
+        await attempt.mark({**self._marks, "says": says, "shown": says, "newest": newest})
         return {"message_id": await self._client.send(self._where, self._text)}
 
-    async def look(self, trip: Trip) -> Json | None:
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
         """Return its id if it is there, under whatever topic it is by now."""
         window = await self._client.messages(
             replace(self._where, topic=None),
-            anchor=int(trip.marks.get("newest") or 0),
+            anchor=int(attempt.marks.get("newest") or 0),
             after=MOST_MESSAGES,
             with_anchor=False,
             sender=await self._client.me(),
         )
-        found = [one.id for one in window.messages if digest_of(one.text) == trip.marks.get("shown")]
+        found = [one.id for one in window.messages if digest_of(one.text) == attempt.marks.get("shown")]
         return {"message_id": found[0]} if found else None
 
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from knowledge.errors import KnowledgeError
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, Word, word_of
 from mcp_server.approvals.zulip.notice_post import Posting, digest_of
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
-from mcp_server.connectors.outbox_dispatcher import Trip
+from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.model import Message, QueueEvents, Reaction, Where, mailbox
 from mcp_server.connectors.zulip.model import ZulipUser as User
@@ -42,7 +42,7 @@ LEASE: Final = "zulip-notices"
 PRINCIPAL: Final = "knowledge-forge"
 TOOL: Final = "zulip_notice"
 ABOUT: Final = "notice:"
-"""Before a proposal's id it names the errand that tells of it: not the one that carries it out."""
+"""Before a proposal's id it names the outbox entry that tells of it: not the one that carries it out."""
 SWEPT = 200
 """Of so many newest proposals it is seen to that their notices say how they ended."""
 MOST_WATCHED = 500
@@ -226,69 +226,69 @@ class Notices:
         proposal = await self._services.state.trust.proposal(proposal_id)
         if proposal is None:
             return
-        errand = await self._errand(proposal_id)
-        if errand is None and proposal.state != "pending":
+        outbox_entry = await self._errand(proposal_id)
+        if outbox_entry is None and proposal.state != "pending":
             return
-        if errand is None or errand.fate != "done":
-            errand = await self._delivered(proposal, errand)
-            if errand is None:
+        if outbox_entry is None or outbox_entry.fate != "done":
+            outbox_entry = await self._delivered(proposal, outbox_entry)
+            if outbox_entry is None:
                 return
-        number = int(json.loads(errand.result or "{}")["message_id"])
+        number = int(json.loads(outbox_entry.result or "{}")["message_id"])
         if proposal.state == "pending" and self._decidable(proposal):
-            await self._offer(proposal, errand, number)
+            await self._offer(proposal, outbox_entry, number)
         else:
             self._watched.pop(number, None)
-            await self._brought_up_to_date(proposal, errand, number)
-            if Card(proposal.id, errand.id, errand.marks).listed:
-                await self._noted(errand, cards.listed_mark(()))
+            await self._brought_up_to_date(proposal, outbox_entry, number)
+            if Card(proposal.id, outbox_entry.id, outbox_entry.marks).listed:
+                await self._noted(outbox_entry, cards.listed_mark(()))
 
-    async def _offer(self, proposal: Proposal, errand: Errand, number: int) -> None:
+    async def _offer(self, proposal: Proposal, outbox_entry: OutboxEntry, number: int) -> None:
         """Let those on the list decide by a reaction to the notice, as long as nobody but us has changed its message."""
         try:
             message = await self._client.message(number)
         except Missing:
             self._watched.pop(number, None)
             return
-        card = Card(proposal.id, errand.id, errand.marks)
+        card = Card(proposal.id, outbox_entry.id, outbox_entry.marks)
         if not card.touched and not card.is_as_left(message):
-            errand = await self._noted(errand, {cards.TOUCHED: "yes"})
+            outbox_entry = await self._noted(outbox_entry, {cards.TOUCHED: "yes"})
         if new := self._names - card.listed:
             # What these people clicked before it counted was no answer to the question.
             listed = await self._listed(await self._client.me()) if _words(message) else {}
             early = {word_of(one) for one in _words(message) if listed.get(one.user_id, ("", ""))[1] in new}
-            errand = await self._noted(errand, cards.ignored_mark(card.ignored | early))
+            outbox_entry = await self._noted(outbox_entry, cards.ignored_mark(card.ignored | early))
         if card.listed != self._names:
-            errand = await self._noted(errand, cards.listed_mark(self._names))
-        said = errand.marks.get(cards.SAYS)
-        errand = await self._brought_up_to_date(proposal, errand, number)
-        card = Card(proposal.id, errand.id, errand.marks)
+            outbox_entry = await self._noted(outbox_entry, cards.listed_mark(self._names))
+        said = outbox_entry.marks.get(cards.SAYS)
+        outbox_entry = await self._brought_up_to_date(proposal, outbox_entry, number)
+        card = Card(proposal.id, outbox_entry.id, outbox_entry.marks)
         if card.touched:
             self._watched.pop(number, None)
             return
         self._watched[number] = card
         self._watching.set()
-        await self._weigh(message if errand.marks.get(cards.SAYS) == said else await self._client.message(number))
+        await self._weigh(message if outbox_entry.marks.get(cards.SAYS) == said else await self._client.message(number))
 
-    async def _noted(self, errand: Errand, marks: Mapping[str, str]) -> Errand:
-        """Put marks of a notice on record and return its errand with them."""
-        await self._services.state.outbox.mark(errand.id, marks)
-        return replace(errand, marks={**errand.marks, **marks})
+    async def _noted(self, outbox_entry: OutboxEntry, marks: Mapping[str, str]) -> OutboxEntry:
+        """Put marks of a notice on record and return its outbox entry with them."""
+        await self._services.state.outbox.mark(outbox_entry.id, marks)
+        return replace(outbox_entry, marks={**outbox_entry.marks, **marks})
 
-    async def _errand(self, proposal_id: str) -> Errand | None:
-        """Return the errand of a notice, if one was begun and did not fail."""
-        errand = await self._services.state.outbox.errand_of(await self._key(proposal_id))
-        return None if errand is None or errand.fate == "failed" else errand
+    async def _errand(self, proposal_id: str) -> OutboxEntry | None:
+        """Return the outbox entry of a notice, if one was begun and did not fail."""
+        outbox_entry = await self._services.state.outbox.outbox_entry_of(await self._key(proposal_id))
+        return None if outbox_entry is None or outbox_entry.fate == "failed" else outbox_entry
 
     async def _key(self, proposal_id: str) -> str:
-        """Return what names the errand of a notice. In another organisation the same number is another message."""
-        first = await self._services.state.outbox.errand_of(ABOUT + proposal_id)
+        """Return what names the outbox entry of a notice. In another organisation the same number is another message."""
+        first = await self._services.state.outbox.outbox_entry_of(ABOUT + proposal_id)
         digest = self._digest(proposal_id)
         return ABOUT + proposal_id + ("" if first is None or first.digest == digest else f"@{digest[:16]}")
 
     def _digest(self, proposal_id: str) -> str:
         return digest_of(f"{self._access.site}\0{proposal_id}")
 
-    async def _delivered(self, proposal: Proposal, begun: Errand | None) -> Errand | None:
+    async def _delivered(self, proposal: Proposal, begun: OutboxEntry | None) -> OutboxEntry | None:
         """Post the notice, or find that it was; None if there is none and nothing waits any more.
 
         Raises:
@@ -302,7 +302,7 @@ class Notices:
         act = Posting(self._client, where, await self._text(proposal), marks, after=after)
         if proposal.state != "pending":
             return await self._found(begun, act) if begun else None
-        errand = Errand(
+        outbox_entry = OutboxEntry(
             id=f"kf-{secrets.token_hex(16)}",
             principal=PRINCIPAL,
             tool=TOOL,
@@ -311,15 +311,15 @@ class Notices:
             begun_at=self._services.now(),
             proposal=await self._key(proposal.id),
         )
-        delivered = await self._services.courier.deliver(errand, act)
+        delivered = await self._services.dispatcher.deliver(outbox_entry, act)
         if delivered.result is None:
             raise NotYet(delivered.why)
-        return await self._services.state.outbox.errand(delivered.errand.id)
+        return await self._services.state.outbox.outbox_entry(delivered.outbox_entry.id)
 
-    async def _found(self, begun: Errand, act: Posting) -> Errand | None:
-        """Return the errand of a notice of which nobody knew whether it is there; what is over is not told anew."""
+    async def _found(self, begun: OutboxEntry, act: Posting) -> OutboxEntry | None:
+        """Return the outbox entry of a notice of which nobody knew whether it is there; what is over is not told anew."""
         outbox = self._services.state.outbox
-        found = await act.look(Trip(begun, outbox.mark))
+        found = await act.look(DeliveryAttempt(begun, outbox.mark))
         if found is None:
             return None
         return await outbox.end(begun.id, "done", at=self._services.now(), result=json.dumps(found))
@@ -359,14 +359,14 @@ class Notices:
             page = await self._services.review_address()
         return page
 
-    async def _brought_up_to_date(self, proposal: Proposal, errand: Errand, number: int) -> Errand:
+    async def _brought_up_to_date(self, proposal: Proposal, outbox_entry: OutboxEntry, number: int) -> OutboxEntry:
         """Have the notice say what is true now, by its text, or by an emoji where that cannot be edited any more."""
-        text = await self._text(proposal, touched=bool(errand.marks.get(cards.TOUCHED)))
+        text = await self._text(proposal, touched=bool(outbox_entry.marks.get(cards.TOUCHED)))
         says = digest_of(text)
-        if errand.marks.get(cards.SAYS) == says:
-            return errand
+        if outbox_entry.marks.get(cards.SAYS) == says:
+            return outbox_entry
         # Announced first: if this process dies in between, the next one knows whose edit it was.
-        errand = await self._noted(errand, {cards.NEXT: says})
+        outbox_entry = await self._noted(outbox_entry, {cards.NEXT: says})
         marks = {cards.SAYS: says, cards.NEXT: ""}
         try:
             await self._client.edit(number, text)
@@ -377,7 +377,7 @@ class Notices:
             logger.info("the notice of %s cannot be edited: %s", proposal.id, refused)
             if not proposal.open:
                 await self._mark_as_ended(proposal, number)
-        return await self._noted(errand, marks)
+        return await self._noted(outbox_entry, marks)
 
     async def _mark_as_ended(self, proposal: Proposal, number: int) -> None:
         try:
@@ -466,7 +466,7 @@ class Notices:
         card = self._watched[number]
         if card.ignored & frozenset(words):
             marks = cards.ignored_mark(card.ignored - frozenset(words))
-            await self._services.state.outbox.mark(card.errand, marks)
+            await self._services.state.outbox.mark(card.outbox_entry, marks)
             self._watched[number] = replace(card, marks={**card.marks, **marks})
 
     async def _look_at_all(self) -> None:
@@ -504,7 +504,7 @@ class Notices:
         if not card.is_as_left(message):
             del self._watched[message.id]
             logger.warning("reactions to the notice of %s decide nothing: it was edited or moved", card.proposal)
-            await self._services.state.outbox.mark(card.errand, {cards.TOUCHED: "yes"})
+            await self._services.state.outbox.mark(card.outbox_entry, {cards.TOUCHED: "yes"})
             await self._tell(card.proposal)
             return
         words = _words(message)
@@ -557,7 +557,7 @@ class Notices:
             self._troubles[card.proposal] = str(error)
             current = self._watched.get(number, card)
             marks = cards.ignored_mark(current.ignored | {word_of(word)})
-            await self._services.state.outbox.mark(card.errand, marks)
+            await self._services.state.outbox.mark(card.outbox_entry, marks)
             await self._tell(card.proposal)
 
 

@@ -257,8 +257,8 @@ async def _proposals(base: KnowledgeBase) -> DoctorFinding:
         return DoctorFinding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
         return DoctorFinding("proposals", "ok", "none waits for a person")
-    standing = "1 waits" if waiting == 1 else f"{waiting} wait"
-    return DoctorFinding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+    trust_record = "1 waits" if waiting == 1 else f"{waiting} wait"
+    return DoctorFinding("proposals", "note", f"{trust_record} for a person", "knowledge-forge review, or review --web")
 
 
 async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:

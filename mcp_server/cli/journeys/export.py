@@ -81,7 +81,7 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     """
     from agents.store.export_file import imported
     from mcp_server.app.composition import open_app
-    from mcp_server.cli.journeys.journeys import print_ascii, standing
+    from mcp_server.cli.journeys.journeys import head, print_ascii
     from mcp_server.cli.journeys.view import state_fields
     from mcp_server.gate.host_registration import os_user
 
@@ -92,7 +92,7 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
         if await _new(runner.store, journey):
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
         done = await _adopted(runner, journey, log)
-        agent, state = await standing(runner, journey)
+        agent, state = await head(runner, journey)
     if settings.json:
         print_ascii(state_fields(journey, agent, state))
     else:

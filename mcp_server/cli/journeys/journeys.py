@@ -143,7 +143,7 @@ async def led(settings: Settings) -> AsyncIterator[Runner]:
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
 
 
-async def standing(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState]:
+async def head(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState]:
     """Return where the journey stands, and its agent; without that, why it is not there is said.
 
     Raises:
@@ -194,7 +194,7 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.cli.journeys.view import shown, state_fields
 
     async with led(settings) as runner:
-        agent, state = await standing(runner, args.id)
+        agent, state = await head(runner, args.id)
     if settings.json:
         print_ascii(state_fields(args.id, agent, state))
     else:
@@ -240,7 +240,7 @@ async def _report(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.cli.terminal.escape import visible
 
     async with led(settings) as runner:
-        agent, state = await standing(runner, args.id)
+        agent, state = await head(runner, args.id)
         text = whole(args.id, agent, state, await runner.store.events(args.id), utc_now())
     if settings.json:
         print_ascii({"journey_id": args.id, "report": text})

@@ -38,7 +38,7 @@ def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
     """Add the actions of this file, and return those that take a journey's id."""
     starting = actions.add_parser("start", help="begin a journey with an agent or a skill, and say what to do")
     submitting = actions.add_parser("submit", help="submit work of the present phase, and say what comes next")
-    standing = actions.add_parser("status", help="in a few lines where it stands; exit code 3: a person is asked")
+    head = actions.add_parser("status", help="in a few lines where it stands; exit code 3: a person is asked")
     resuming = actions.add_parser("resume", help="all that is needed to go on with it from here")
     remembering = actions.add_parser("memory", help="show what an agent left behind in it, or merge it into a page")
     starting.add_argument("agent_name", metavar="AGENT", type=said, help="an agent or a skill, as `agents list` has it")
@@ -46,7 +46,7 @@ def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
     starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="what the agent takes")
     starting.add_argument("--inputs", metavar="FILE", help="the same as a JSON object; - for standard input")
     _submit_arguments(submitting)
-    return submitting, standing, resuming, remembering
+    return submitting, head, resuming, remembering
 
 
 def more_arguments(remembering: argparse.ArgumentParser) -> None:

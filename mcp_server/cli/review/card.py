@@ -99,7 +99,7 @@ def card(proposal: Proposal, about: CardContext) -> tuple[CardBlock, ...]:
             "More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()
         ),
         CardBlock("The exact call", tuple(_calls(proposal))),
-        CardBlock("Deciding", _deciding(proposal, about.needs, about.now)),
+        CardBlock("Deciding", _approvals(proposal, about.needs, about.now)),
     ]
     return tuple(block for block in blocks if block.lines)
 
@@ -296,7 +296,7 @@ def _named(name: str, value: object) -> Iterable[CardLine]:
             yield CardLine(f"  {visible(line)}")
 
 
-def _deciding(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[CardLine, ...]:
+def _approvals(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[CardLine, ...]:
     says: Mapping[Requirement, CardLine] = {
         "word": CardLine("your word is enough"),
         "advisory": CardLine(

@@ -15,7 +15,7 @@ from mcp_server.cli.terminal.output import drawing, json_text, output, say
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
-    from mcp_server.cli.review.session import Office
+    from mcp_server.cli.review.session import ReviewSession
     from mcp_server.cli.review.view import Word
 
 NOT_DONE = 1
@@ -47,18 +47,18 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def open_office(settings: Settings) -> AsyncIterator[Office]:
+async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
     """Yield the place of whoever runs this process, in a terminal. An error in there comes out as itself."""
     from mcp_server.app.composition import open_app
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.approvals.approvers import Approver
-    from mcp_server.cli.review.session import Office
+    from mcp_server.cli.review.session import ReviewSession
     from mcp_server.gate.host_registration import os_user
 
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
             person = Approver(os_user(), "terminal")
-            yield Office(app.services.state, app.desk, person, utc_now, app.review)
+            yield ReviewSession(app.services.state, app.desk, person, utc_now, app.review)
     except BaseExceptionGroup as group:
         # The app's task group wraps even a single one, and whoever plans for a refusal could not catch it.
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
@@ -67,25 +67,25 @@ async def open_office(settings: Settings) -> AsyncIterator[Office]:
 async def _review(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.cli.terminal import keyboard
 
-    async with open_office(settings) as office:
+    async with open_review(settings) as review:
         if args.show:
-            return await _show(office, args.show, settings)
+            return await _show(review, args.show, settings)
         for word in ("approve", "reject", "harmful"):
             if proposal_id := getattr(args, word):
-                return await _decide(office, proposal_id, word, args, settings)
+                return await _decide(review, proposal_id, word, args, settings)
         if args.list or settings.json or not keyboard.is_terminal():
-            return await _list(office, settings)
-        return await _with_keyboard(office)
+            return await _list(review, settings)
+        return await _with_keyboard(review)
 
 
-async def _with_keyboard(office: Office) -> int:
+async def _with_keyboard(review: ReviewSession) -> int:
     from mcp_server.cli.review.screen import Screen
 
-    await Screen(office, drawing(highlight=False, markup=False, emoji=False)).run()
+    await Screen(review, drawing(highlight=False, markup=False, emoji=False)).run()
     return 0
 
 
-async def _list(office: Office, settings: Settings) -> int:
+async def _list(review: ReviewSession, settings: Settings) -> int:
     """Print the proposals, journeys and runs that wait. In JSON the `kind` of an item is `journey` or `run` where it is one."""
     from mcp_server.app.factories.journey_store import journeys_in
     from mcp_server.cli.journeys.view import line_fields, waiting_line
@@ -94,13 +94,13 @@ async def _list(office: Office, settings: Settings) -> int:
     from mcp_server.cli.terminal.escape import visible
     from mcp_server.runs.locations import runs_in
 
-    waiting = await office.waiting()
-    journeys = await journeys_in(office.state).journeys(status="waiting", limit=MOST_JOURNEYS)
-    runs = await runs_in(office.state).runs(state="asking", limit=MOST_RUNS)  # others wait for a proposal, named above
+    waiting = await review.waiting()
+    journeys = await journeys_in(review.state).journeys(status="waiting", limit=MOST_JOURNEYS)
+    runs = await runs_in(review.state).runs(state="asking", limit=MOST_RUNS)  # others wait for a proposal, named above
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        _print_ascii([*[fields(await office.one(one.id)) for one in waiting], *of_journeys, *of_runs])
+        _print_ascii([*[fields(await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing waits for a person")
     else:
@@ -113,14 +113,14 @@ async def _list(office: Office, settings: Settings) -> int:
     return 0 if waiting or journeys or runs else NOT_DONE
 
 
-async def _show(office: Office, proposal_id: str, settings: Settings) -> int:
+async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> int:
     from mcp_server.cli.review.card import card, fields
 
-    proposal = await office.one(proposal_id)
+    proposal = await review.one(proposal_id)
     if settings.json:
         _print_ascii(fields(proposal))
         return 0
-    for block in card(proposal, await office.about(proposal)):
+    for block in card(proposal, await review.about(proposal)):
         output().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
         for line in block.lines:
             output().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
@@ -128,20 +128,22 @@ async def _show(office: Office, proposal_id: str, settings: Settings) -> int:
     return 0
 
 
-async def _decide(office: Office, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings) -> int:
+async def _decide(
+    review: ReviewSession, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings
+) -> int:
     """Decide what the hash names, once the person at the terminal has typed its beginning."""
     from mcp_server.cli.review.card import ending, fields
     from mcp_server.cli.review.screen import CONFIRMED, confirmation
     from mcp_server.cli.terminal import keyboard
 
-    proposal = await office.one(proposal_id)
-    if refused := await _refused(office, proposal, word, args):
+    proposal = await review.one(proposal_id)
+    if refused := await _refused(review, proposal, word, args):
         say(refused)
         return NOT_DONE
     if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
         say("nothing was decided: what you typed is not the beginning of the hash")
         return NOT_DONE
-    done = await office.decide(proposal, word, args.reason)
+    done = await review.decide(proposal, word, args.reason)
     if settings.json:
         _print_ascii(fields(done))
     else:
@@ -149,7 +151,7 @@ async def _decide(office: Office, proposal_id: str, word: Word, args: argparse.N
     return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
 
 
-async def _refused(office: Office, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
+async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
     """Return why nothing can be decided, before anything is asked; "" where it can."""
     from mcp_server.cli.review.card import ending
     from mcp_server.cli.terminal import keyboard
@@ -158,7 +160,7 @@ async def _refused(office: Office, proposal: Proposal, word: Word, args: argpars
         return f"nothing was decided: {ending(proposal)}"
     if args.hash and args.hash != proposal.hash:
         return f"nothing was decided: its hash is {proposal.hash}, not what --hash says; look at it again (--show)"
-    if refused := await office.refusal(proposal, word):
+    if refused := await review.refusal(proposal, word):
         return refused
     if not keyboard.is_terminal():
         return (

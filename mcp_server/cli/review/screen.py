@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from mcp_server.cli.review.session import Office
+    from mcp_server.cli.review.session import ReviewSession
 
 CONFIRMED = 6
 """So many characters of the hash are typed to decide: enough that no key pressed by mistake decides."""
@@ -43,8 +43,8 @@ class _Drawn:
 class Screen:
     """One person at one terminal, from the list to the last word. Nothing is decided but what was on the screen."""
 
-    def __init__(self, office: Office, console: Console) -> None:
-        self._office, self._console = office, console
+    def __init__(self, review: ReviewSession, console: Console) -> None:
+        self._office, self._console = review, console
         self._view, self._remark = View(), ""
         self._waiting: Sequence[ProposalLine] = ()
         self._drawn: tuple[object, _Drawn] | None = None

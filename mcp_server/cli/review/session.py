@@ -32,7 +32,7 @@ class NoSuchProposal(KnowledgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class ReviewSession:
     """One person's place at the desk, in a terminal. `review` shows the page where a passkey can sign."""
 
     state: StateStore

@@ -8,7 +8,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.cli.review.card import card, ending
 from mcp_server.cli.review.screen import CONFIRMED, confirmation
-from mcp_server.cli.review.session import Office
+from mcp_server.cli.review.session import ReviewSession
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
@@ -26,51 +26,51 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 async def decided(app: App, proposal_id: str) -> bool:
     """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False where it is left waiting."""
-    office = Office(app.services.state, app.desk, Approver(os_user(), "terminal"), utc_now, app.review)
-    proposal = await _newest(office, proposal_id)
+    review = ReviewSession(app.services.state, app.desk, Approver(os_user(), "terminal"), utc_now, app.review)
+    proposal = await _newest(review, proposal_id)
     if proposal.state == "pending":
-        await _show(office, proposal)
-        if await office.refusal(proposal, "approve"):
-            await _signed_elsewhere(office, proposal)
+        await _show(review, proposal)
+        if await review.refusal(proposal, "approve"):
+            await _signed_elsewhere(review, proposal)
             return True
-        if not await _asked(office, proposal):
+        if not await _asked(review, proposal):
             return False
     elif proposal.underway:
         say(f"{proposal.id}: {ending(proposal)}")
-        await ended(office, proposal)
+        await ended(review, proposal)
     return True
 
 
-async def _newest(office: Office, proposal_id: str) -> Proposal:
+async def _newest(review: ReviewSession, proposal_id: str) -> Proposal:
     """Return the proposal, or the one that took its place."""
-    proposal = await office.one(proposal_id)
+    proposal = await review.one(proposal_id)
     while proposal.state == "superseded" and proposal.successor:
-        proposal = await office.one(proposal.successor)
+        proposal = await review.one(proposal.successor)
     return proposal
 
 
-async def _show(office: Office, proposal: Proposal) -> None:
+async def _show(review: ReviewSession, proposal: Proposal) -> None:
     screen = console()
     screen.print()
-    for block in card(proposal, await office.about(proposal)):
+    for block in card(proposal, await review.about(proposal)):
         screen.print(block.title, style="bold underline", emoji=False, soft_wrap=True)
         for line in block.lines:
             screen.print(line.text, style=line.style or None, emoji=False, soft_wrap=True)
         screen.print()
 
 
-async def _signed_elsewhere(office: Office, proposal: Proposal) -> None:
+async def _signed_elsewhere(review: ReviewSession, proposal: Proposal) -> None:
     """Say where it can be signed, and wait until it is, or is rejected there. The page is shown from here if nobody shows it."""
-    await office.review.wanted(proposal)
+    await review.review.wanted(proposal)
     say(
-        f"approving takes a passkey: sign it, or reject it, {await office.where(proposal)}; this goes on by itself then"
+        f"approving takes a passkey: sign it, or reject it, {await review.where(proposal)}; this goes on by itself then"
     )
-    say(ending(await ended(office, proposal)))
+    say(ending(await ended(review, proposal)))
 
 
-async def _asked(office: Office, proposal: Proposal) -> bool:
+async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
     """Ask until a word counts, or somebody else's did; False where the person leaves it waiting."""
-    while (await office.one(proposal.id)).state == "pending":
+    while (await review.one(proposal.id)).state == "pending":
         word = WORDS.get((await keyboard.line(QUESTION)).lower()[:1])
         if word is None:
             return False
@@ -79,7 +79,7 @@ async def _asked(office: Office, proposal: Proposal) -> bool:
             say("nothing was decided: what you typed is not the beginning of the hash")
             continue
         try:
-            say(ending(await office.decide(proposal, word, note)))
+            say(ending(await review.decide(proposal, word, note)))
         except CannotDecide as error:
             say(visible(str(error)))
     return True

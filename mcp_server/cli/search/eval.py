@@ -158,11 +158,11 @@ def _subject(base: KnowledgeBase) -> Subject:
         )
 
     async def read(path: str, section: str | None, offset: int) -> PageReading:
-        return await base.circles.read(path, section=section, offset=offset)
+        return await base.tiers.read(path, section=section, offset=offset)
 
     async def text(path: str) -> str:
         # By the spellings that `read` takes, as judgements may leave out the suffix.
-        return await base.circles.whole((await base.circles.read(path)).path)
+        return await base.tiers.whole((await base.tiers.read(path)).path)
 
     return Subject(search, read, text, time.perf_counter)
 

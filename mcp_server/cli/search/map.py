@@ -36,7 +36,7 @@ async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
     from mcp_server.app.knowledge_base import open_base
 
     async with open_base(settings) as base:
-        return await base.circles.map(args.path, args.depth)
+        return await base.tiers.map(args.path, args.depth)
 
 
 def _show(view: MapView) -> None:

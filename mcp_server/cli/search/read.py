@@ -44,4 +44,4 @@ async def _read(args: argparse.Namespace, settings: Settings) -> PageReading:
     from mcp_server.app.knowledge_base import open_base
 
     async with open_base(settings) as base:
-        return await base.circles.read(args.path, section=args.section, view="outline" if args.outline else "full")
+        return await base.tiers.read(args.path, section=args.section, view="outline" if args.outline else "full")

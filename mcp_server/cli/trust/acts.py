@@ -14,7 +14,7 @@ from mcp_server.approvals.approvers import AdminAct
 from mcp_server.cli.terminal.output import say
 
 if TYPE_CHECKING:
-    from mcp_server.cli.review.session import Office
+    from mcp_server.cli.review.session import ReviewSession
 
 ADVISORY = "advisory: nothing proves that a person did this; once a passkey is enrolled (knowledge-forge review --web) it takes one"
 
@@ -27,7 +27,9 @@ class NotCarriedOut(KnowledgeError):
         super().__init__(f"{proposal.tool} was not done ({proposal.id}): {how}")
 
 
-async def act(office: Office, what: AdminAct, arguments: Mapping[str, Any], *, only_here: bool = False) -> Proposal:
+async def act(
+    review: ReviewSession, what: AdminAct, arguments: Mapping[str, Any], *, only_here: bool = False
+) -> Proposal:
     """Have it done, and return the proposal that it was done by. Interrupted, it goes on waiting for its signature.
 
     `only_here`: it is of use only to this process, so it is taken back when that is interrupted.
@@ -36,11 +38,11 @@ async def act(office: Office, what: AdminAct, arguments: Mapping[str, Any], *, o
         NotCarriedOut: nobody signed it, or it could not be done.
         KnowledgeError: it cannot be done at all.
     """
-    proposal = await office.desk.ask(what, arguments, office.person)
-    if await office.state.trust.passkeys():
-        done = await _signed(office, proposal, only_here=only_here)
+    proposal = await review.desk.ask(what, arguments, review.person)
+    if await review.state.trust.passkeys():
+        done = await _signed(review, proposal, only_here=only_here)
     else:
-        done = await office.desk.approve(proposal.id, proposal.hash, office.person)
+        done = await review.desk.approve(proposal.id, proposal.hash, review.person)
         say(ADVISORY)
     if done.state != "executed":
         from mcp_server.cli.review.card import ending
@@ -49,33 +51,33 @@ async def act(office: Office, what: AdminAct, arguments: Mapping[str, Any], *, o
     return done
 
 
-async def _signed(office: Office, proposal: Proposal, *, only_here: bool) -> Proposal:
+async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool) -> Proposal:
     """Say where to sign it and return it as it ended. The page is shown from here if nobody shows it."""
-    await office.review.wanted(proposal)
-    say(f"this takes a passkey now: sign {proposal.id} {await office.where(proposal)}")
+    await review.review.wanted(proposal)
+    say(f"this takes a passkey now: sign {proposal.id} {await review.where(proposal)}")
     try:
-        return await ended(office, proposal)
+        return await ended(review, proposal)
     except BaseException:
         with anyio.CancelScope(shield=True):
             if only_here:
-                await office.state.trust.withdraw(proposal.id, proposal.principal, at=office.now())
+                await review.state.trust.withdraw(proposal.id, proposal.principal, at=review.now())
                 say(f"{proposal.id} was taken back")
             else:
                 say(f"{proposal.id} goes on waiting until {proposal.expires_at:%Y-%m-%d %H:%M} UTC")
         raise
 
 
-async def ended(office: Office, proposal: Proposal) -> Proposal:
+async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
     """Return the proposal once nothing is to happen to it any more, in whichever process that comes about."""
     while True:
-        seen = await office.state.last_event()
-        now = await office.one(proposal.id)
+        seen = await review.state.last_event()
+        now = await review.one(proposal.id)
         if not now.open:
             return now
-        with anyio.move_on_after(max(0.0, (now.expires_at - office.now()).total_seconds())) as waiting:
-            await office.state.changed(seen)
+        with anyio.move_on_after(max(0.0, (now.expires_at - review.now()).total_seconds())) as waiting:
+            await review.state.changed(seen)
         if waiting.cancelled_caught:
-            await office.state.trust.expire(now=office.now())
+            await review.state.trust.expire(now=review.now())
 
 
 async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
@@ -88,13 +90,13 @@ async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     """
     import secrets
 
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
     from mcp_server.gate.host_registration import digest
 
     secret = secrets.token_urlsafe(32)
-    async with open_office(settings) as office:
+    async with open_review(settings) as review:
         arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
-        await act(office, "host.enrol", arguments, only_here=True)
+        await act(review, "host.enrol", arguments, only_here=True)
     return secret
 
 
@@ -104,10 +106,10 @@ async def trust_place(settings: Settings, place: str) -> None:
     Raises:
         CannotDecide, NotCarriedOut: nothing was changed.
     """
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
 
-    async with open_office(settings) as office:
-        await act(office, "place.trust", {"place": place})
+    async with open_review(settings) as review:
+        await act(review, "place.trust", {"place": place})
 
 
 async def grant(settings: Settings, principal: str, level: float) -> None:
@@ -116,7 +118,7 @@ async def grant(settings: Settings, principal: str, level: float) -> None:
     Raises:
         BadGrant, NotCarriedOut: nothing was changed.
     """
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
 
-    async with open_office(settings) as office:
-        await act(office, "trust.grant", {"principal": principal, "level": level})
+    async with open_review(settings) as review:
+        await act(review, "trust.grant", {"principal": principal, "level": level})

@@ -115,7 +115,7 @@ async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
     async with open_state(settings) as state:
         hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
         known = {Principal(os_user(), host).id for host in [*hosts, UNENROLLED]}
-        known |= {standing.principal for standing in await state.standings()}
+        known |= {trust_record.principal for trust_record in await state.trust_records()}
         return [await _row(state, principal) for principal in sorted(known)]
 
 
@@ -125,20 +125,20 @@ async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
 
-    async with open_office(settings) as office:
+    async with open_review(settings) as review:
         principal = _principal(args.name)
         host = principal.rpartition("@")[2]
-        hosts = {one.host: one for one in await enrolled_hosts(office.state)}
+        hosts = {one.host: one for one in await enrolled_hosts(review.state)}
         if host not in hosts:
             raise UnknownHost(host, list(hosts))
         if args.counts == "off":
-            await office.desk.forbid_forms(host, office.person)
+            await review.desk.forbid_forms(host, review.person)
         elif not hosts[host].forms:
-            await act(office, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
-        return [await _row(office.state, principal)]
+            await act(review, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
+        return [await _row(review.state, principal)]
 
 
 async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
@@ -146,26 +146,26 @@ async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[str, object]) -> Rows:
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
 
-    async with open_office(settings) as office:
-        principal = await _known(office.state, name)
+    async with open_review(settings) as review:
+        principal = await _known(review.state, name)
         if what == "trust.thaw":
-            standing = await office.state.standing(principal)
-            if standing is None or not standing.frozen:
+            trust_record = await review.state.trust_record(principal)
+            if trust_record is None or not trust_record.frozen:
                 raise NotFrozen(principal)
-        await act(office, what, {"principal": principal, **more})
-        return [await _row(office.state, principal)]
+        await act(review, what, {"principal": principal, **more})
+        return [await _row(review.state, principal)]
 
 
 async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
 
-    async with open_office(settings) as office:
-        principal = await _known(office.state, args.name)
-        await office.desk.freeze(principal, office.person, args.reason or "frozen on the command line")
-        return [await _row(office.state, principal)]
+    async with open_review(settings) as review:
+        principal = await _known(review.state, args.name)
+        await review.desk.freeze(principal, review.person, args.reason or "frozen on the command line")
+        return [await _row(review.state, principal)]
 
 
 async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
@@ -189,21 +189,21 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
 
 async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
     """List the places that a person vouches for; first add or remove one if that is asked."""
-    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
     from mcp_server.gate.trust.admin import checked_place
 
     if (args.what == "list") == bool(args.place):
         raise WronglyAsked("trust places takes nothing, or add PLACE, or remove PLACE")
-    async with open_office(settings) as office:
+    async with open_review(settings) as review:
         if args.what == "add":
-            await act(office, "place.trust", {"place": checked_place(args.place)})
-        elif args.what == "remove" and not await office.desk.distrust(args.place, office.person):
+            await act(review, "place.trust", {"place": checked_place(args.place)})
+        elif args.what == "remove" and not await review.desk.distrust(args.place, review.person):
             place = checked_place(args.place)
             if place in settings.trusted_places:
                 raise InSettings(place)
             raise NotTrusted(place)
-        found = await office.state.trust.trusted_places()
+        found = await review.state.trust.trusted_places()
     rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
     rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]
     return rows
@@ -218,7 +218,7 @@ async def _known(state: StateStore, name: str) -> str:
     principal = _principal(name)
     host = principal.rpartition("@")[2]
     hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-    if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.standing(principal) is None:
+    if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.trust_record(principal) is None:
         raise UnknownHost(host, hosts)
     return principal
 
@@ -232,16 +232,16 @@ async def _row(state: StateStore, principal: str) -> dict[str, object]:
     from mcp_server.app.knowledge_base import utc_now
 
     user, _, host = principal.rpartition("@")
-    standing = await standing_of(state, Principal(user, host), now=utc_now())
-    holds = held(standing)
+    trust_record = await standing_of(state, Principal(user, host), now=utc_now())
+    holds = held(trust_record)
     return {
         "principal": principal,
-        "score": 0.0 if standing.frozen else round(holds.score, 2),
+        "score": 0.0 if trust_record.frozen else round(holds.score, 2),
         "level": int(holds.level),
         "may": f"every enrolled host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
-        "floor": standing.floor,
-        "ceiling": standing.ceiling,
-        "frozen": standing.frozen,
+        "floor": trust_record.floor,
+        "ceiling": trust_record.ceiling,
+        "frozen": trust_record.frozen,
         "forms": await forms_count(state, Principal(user, host)),
     }
 

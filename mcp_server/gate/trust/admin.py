@@ -92,11 +92,11 @@ async def perform(services: Services, proposal: Proposal, verdict: ProposalVerdi
     if proposal.tool in ("trust.grant", "trust.thaw"):
         await _require_no_later_freeze(state, str(arguments["principal"]), verdict)
     if proposal.tool == "trust.grant":
-        standing = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
-        return {"principal": standing.principal, "score": standing.score, "floor": standing.floor}
+        trust_record = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
+        return {"principal": trust_record.principal, "score": trust_record.score, "floor": trust_record.floor}
     if proposal.tool == "trust.thaw":
-        standing = await thaw(state, arguments["principal"], by=by, now=now)
-        return {"principal": standing.principal, "score": standing.score, "frozen": standing.frozen}
+        trust_record = await thaw(state, arguments["principal"], by=by, now=now)
+        return {"principal": trust_record.principal, "score": trust_record.score, "frozen": trust_record.frozen}
     if proposal.tool == "host.enrol":
         await state.enrol(checked_host_name(arguments["host"]), bytes.fromhex(arguments["secret_digest"]), at=now)
         if arguments.get("forms"):
@@ -169,8 +169,8 @@ def checked_place(text: str) -> str:
 
 async def _require_no_later_freeze(state: StateStore, principal: str, verdict: ProposalVerdict) -> None:
     """Do nothing unless the principal was frozen after the yes, as it can be if who was to carry it out died first."""
-    standing = await state.standing(principal)
-    if standing is not None and standing.frozen and standing.updated_at > verdict.at:
+    trust_record = await state.trust_record(principal)
+    if trust_record is not None and trust_record.frozen and trust_record.updated_at > verdict.at:
         raise CannotDecide(f"{principal} was frozen after this was approved; ask again if it is still meant")
 
 

@@ -11,7 +11,7 @@ from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import records_of
 from knowledge.state.ports import Enrolment, StateStore
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood
-from knowledge.trust.ports import Note, Passkey, Proposal, StandingChange, State, TrustedPlace, TrustRecord
+from knowledge.trust.ports import Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
 
 STRETCH = 500
@@ -30,7 +30,7 @@ class Unaccounted:
 class _Said:
     """The newest record of each standing, passkey, place and host's forms on the chain, and the decision of each proposal."""
 
-    standings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    trust_records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Said:
         """Take in the next record."""
         act, move = record.get("tool"), record.get("standing")
         if isinstance(move, dict):
-            self.standings[str(move.get("principal"))] = record
+            self.trust_records[str(move.get("principal"))] = record
         elif act in ("passkey.add", "passkey.remove"):
             self.passkeys[str(record.get("arguments_hash"))] = record
         elif act == "host.forms":
@@ -63,7 +63,7 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
         found += problems
         if one.tool == "host.enrol" and not problems:
             enrolled.add(_enrolment_key(one))
-    found += [problem for one in await state.standings() for problem in _standing(one, said)]
+    found += [problem for one in await state.trust_records() for problem in _standing(one, said)]
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
     found += [problem for one in await state.trust.trusted_places() for problem in _place(one, said)]
     hosts = await state.enrolments()
@@ -100,17 +100,17 @@ def _is_shortened(proposal: Proposal) -> bool:
     return proposal.cut is not None and not proposal.open and proposal.kind != "admin"
 
 
-def _standing(standing: TrustRecord, said: _Said) -> Iterator[Unaccounted]:
-    what, record = f"the trust of {standing.principal}", said.standings.get(standing.principal)
+def _standing(trust_record: TrustRecord, said: _Said) -> Iterator[Unaccounted]:
+    what, record = f"the trust of {trust_record.principal}", said.trust_records.get(trust_record.principal)
     if record is None:
-        yield Unaccounted(what, f"is {standing.score:g}, and no record says why: grant it again")
+        yield Unaccounted(what, f"is {trust_record.score:g}, and no record says why: grant it again")
         return
-    at = standing.updated_at
-    change = StandingChange(0, standing.principal, at, 0.0, standing.score, "", "")
-    entry = restood(change, standing, Note("", "", str(record.get("decision") or ""), at))
+    at = trust_record.updated_at
+    change = TrustChange(0, trust_record.principal, at, 0.0, trust_record.score, "", "")
+    entry = restood(change, trust_record, Note("", "", str(record.get("decision") or ""), at))
     if entry.actor.arguments_hash != record.get("arguments_hash"):
         yield Unaccounted(
-            what, f"is {standing.score:g}, which is not what was last decided (record {record.get('seq')})"
+            what, f"is {trust_record.score:g}, which is not what was last decided (record {record.get('seq')})"
         )
 
 

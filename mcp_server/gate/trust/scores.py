@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Note, Restand, StandingChange, TrustRecord
+from knowledge.trust.ports import Note, Restand, TrustChange, TrustRecord
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
@@ -53,28 +53,28 @@ def is_person(principal: str) -> bool:
     return principal.rpartition("@")[2] == ANY_HOST
 
 
-def sunk(standing: TrustRecord, *, now: datetime) -> TrustRecord:
-    """Return the standing with its score as it is by now: what lies above the floor halves in thirty idle days."""
-    above = standing.score - standing.floor
-    if above <= 0 or standing.frozen:
-        return standing
-    idle = max(timedelta(), now - standing.updated_at)
+def sunk(trust_record: TrustRecord, *, now: datetime) -> TrustRecord:
+    """Return the trust record with its score as it is by now: what lies above the floor halves in thirty idle days."""
+    above = trust_record.score - trust_record.floor
+    if above <= 0 or trust_record.frozen:
+        return trust_record
+    idle = max(timedelta(), now - trust_record.updated_at)
     # Adding what was taken away may give a little more than there was.
-    return replace(standing, score=min(standing.score, standing.floor + above * 0.5 ** (idle / HALF_LIFE)))
+    return replace(trust_record, score=min(trust_record.score, trust_record.floor + above * 0.5 ** (idle / HALF_LIFE)))
 
 
 async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> TrustRecord:
     """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
-    own = await state.standing(principal.id) or first_standing(principal.id, now=now)
+    own = await state.trust_record(principal.id) or first_standing(principal.id, now=now)
     own = sunk(own, now=now)
     if (
         principal.host == TOKENLESS
     ):  # what a person took from strangers before these had a name of their own is taken from them
-        others = await state.standing(f"{principal.user}@{UNENROLLED}")
+        others = await state.trust_record(f"{principal.user}@{UNENROLLED}")
         return own if others is None else _at_most(own, sunk(others, now=now))
     if not principal.enrolled:
         return own
-    person = await state.standing(f"{principal.user}@{ANY_HOST}")
+    person = await state.trust_record(f"{principal.user}@{ANY_HOST}")
     return own if person is None else _with_person(own, person)
 
 
@@ -93,37 +93,41 @@ def _with_person(own: TrustRecord, person: TrustRecord) -> TrustRecord:
     return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, person.ceiling))
 
 
-def held(standing: TrustRecord) -> Grant:
-    """Return the part of a standing that the policy looks at."""
-    return Grant(standing.principal, min(max(standing.score, standing.floor), standing.ceiling), standing.frozen)
+def held(trust_record: TrustRecord) -> Grant:
+    """Return the part of a trust record that the policy looks at."""
+    return Grant(
+        trust_record.principal,
+        min(max(trust_record.score, trust_record.floor), trust_record.ceiling),
+        trust_record.frozen,
+    )
 
 
 def moved(principal: str, by: float, *, now: datetime) -> Restand:
     """Return the change of a score that a decision brings: never below the floor, at most +0.3 a day by approvals."""
 
-    def change(known: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
-        standing = sunk(known or first_standing(principal, now=now), now=now)
-        if standing.frozen:
-            return known or standing
+    def change(known: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
+        trust_record = sunk(known or first_standing(principal, now=now), now=now)
+        if trust_record.frozen:
+            return known or trust_record
         step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - _raised(recent)))
-        score = round(min(max(standing.score + step, standing.floor), standing.ceiling), 6)
+        score = round(min(max(trust_record.score + step, trust_record.floor), trust_record.ceiling), 6)
         if known is not None and score == known.score:
             return known
-        return replace(standing, score=score, updated_at=now)
+        return replace(trust_record, score=score, updated_at=now)
 
     return change
 
 
-def _raised(recent: Sequence[StandingChange]) -> float:
+def _raised(recent: Sequence[TrustChange]) -> float:
     return sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
 
 
 def frozen(principal: str, *, now: datetime) -> Restand:
     """Return the change that takes all trust away until a person lifts it."""
 
-    def change(known: TrustRecord | None, _: Sequence[StandingChange]) -> TrustRecord:
-        standing = known or first_standing(principal, now=now)
-        return replace(standing, score=0.0, frozen=True, updated_at=now)
+    def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
+        trust_record = known or first_standing(principal, now=now)
+        return replace(trust_record, score=0.0, frozen=True, updated_at=now)
 
     return change
 
@@ -131,9 +135,13 @@ def frozen(principal: str, *, now: datetime) -> Restand:
 def thawed(principal: str, *, now: datetime) -> Restand:
     """Return the change that lifts a freeze: the principal is at its floor again."""
 
-    def change(known: TrustRecord | None, _: Sequence[StandingChange]) -> TrustRecord:
-        standing = known or first_standing(principal, now=now)
-        return replace(standing, score=standing.floor, frozen=False, updated_at=now) if standing.frozen else standing
+    def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
+        trust_record = known or first_standing(principal, now=now)
+        return (
+            replace(trust_record, score=trust_record.floor, frozen=False, updated_at=now)
+            if trust_record.frozen
+            else trust_record
+        )
 
     return change
 
@@ -156,8 +164,8 @@ def granted(principal: str, level: float, *, now: datetime) -> Restand:
         )
     usual = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
     ceiling = max(usual, level) if level >= FIRST_FLOOR else int(level) + 0.9
-    standing = TrustRecord(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
-    return lambda _known, _recent: standing
+    trust_record = TrustRecord(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
+    return lambda _known, _recent: trust_record
 
 
 async def grant(state: StateStore, principal: str, level: float, *, by: str, now: datetime) -> TrustRecord:

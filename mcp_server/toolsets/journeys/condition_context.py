@@ -61,7 +61,7 @@ class KnowledgeLook:
         """Return the page as it is on disk now, or why there is none."""
         if path not in self._documents:
             try:
-                self._documents[path] = await self._services.circles.document(path)
+                self._documents[path] = await self._services.tiers.document(path)
             except (InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument) as error:
                 self._documents[path] = str(error)
         return self._documents[path]
@@ -69,14 +69,14 @@ class KnowledgeLook:
     async def place(self, path: str) -> Place:
         """Return what lies at exactly that path."""
         try:
-            return await self._services.circles.place(path)
+            return await self._services.tiers.place(path)
         except InvalidPath:
             return ""
 
     async def revision(self, path: str) -> str:
         """Return the present revision of the page, "" if there is none."""
         try:
-            return await self._services.circles.revision(path)
+            return await self._services.tiers.revision(path)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return ""
 
@@ -123,8 +123,8 @@ class KnowledgeLook:
 
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
         """Return what was learned before, the nearest first."""
-        circles = self._services.circles
-        pages = [await circles.vouched(path, plain=True) for path in learning_pages(agent, domain)]
+        tiers = self._services.tiers
+        pages = [await tiers.vouched(path, plain=True) for path in learning_pages(agent, domain)]
         return [learning for page in pages if page for learning in learnings_on(page)]
 
     async def learners(self) -> Collection[str]:

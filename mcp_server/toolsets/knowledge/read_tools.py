@@ -33,7 +33,7 @@ class MapArguments(Arguments):
 
 async def show_map(services: Services, call: Call, asked: MapArguments) -> MapView:
     """Return the map of a directory."""
-    view = await services.circles.map(asked.path, asked.depth)
+    view = await services.tiers.map(asked.path, asked.depth)
     await services.ledger.saw_map(call.reader, view)
     return view
 
@@ -68,7 +68,7 @@ class ReadPageArguments(Arguments):
 
 async def read(services: Services, call: Call, asked: ReadPageArguments) -> PageReading:
     """Return one document, or a section of it."""
-    reading = await services.circles.read(
+    reading = await services.tiers.read(
         asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
     )
     await services.ledger.saw_page(call.reader, reading)
@@ -94,7 +94,7 @@ async def read_from(_services: Services, reading: PageReading) -> tuple[str, ...
 
 async def quoted_from(services: Services, paths: Iterable[str]) -> tuple[str, ...]:
     """Return where the text of those pages comes from that nobody vouches for."""
-    sources = {path: await services.circles.tainted(path) for path in paths}
+    sources = {path: await services.tiers.tainted(path) for path in paths}
     return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
 
 

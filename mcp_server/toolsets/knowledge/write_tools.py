@@ -464,7 +464,7 @@ KB_HISTORY = ToolSpec[HistoryArguments, None, History](
     description="Who changed a page, when, why and how much, newest first, and which source each line of it comes from.",
     arguments=HistoryArguments,
     result=History,
-    answer=lambda services, _call, asked: services.chronicle.history(
+    answer=lambda services, _call, asked: services.page_history.history(
         asked.path, limit=asked.limit, cursor=asked.cursor
     ),
     read_only=True,
@@ -496,7 +496,7 @@ KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
     description="Claims that cannot both hold, both sides with source and confidence. A person has to settle them.",
     arguments=ContradictionsArguments,
     result=Disagreements,
-    answer=lambda services, _call, asked: services.chronicle.contradictions(
+    answer=lambda services, _call, asked: services.page_history.contradictions(
         asked.path, limit=asked.limit, cursor=asked.cursor
     ),
     taints=claimed_in,

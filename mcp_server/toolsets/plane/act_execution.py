@@ -26,13 +26,13 @@ from mcp_server.toolsets.plane.answers import TaskActed
 
 if TYPE_CHECKING:
     from mcp_server.app.dependencies import Call, Services
-    from mcp_server.connectors.outbox_dispatcher import Delivered, Trip
+    from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.plane.board import Board
 
 Result = dict[str, str | None]
 """What is remembered of an act: ids and keys, no text."""
 SENT = "sent"
-"""Marks an errand whose change may have reached Plane."""
+"""Marks an outbox entry whose change may have reached Plane."""
 WITHIN: Mapping[Kind, timedelta] = {
     "create": timedelta(hours=24),
     "update": timedelta(minutes=10),
@@ -50,21 +50,21 @@ LATE = "an earlier try did it, whose reply was lost"
 
 
 class Creating:
-    """Creates a task under the errand's id as key, by which Plane knows it again."""
+    """Creates a task under the outbox entry's id as key, by which Plane knows it again."""
 
     keyed = True
 
     def __init__(self, board: Board, plan: TaskPlan) -> None:
         self._board, self._plan, self._project = board, plan, plan.project
 
-    async def send(self, trip: Trip) -> Result:
+    async def send(self, attempt: DeliveryAttempt) -> Result:
         """Create it and return what it is known by."""
-        made = await self._board.client.create_task(self._project.id, draft_of(self._plan, trip.id))
+        made = await self._board.client.create_task(self._project.id, draft_of(self._plan, attempt.id))
         return {"task_id": made.id, "key": None} if isinstance(made, KeyTaken) else self._told(made)
 
-    async def look(self, trip: Trip) -> Result | None:
+    async def look(self, attempt: DeliveryAttempt) -> Result | None:
         """Return what the task with that key is known by; None if there is none now."""
-        found = await self._board.client.task_by_external(self._project.id, trip.id)
+        found = await self._board.client.task_by_external(self._project.id, attempt.id)
         return self._told(found) if found else None
 
     def _told(self, task: PlaneTask) -> Result:
@@ -79,28 +79,28 @@ class Changing:
     def __init__(self, board: Board, plan: TaskPlan, task: PlaneTask) -> None:
         self._board, self._plan, self._task = board, plan, task
 
-    async def send(self, trip: Trip) -> Result:
+    async def send(self, attempt: DeliveryAttempt) -> Result:
         """Change it and return what it is known by.
 
         Raises:
             EffectChanged: its fields have something else by now than when it was planned; nothing was sent.
         """
         now = await self._now()
-        sent = SENT in trip.marks
+        sent = SENT in attempt.marks
         if is_set(self._plan, now) or (sent and is_done(self._plan, now)):
             return self._told()
         if sent:
             self._require_ours(now)
         elif not is_as_before(self._plan, now):
             raise EffectChanged(self._plan.place)
-        await trip.mark({SENT: "yes"})
+        await attempt.mark({SENT: "yes"})
         await self._board.client.update_task(self._plan.project.id, self._task.id, changes_of(self._plan))
         return self._told()
 
-    async def look(self, trip: Trip) -> Result | None:
+    async def look(self, attempt: DeliveryAttempt) -> Result | None:
         """Return what the task is known by if it is as it was to be; None if it certainly never was."""
         now = await self._now()
-        sent = SENT in trip.marks
+        sent = SENT in attempt.marks
         if is_set(self._plan, now) or (sent and is_done(self._plan, now)):
             return self._told()
         if sent:
@@ -120,22 +120,22 @@ class Changing:
 
 
 class Commenting:
-    """Adds a comment under the errand's id as key, by which Plane knows it again."""
+    """Adds a comment under the outbox entry's id as key, by which Plane knows it again."""
 
     keyed = True
 
     def __init__(self, board: Board, plan: TaskPlan, task: PlaneTask) -> None:
         self._board, self._plan, self._task = board, plan, task
 
-    async def send(self, trip: Trip) -> Result:
+    async def send(self, attempt: DeliveryAttempt) -> Result:
         """Add it and return what it is known by."""
         html = _text(self._plan.field("comment")) or ""
-        made = await self._board.client.create_comment(self._plan.project.id, self._task.id, html, trip.id)
+        made = await self._board.client.create_comment(self._plan.project.id, self._task.id, html, attempt.id)
         return self._told(made.id)
 
-    async def look(self, trip: Trip) -> Result | None:
+    async def look(self, attempt: DeliveryAttempt) -> Result | None:
         """Return what the comment with that key is known by; None if there is none now."""
-        found = await self._board.client.comment_by_external(self._plan.project.id, self._task.id, trip.id)
+        found = await self._board.client.comment_by_external(self._plan.project.id, self._task.id, attempt.id)
         return self._told(found.id) if found else None
 
     def _told(self, comment_id: str) -> Result:
@@ -158,7 +158,7 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
     """
     from mcp_server.connectors.outbox_dispatcher import errand_for
 
-    errand = errand_for(
+    outbox_entry = errand_for(
         call,
         tool=TOOLS[plan.kind],
         target=plan.destination,
@@ -169,7 +169,7 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
     changed = [f"plane {plan.task.id}"] if plan.task and plan.kind == "update" else []
     act = act_of(services.plane, plan)
     try:
-        delivered = await services.courier.deliver(errand, act, within=WITHIN[plan.kind], alone_with=changed)
+        delivered = await services.dispatcher.deliver(outbox_entry, act, within=WITHIN[plan.kind], alone_with=changed)
     except EffectChanged:
         if call.approval:
             raise
@@ -183,7 +183,7 @@ async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed 
     Raises:
         KnowledgeError: nobody can tell.
     """
-    delivered = await services.courier.recall_for(call, act_of(services.plane, plan))
+    delivered = await services.dispatcher.recall_for(call, act_of(services.plane, plan))
     if delivered is None:
         return None
     # A record that says that it was done answers for the process that did it.
@@ -246,7 +246,7 @@ async def told(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     url = board.url(plan.project, int(number)) if number.isdigit() else plan.url
     answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
     if delivered.status == "unchanged":
-        note = f"the same call did it on {_minute(delivered.errand.begun_at)}; nothing was sent again"
+        note = f"the same call did it on {_minute(delivered.outbox_entry.begun_at)}; nothing was sent again"
         return await still_there(board, plan, replace(answer, note=note))
     notes = [*plan.heard, *([LATE] if delivered.found else [])]
     return await _compared(board, plan, result, replace(answer, note="; ".join(notes) or None))

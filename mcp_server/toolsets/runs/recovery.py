@@ -87,12 +87,12 @@ async def _proposed(services: Services, lost: Lost) -> Proposal | None:
 
 async def _elsewhere(services: Services, lost: Lost) -> CallOutcome:
     """Return what became of an act in another service. Before it is sent it is on record: without a record it was not sent."""
-    spec, courier = lost.spec, services.courier
-    errand = await courier.errand_of_call(lost.call.key)
-    errand = errand or await courier.renounce(lost.call, spec.name, spec.toolset)
-    if errand is None:
+    spec, dispatcher = lost.spec, services.dispatcher
+    outbox_entry = await dispatcher.errand_of_call(lost.call.key)
+    outbox_entry = outbox_entry or await dispatcher.renounce(lost.call, spec.name, spec.toolset)
+    if outbox_entry is None:
         return _failed(NOT_DONE)
-    if errand.fate == "failed":
+    if outbox_entry.fate == "failed":
         return _failed(FAILED_THERE)
     if spec.recalled is None:
         raise TypeError(f"{spec.name} cannot be recalled")

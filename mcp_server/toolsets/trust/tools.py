@@ -51,15 +51,15 @@ class TrustStatus:
 
 
 async def status(services: Services, call: Call, _asked: NoArguments) -> TrustStatus:
-    """Return the caller's own standing."""
-    standing = await standing_of(services.state, call.principal, now=services.now())
-    grant = held(standing)
+    """Return the caller's own trust record."""
+    trust_record = await standing_of(services.state, call.principal, now=services.now())
+    grant = held(trust_record)
     return TrustStatus(
         principal=call.principal.id,
         score=round(grant.score, 2),
         level=int(grant.level),
-        cap=standing.ceiling,
-        frozen=standing.frozen,
+        cap=trust_record.ceiling,
+        frozen=trust_record.frozen,
         needs={spec.name: int(spec.needs) for spec in services.tools()},
         pending=await _pending(services, call),
     )

@@ -23,9 +23,9 @@ from mcp_server.toolsets.zulip.act_model import MessagePlan, Reacted, answered
 from mcp_server.toolsets.zulip.answers import MessageActed
 
 if TYPE_CHECKING:
-    from knowledge.outbox.ports import Errand
+    from knowledge.outbox.ports import OutboxEntry
     from mcp_server.app.dependencies import Call, Services
-    from mcp_server.connectors.outbox_dispatcher import Delivered, Trip
+    from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.zulip.chat import Chat
 
 NO_REPETITION = timedelta(0)
@@ -53,7 +53,7 @@ class Sending:
     def __init__(self, chat: Chat, plan: MessagePlan) -> None:
         self._chat, self._plan = chat, plan
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         """Send the parts that are not sent yet and return what they are known by.
 
         Raises:
@@ -61,37 +61,37 @@ class Sending:
             Halfway: some were sent; whether the next was, or why it could not be, is told.
             KnowledgeError: nothing was sent.
         """
-        queue = await self._listening(trip)
+        queue = await self._listening(attempt)
         for number, part in enumerate(self._plan.parts):
-            if not trip.marks.get(_id(number)):
-                await self._send_part(trip, number, part, queue)
-        return await self._result(trip)
+            if not attempt.marks.get(_id(number)):
+                await self._send_part(attempt, number, part, queue)
+        return await self._result(attempt)
 
-    async def look(self, trip: Trip) -> Json | None:
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
         """Return what the message is known by if all of it is there; None if some of it certainly is not.
 
         Raises:
             NotKnown: a part may be there, or come.
         """
-        if trip.errand.digest != self._plan.effect:
+        if attempt.outbox_entry.digest != self._plan.effect:
             raise NotKnown("names or limits in Zulip have changed since, so it cannot be looked up")
         whole = True
         for number in range(len(self._plan.parts)):
-            if trip.marks.get(_id(number)):
+            if attempt.marks.get(_id(number)):
                 continue
-            whole = await self._find(trip, number) and whole
-        return await self._result(trip) if whole else None
+            whole = await self._find(attempt, number) and whole
+        return await self._result(attempt) if whole else None
 
-    async def _listening(self, trip: Trip) -> Queue | None:
+    async def _listening(self, attempt: DeliveryAttempt) -> Queue | None:
         """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
         try:
             queue = await self._chat.client.register(self._plan.where)
         except (Denied, ServiceRefused):
             queue = None
-        marks = {"newest": trip.marks.get("newest") or str(await self._newest())}
+        marks = {"newest": attempt.marks.get("newest") or str(await self._newest())}
         if queue is not None:
-            marks["queues"] = json.dumps([[one.id, one.last_event_id] for one in (*_queues(trip), queue)])
-        await trip.mark(marks)
+            marks["queues"] = json.dumps([[one.id, one.last_event_id] for one in (*_queues(attempt), queue)])
+        await attempt.mark(marks)
         return queue
 
     async def _newest(self) -> int:
@@ -99,77 +99,77 @@ class Sending:
         window = await self._chat.client.messages(_around(self._plan.where), anchor="newest", before=1)
         return window.messages[-1].id if window.messages else 0
 
-    async def _send_part(self, trip: Trip, number: int, part: str, queue: Queue | None) -> None:
-        await trip.mark({_begun(number): self._chat.now().isoformat()})
+    async def _send_part(self, attempt: DeliveryAttempt, number: int, part: str, queue: Queue | None) -> None:
+        await attempt.mark({_begun(number): self._chat.now().isoformat()})
         try:
             sent = await self._chat.client.send(
-                self._plan.where, part, queue=queue, local_id=_local_id(trip, number) if queue else ""
+                self._plan.where, part, queue=queue, local_id=_local_id(attempt, number) if queue else ""
             )
         except ReplyLost as error:
-            if len(self._plan.parts) == 1 or not await self._found_soon(trip, number):
-                raise self._half(trip, number, error) from error
+            if len(self._plan.parts) == 1 or not await self._found_soon(attempt, number):
+                raise self._half(attempt, number, error) from error
             return
         except ConnectorError as error:
-            await trip.mark({_begun(number): ""})
-            raise self._half(trip, number, error) from error
-        await trip.mark({_id(number): str(sent)})
+            await attempt.mark({_begun(number): ""})
+            raise self._half(attempt, number, error) from error
+        await attempt.mark({_id(number): str(sent)})
 
-    async def _found_soon(self, trip: Trip, number: int) -> bool:
+    async def _found_soon(self, attempt: DeliveryAttempt, number: int) -> bool:
         """Return whether a part whose reply was lost shows up within some seconds, so that the next can follow it."""
         for wait_s in LOOKED_AFTER_S:
             await self._chat.sleep(wait_s)
             try:
-                if await self._find(trip, number):
+                if await self._find(attempt, number):
                     return True
             except KnowledgeError:
                 continue
         return False
 
-    def _half(self, trip: Trip, number: int, error: ConnectorError) -> KnowledgeError:
+    def _half(self, attempt: DeliveryAttempt, number: int, error: ConnectorError) -> KnowledgeError:
         """Return what an error means when `number` parts before it were sent."""
-        if not any(trip.marks.get(_id(before)) for before in range(number)):
+        if not any(attempt.marks.get(_id(before)) for before in range(number)):
             return error
         count = len(self._plan.parts)
         if isinstance(error, ReplyLost):
             return Halfway(f"{number} of {count} messages were sent; of the next it is not known")
         return Halfway(f"{number} of {count} messages were sent, the next not: {error}")
 
-    async def _find(self, trip: Trip, number: int) -> bool:
+    async def _find(self, attempt: DeliveryAttempt, number: int) -> bool:
         """Return whether the part is there, and put its id on record; False if it certainly is not.
 
         Raises:
             NotKnown: it may be there, or come.
         """
-        begun = trip.marks.get(_begun(number))
+        begun = attempt.marks.get(_begun(number))
         if not begun:
             return False
-        found = await self._heard(trip, number)
+        found = await self._heard(attempt, number)
         if found is not None:
-            await trip.mark({_id(number): str(found)})
+            await attempt.mark({_id(number): str(found)})
             return True
         if self._chat.now() - datetime.fromisoformat(begun) < SETTLED:
             raise NotKnown("there is no trace of it in Zulip yet")
-        await trip.mark({_begun(number): ""})
+        await attempt.mark({_begun(number): ""})
         return False
 
-    async def _heard(self, trip: Trip, number: int) -> int | None:
+    async def _heard(self, attempt: DeliveryAttempt, number: int) -> int | None:
         """Return the id of the part: as a queue heard it, else that of an own message there that says the same."""
         others: set[int] = set()
-        for queue in _queues(trip):
+        for queue in _queues(attempt):
             try:
                 heard = await self._chat.client.heard(queue, queue.last_event_id)
             except QueueGone:
                 continue
             for message in heard.messages:
-                if message.local_id == _local_id(trip, number):
+                if message.local_id == _local_id(attempt, number):
                     return message.id
                 others.add(message.id)  # sent by somebody else, or as another part
-        return await self._own(trip, number, others)
+        return await self._own(attempt, number, others)
 
-    async def _own(self, trip: Trip, number: int, others: set[int]) -> int | None:
-        known = {one: int(id_) for one in range(len(self._plan.parts)) if (id_ := trip.marks.get(_id(one)))}
+    async def _own(self, attempt: DeliveryAttempt, number: int, others: set[int]) -> int | None:
+        known = {one: int(id_) for one in range(len(self._plan.parts)) if (id_ := attempt.marks.get(_id(one)))}
         earlier = [id_ for one, id_ in known.items() if one < number]
-        after = max([int(trip.marks.get("newest") or 0), *earlier])
+        after = max([int(attempt.marks.get("newest") or 0), *earlier])
         not_it = others | set(known.values())
         window = await self._chat.client.messages(
             _around(self._plan.where),
@@ -184,12 +184,12 @@ class Sending:
             None,
         )
 
-    async def _result(self, trip: Trip) -> Json:
+    async def _result(self, attempt: DeliveryAttempt) -> Json:
         """Return what the message is known by, which needs no queue any more."""
         with anyio.move_on_after(LONGEST_DROP_S):
-            for queue in _queues(trip):
+            for queue in _queues(attempt):
                 await self._chat.client.drop(queue)
-        ids = [int(trip.marks[_id(number)]) for number in range(len(self._plan.parts))]
+        ids = [int(attempt.marks[_id(number)]) for number in range(len(self._plan.parts))]
         return {"message_ids": ids, "place": self._plan.place, "url": self._plan.url}
 
 
@@ -201,9 +201,9 @@ class Reacting:
     def __init__(self, chat: Chat, plan: MessagePlan, reacted: Reacted) -> None:
         self._chat, self._plan, self._reacted = chat, plan, reacted
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         """Do it and return what it was done to."""
-        del trip
+        del attempt
         client, message_id, emoji = self._chat.client, self._reacted.message.id, self._reacted.emoji
         if self._reacted.remove:
             await client.unreact(message_id, emoji)
@@ -220,9 +220,9 @@ class Reacting:
         except ConnectorError:
             return True
 
-    async def look(self, trip: Trip) -> Json | None:
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
         """Return what it was done to if it is so; None if it is not so now."""
-        del trip
+        del attempt
         return self._told() if await self._is_so() else None
 
     async def _is_so(self) -> bool:
@@ -240,7 +240,7 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
     Raises:
         KnowledgeError: it certainly was not done.
     """
-    errand = errand_for(
+    outbox_entry = errand_for(
         call,
         tool=REACT if plan.reaction else SEND,
         target=plan.target,
@@ -249,7 +249,7 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
         at=services.now(),
     )
     within = NO_REPETITION if plan.reaction else WITHIN
-    delivered = await services.courier.deliver(errand, _act(services.zulip, plan), within=within)
+    delivered = await services.dispatcher.deliver(outbox_entry, _act(services.zulip, plan), within=within)
     answer = await told(services.zulip, plan, delivered)
     if answer.status == "done" and plan.parts and plan.where.channel:
         from mcp_server.connectors.page_mentions import noted
@@ -260,7 +260,7 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
 
 async def recalled(services: Services, call: Call, plan: MessagePlan) -> MessageActed | None:
     """Return the answer of an act that a process began and did not end; None if it is not there, or not whole."""
-    delivered = await services.courier.recall_for(call, _act(services.zulip, plan))
+    delivered = await services.dispatcher.recall_for(call, _act(services.zulip, plan))
     return await told(services.zulip, plan, delivered) if delivered else None
 
 
@@ -272,7 +272,7 @@ async def told(chat: Chat, plan: MessagePlan, delivered: Delivered) -> MessageAc
     """Return the answer of an act that was carried out, with what Zulip made of it."""
     if delivered.status == "unsure":
         answer = answered(plan, "unsure", _unsure(plan, delivered))
-        return replace(answer, message_ids=_sent_ids(plan, delivered.errand)) if plan.parts else answer
+        return replace(answer, message_ids=_sent_ids(plan, delivered.outbox_entry)) if plan.parts else answer
     result = delivered.result or {}
     ids = [int(one) for one in result.get("message_ids", ())]
     answer = MessageActed(
@@ -284,7 +284,7 @@ async def told(chat: Chat, plan: MessagePlan, delivered: Delivered) -> MessageAc
         note=plan.note,
     )
     if delivered.status == "unchanged":
-        at = delivered.errand.begun_at.strftime("%Y-%m-%d %H:%M UTC")
+        at = delivered.outbox_entry.begun_at.strftime("%Y-%m-%d %H:%M UTC")
         return replace(answer, note=f"the same call did it on {at}; nothing was sent again")
     if plan.reaction is not None:
         return replace(answer, status="done" if result.get("changed", True) else "unchanged")
@@ -296,7 +296,7 @@ def _title(plan: MessagePlan) -> str:
 
 
 def _unsure(plan: MessagePlan, delivered: Delivered) -> str:
-    if _halted(plan, delivered.errand):
+    if _halted(plan, delivered.outbox_entry):
         return f"{delivered.why}. Nothing is under way; the same call sends the rest"
     return (
         f"{delivered.why}. Look at {plan.url} before anything is sent again; the same call looks first, and sends what is not "
@@ -304,18 +304,20 @@ def _unsure(plan: MessagePlan, delivered: Delivered) -> str:
     )
 
 
-def _halted(plan: MessagePlan, errand: Errand) -> bool:
+def _halted(plan: MessagePlan, outbox_entry: OutboxEntry) -> bool:
     """Return whether some parts are sent, and each other one certainly is not."""
-    sent = _sent_ids(plan, errand)
+    sent = _sent_ids(plan, outbox_entry)
     parts = range(len(plan.parts))
-    return bool(sent) and not any(errand.marks.get(_begun(n)) and not errand.marks.get(_id(n)) for n in parts)
+    return bool(sent) and not any(
+        outbox_entry.marks.get(_begun(n)) and not outbox_entry.marks.get(_id(n)) for n in parts
+    )
 
 
-def _sent_ids(plan: MessagePlan, errand: Errand) -> Sequence[int]:
+def _sent_ids(plan: MessagePlan, outbox_entry: OutboxEntry) -> Sequence[int]:
     """Return the ids of the parts that are known to be sent; of a message of old, which was of other parts, none."""
-    if errand.digest != plan.effect:
+    if outbox_entry.digest != plan.effect:
         return []
-    return [int(id_) for number in range(len(plan.parts)) if (id_ := errand.marks.get(_id(number)))]
+    return [int(id_) for number in range(len(plan.parts)) if (id_ := outbox_entry.marks.get(_id(number)))]
 
 
 async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> MessageActed:
@@ -347,9 +349,9 @@ def _around(where: Where) -> Where:
     return Where(channel=where.channel) if where.channel else where
 
 
-def _queues(trip: Trip) -> Sequence[Queue]:
+def _queues(attempt: DeliveryAttempt) -> Sequence[Queue]:
     """Return the queues that hear of the message, by what is on record of them."""
-    return [Queue(str(id_), int(last_event), 0) for id_, last_event in json.loads(trip.marks.get("queues", "[]"))]
+    return [Queue(str(id_), int(last_event), 0) for id_, last_event in json.loads(attempt.marks.get("queues", "[]"))]
 
 
 def _id(number: int) -> str:
@@ -360,5 +362,5 @@ def _begun(number: int) -> str:
     return f"begun.{number}"
 
 
-def _local_id(trip: Trip, number: int) -> str:
-    return f"{trip.id}.{number}"
+def _local_id(attempt: DeliveryAttempt, number: int) -> str:
+    return f"{attempt.id}.{number}"

@@ -19,7 +19,7 @@ from knowledge.state.ports import Event
 from mcp_server.gate.host_registration import os_user
 from mcp_server.web.access.sessions import HOME, Sessions
 from mcp_server.web.address import lease_name
-from mcp_server.web.page_context import House
+from mcp_server.web.page_context import PageContext
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -52,8 +52,8 @@ def open_browser(link: str) -> None:
 class Inviting:
     """Opens the browser when something waits for a person, unless one looks already or was called a moment ago."""
 
-    def __init__(self, house: House, address: str, opener: Opener | None) -> None:
-        self._house, self._address, self._opener = house, address, opener
+    def __init__(self, page_context: PageContext, address: str, opener: Opener | None) -> None:
+        self._house, self._address, self._opener = page_context, address, opener
 
     async def arrived(self, events: Collection[Event]) -> None:
         """Call a person if one of these events is a proposal that waits."""

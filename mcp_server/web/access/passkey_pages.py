@@ -13,8 +13,8 @@ from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import Session
-from mcp_server.web.page_context import Form, House, see
-from mcp_server.web.text.sanitize import inert_line
+from mcp_server.web.page_context import Form, PageContext, see
+from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import Moment, moment
 
 LONGEST_NAME = 60
@@ -31,10 +31,10 @@ class PasskeyView:
     used: Moment | None
 
 
-async def listed(house: House, request: Request, session: Session) -> Response:
+async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show which passkeys may sign."""
-    found, now = await house.services.state.trust.passkeys(), house.services.now()
-    return await house.show(
+    found, now = await page_context.services.state.trust.passkeys(), page_context.services.now()
+    return await page_context.show(
         "passkeys.html",
         session,
         lambda: {
@@ -42,36 +42,36 @@ async def listed(house: House, request: Request, session: Session) -> Response:
             "passkeys": [
                 PasskeyView(
                     id=packed(one.id),
-                    name=inert_line(one.name),
-                    user=inert_line(one.user),
+                    name=sanitize_line(one.name),
+                    user=sanitize_line(one.user),
                     created=moment(one.created_at, now),
                     used=moment(one.used_at, now) if one.used_at else None,
                 )
                 for one in found
             ],
             "local": request.headers.get("host", "").startswith(passkeys.NAME + ":"),
-            "address": passkeys.origin(house.port),
+            "address": passkeys.origin(page_context.port),
         },
     )
 
 
-async def begin(house: House, _request: Request, session: Session, form: Form) -> Response:
+async def begin(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Show the page from which the browser makes a passkey."""
     name = form.get("name", "").strip()[:LONGEST_NAME]
     if not name:
         raise CannotDecide("give the passkey a name")
-    trust, now = house.services.state.trust, house.services.now()
+    trust, now = page_context.services.state.trust, page_context.services.now()
     others = await trust.passkeys()
     challenge, options = await passkeys.enrolling(trust, session, others, now)
     values = {"here": "/passkeys", "name": name, "challenge": challenge, "options": options, "others": bool(others)}
-    return await house.show("new_passkey.html", session, lambda: values)
+    return await page_context.show("new_passkey.html", session, lambda: values)
 
 
-async def add(house: House, _request: Request, session: Session, form: Form) -> Response:
+async def add(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Enrol the first passkey; for any other one, ask for what an existing one has to sign."""
-    trust, now = house.services.state.trust, house.services.now()
+    trust, now = page_context.services.state.trust, page_context.services.now()
     made = await passkeys.enrolled(
-        trust, session, form.get("challenge", ""), form.get("credential", ""), port=house.port, now=now
+        trust, session, form.get("challenge", ""), form.get("credential", ""), port=page_context.port, now=now
     )
     name = form.get("name", "").strip()[:LONGEST_NAME] or "passkey"
     if await trust.passkeys():
@@ -81,17 +81,17 @@ async def add(house: House, _request: Request, session: Session, form: Form) -> 
             "sign_count": made["sign_count"],
             "name": name,
         }
-        asked = await house.desk.ask("passkey.add", arguments, house.person(session))
+        asked = await page_context.desk.ask("passkey.add", arguments, page_context.person(session))
         return see(f"/proposals/{asked.id}")
     first = Passkey(made["id"], made["public_key"], made["sign_count"], name, session.user, now)
     await trust.add_passkey(first, note=Note(session.user, "passkey.add", name, now, "the first one"))
     return see("/passkeys")
 
 
-async def remove(house: House, _request: Request, session: Session, form: Form) -> Response:
+async def remove(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Ask for a removal, which an existing passkey has to sign."""
     wanted = form.get("id", "")
-    if wanted not in {packed(one.id) for one in await house.services.state.trust.passkeys()}:
+    if wanted not in {packed(one.id) for one in await page_context.services.state.trust.passkeys()}:
         raise CannotDecide("this passkey does not exist or was removed")
-    asked = await house.desk.ask("passkey.remove", {"id": wanted}, house.person(session))
+    asked = await page_context.desk.ask("passkey.remove", {"id": wanted}, page_context.person(session))
     return see(f"/proposals/{asked.id}")

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from agents.engine.graph import ALWAYS, ANSWERS, ASKED, Phase, PhaseGraph, Transition, own_mark
 from mcp_server.web.graph.layout import Arrow, ArrowRoute, Box, BoxSize, Direction, Point, Sheet, laid_out
-from mcp_server.web.text.sanitize import TIMES, inert_line, spelled_out
+from mcp_server.web.text.sanitize import TIMES, sanitize_line, spelled_out
 
 Labels = Literal["words", "numbers"]
 
@@ -107,9 +107,9 @@ def drawing(
     ways = [
         DrawnTransition(
             n,
-            inert_line(_cut(way.source)),
-            inert_line(_cut(way.target)),
-            inert_line(_cut(_said(way))),
+            sanitize_line(_cut(way.source)),
+            sanitize_line(_cut(way.target)),
+            sanitize_line(_cut(_said(way))),
             way.is_backward,
             scene.taken(way),
         )

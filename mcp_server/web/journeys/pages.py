@@ -25,8 +25,8 @@ from mcp_server.web.access.sessions import Session
 from mcp_server.web.journeys.response_views import answers_in
 from mcp_server.web.journeys.views import JourneyPageData, address_of, journey_line, journey_view, proposals_in
 from mcp_server.web.live_updates import BEAT, BEGINNING, Here
-from mcp_server.web.page_context import Acting, Form, House, see
-from mcp_server.web.text.sanitize import inert_line, spelled_out
+from mcp_server.web.page_context import Acting, Form, PageContext, see
+from mcp_server.web.text.sanitize import sanitize_line, spelled_out
 
 PAGE = 30
 MOST_WAITING = 50
@@ -65,16 +65,16 @@ class Notice:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-async def listed(house: House, request: Request, session: Session) -> Response:
+async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show journeys, newest first; above all others those that wait for a person."""
-    now, store = house.services.now(), house.services.journeys.store
+    now, store = page_context.services.now(), page_context.services.journeys.store
     asked, before = request.query_params.get("state", ""), request.query_params.get("before")
     status = next((one for one in STATES if one == asked), None)
     found = await store.journeys(status=status, limit=PAGE + 1, before=before)
-    on_top = await waiting(house) if status is None and before is None else []
+    on_top = await waiting(page_context) if status is None and before is None else []
     shown, told = found[:PAGE], {line.id for line in on_top}
     rest = [line for line in shown if line.id not in told]
-    return await house.show(
+    return await page_context.show(
         "journeys.html",
         session,
         lambda: {
@@ -89,26 +89,26 @@ async def listed(house: House, request: Request, session: Session) -> Response:
     )
 
 
-async def waiting(house: House) -> Sequence[JourneyLine]:
+async def waiting(page_context: PageContext) -> Sequence[JourneyLine]:
     """Return the journeys that wait for a person, those that were put on record last first."""
-    return await house.services.journeys.store.journeys(status="waiting", limit=MOST_WAITING)
+    return await page_context.services.journeys.store.journeys(status="waiting", limit=MOST_WAITING)
 
 
-async def one(house: House, request: Request, session: Session) -> Response:
+async def one(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show one journey: where it stands and how it came there."""
-    return await _shown(house, request, session)
+    return await _shown(page_context, request, session)
 
 
 async def _shown(
-    house: House, request: Request, session: Session, notice: Notice | None = None, status: int = 200
+    page_context: PageContext, request: Request, session: Session, notice: Notice | None = None, status: int = 200
 ) -> Response:
-    seen = await _seen(house, request)
-    return await house.show(
+    seen = await _seen(page_context, request)
+    return await page_context.show(
         "journey.html",
         session,
         lambda: {
             "view": journey_view(seen),
-            "notice": notice and {"title": notice.title, "lines": [inert_line(line) for line in notice.lines]},
+            "notice": notice and {"title": notice.title, "lines": [sanitize_line(line) for line in notice.lines]},
             "typed": notice.typed if notice else {},
             "typed_for": notice.decision if notice else "",
             "whole": seen.whole,
@@ -119,28 +119,28 @@ async def _shown(
     )
 
 
-async def _seen(house: House, request: Request) -> JourneyPageData:
+async def _seen(page_context: PageContext, request: Request) -> JourneyPageData:
     """Return all that the page is made of.
 
     Raises:
         NoSuchJourney: there is none.
     """
-    journey, runner = str(request.path_params["id"]), house.services.journeys
+    journey, runner = str(request.path_params["id"]), page_context.services.journeys
     newest = state = await runner.store.journey(journey)
     log = await _log(runner.store, journey)
     version = _number(request, "at")
     if version is not None and version != newest.version:
         state = await runner.store.journey(journey, version=version)
         log = [logged for logged in log if logged.version <= version]
-    agent, trouble = await _agent(house, state)
+    agent, trouble = await _agent(page_context, state)
     return JourneyPageData(
         journey=journey,
         state=state,
         agent=agent,
         trouble=trouble,
         log=log,
-        proposals=await _proposals(house, journey, log),
-        now=house.services.now(),
+        proposals=await _proposals(page_context, journey, log),
+        now=page_context.services.now(),
         whole=request.query_params.get("whole") == "1",
         before=_number(request, "before"),
         newest=newest.version if state is not newest else 0,
@@ -153,10 +153,10 @@ def _number(request: Request, name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
-async def _agent(house: House, state: JourneyState) -> tuple[Agent | None, str]:
+async def _agent(page_context: PageContext, state: JourneyState) -> tuple[Agent | None, str]:
     """Return the journey's agent; or why it cannot be had, which is no reason not to show the journey."""
     try:
-        return await house.services.journeys.catalogue.agent(state.agent), ""
+        return await page_context.services.journeys.catalogue.agent(state.agent), ""
     except AgentError as error:
         return None, str(error)
 
@@ -174,9 +174,9 @@ async def _log(store: JourneyStore, journey: str) -> list[Logged]:
     return found
 
 
-async def _proposals(house: House, journey: str, log: Sequence[Logged]) -> list[Proposal]:
+async def _proposals(page_context: PageContext, journey: str, log: Sequence[Logged]) -> list[Proposal]:
     """Return the proposals that calls of this journey made, newest first, and what took their place."""
-    trust, found = house.services.state.trust, dict[str, Proposal]()
+    trust, found = page_context.services.state.trust, dict[str, Proposal]()
     for proposal_id in proposals_in(log)[:MOST_PROPOSALS]:
         following: str | None = proposal_id
         while following and following not in found:
@@ -193,41 +193,43 @@ async def _proposals(house: House, journey: str, log: Sequence[Logged]) -> list[
 def deciding(decision: Decision) -> Acting:
     """Return what the form of this decision does: it records the word, if the journey stands where the form was shown."""
 
-    async def decide(house: House, request: Request, session: Session, form: Form) -> Response:
+    async def decide(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
         journey = str(request.path_params["id"])
         try:
             version = _version(form)
-            answers = await _answers(house, journey, version, form) if decision == "answer" else {}
+            answers = await _answers(page_context, journey, version, form) if decision == "answer" else {}
             opinion = opinion_of(decision, form, answers)
             if decision == "revisit":
-                opinion = await _by_name(house, journey, opinion)
-            await house.services.journeys.decide(journey, version, opinion, by=session.user)
+                opinion = await _by_name(page_context, journey, opinion)
+            await page_context.services.journeys.decide(journey, version, opinion, by=session.user)
         except StaleJourney as error:
-            return await _not_done(house, request, session, _moved(error, form, decision), 409)
+            return await _not_done(page_context, request, session, _moved(error, form, decision), 409)
         except UnclearWord as error:
-            return await _not_done(house, request, session, _said(error, form, decision), 422)
+            return await _not_done(page_context, request, session, _said(error, form, decision), 422)
         except AgentError as error:
-            return await _not_done(house, request, session, _said(error, form, decision), 409)
+            return await _not_done(page_context, request, session, _said(error, form, decision), 409)
         return see(address_of(journey))
 
     return decide
 
 
-async def _answers(house: House, journey: str, version: int, form: Form) -> Mapping[str, str]:
+async def _answers(page_context: PageContext, journey: str, version: int, form: Form) -> Mapping[str, str]:
     """Return the answers to the questions that were asked where the form was shown."""
-    return answers_in(await house.services.journeys.store.journey(journey, version=version), form)
+    return answers_in(await page_context.services.journeys.store.journey(journey, version=version), form)
 
 
-async def _by_name(house: House, journey: str, opinion: JourneyDecision) -> JourneyDecision:
+async def _by_name(page_context: PageContext, journey: str, opinion: JourneyDecision) -> JourneyDecision:
     """Return the word with the phase that the form named as it is shown."""
-    state = await house.services.journeys.store.journey(journey)
+    state = await page_context.services.journeys.store.journey(journey)
     named = {spelled_out(phase): phase for phase in state.phase_visits}
     typed = str(opinion.changes[BACK_TO])
     return replace(opinion, changes={BACK_TO: named.get(typed, typed)})
 
 
-async def _not_done(house: House, request: Request, session: Session, notice: Notice, status: int) -> Response:
-    return await _shown(house, request, session, notice, status)
+async def _not_done(
+    page_context: PageContext, request: Request, session: Session, notice: Notice, status: int
+) -> Response:
+    return await _shown(page_context, request, session, notice, status)
 
 
 def _moved(error: StaleJourney, form: Form, decision: str) -> Notice:
@@ -297,12 +299,14 @@ def _version(form: Form) -> int:
 # --- events as a stream -----------------------------------------------------------------------------------------------
 
 
-async def events(house: House, request: Request, session: Session) -> Response:
+async def events(page_context: PageContext, request: Request, session: Session) -> Response:
     """Stream the journey's events: those after the one that the client had last, and each new one as it is recorded."""
-    journey, store = str(request.path_params["id"]), house.services.journeys.store
+    journey, store = str(request.path_params["id"]), page_context.services.journeys.store
     await store.journey(journey)
 
-    stream = event_stream(store, house.live.heard(session.csrf), journey, _after(request), house.still(session))
+    stream = event_stream(
+        store, page_context.live.heard(session.csrf), journey, _after(request), page_context.still(session)
+    )
     return StreamingResponse(stream, media_type="text/event-stream")
 
 

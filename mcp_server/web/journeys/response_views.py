@@ -17,7 +17,7 @@ from agents.engine.state import JourneyState
 from agents.engine.work.questions import WorkQuestion, open_questions
 from agents.memory_documents import each
 from mcp_server.web.journeys.work_views import WorkHtml, work_html
-from mcp_server.web.text.sanitize import inert_line
+from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import ShownField, ShownText, fields_of, folded, joined
 
 CONVERSATIONS_SHOWN, PHASES_NAMED = 60, 12
@@ -88,7 +88,7 @@ def work_view(state: JourneyState, phase: str, *, whole: bool) -> WorkView:
     facts = response_facts(work.usage, work.signals, work.confidence, work.reasoning, work.conversation)
     content = work_html(work.content, whole=whole)
     now = phase == state.phase
-    return WorkView(inert_line(phase), work.visit, work.version, content, now, work.automatic, fields_of(facts))
+    return WorkView(sanitize_line(phase), work.visit, work.version, content, now, work.automatic, fields_of(facts))
 
 
 def response_facts(
@@ -129,7 +129,7 @@ def answers_in(state: JourneyState, form: Mapping[str, str]) -> dict[str, str]:
 def answer_views(state: JourneyState) -> Sequence[AnswerView]:
     """Return what people answered so far."""
     return [
-        AnswerView(inert_line(phase), folded(one.get("question", "")), folded(one.get("answer", "")))
+        AnswerView(sanitize_line(phase), folded(one.get("question", "")), folded(one.get("answer", "")))
         for phase, answers in state.answers.items()
         for one in answers.values()
     ]
@@ -140,7 +140,7 @@ def feedback_views(state: JourneyState) -> Sequence[FeedbackView]:
     found = [
         FeedbackView(
             f"{said}s",
-            [(inert_line(one.phase), one.version, folded(one.text)) for one in state.feedback if one.kind == kind],
+            [(sanitize_line(one.phase), one.version, folded(one.text)) for one in state.feedback if one.kind == kind],
         )
         for kind, said in KINDS.items()
     ]
@@ -151,8 +151,8 @@ def conversation_views(state: JourneyState, log: Iterable[Logged]) -> Sequence[C
     """Return the newest conversations, oldest first."""
     return [
         ConversationView(
-            inert_line(one.id[:200]),
-            joined([inert_line(phase[:200]) for phase in one.phases[:PHASES_NAMED]]),
+            sanitize_line(one.id[:200]),
+            joined([sanitize_line(phase[:200]) for phase in one.phases[:PHASES_NAMED]]),
             one.submits,
             one.tokens,
             one.id == state.conversation,
@@ -165,8 +165,8 @@ def document_views(agent: Agent | None, state: JourneyState, *, whole: bool) -> 
     """Return the memory documents."""
     return [
         DocumentView(
-            inert_line(one.name),
-            joined([inert_line(name) for name in one.others]),
+            sanitize_line(one.name),
+            joined([sanitize_line(name) for name in one.others]),
             folded(one.text, len(one.text)) if whole else folded(one.text),
         )
         for one in (each(agent, state) if agent else ())

@@ -60,7 +60,7 @@ from mcp_server.web.journeys.response_views import (
 )
 from mcp_server.web.proposals.views import LineView
 from mcp_server.web.proposals.views import line_of as proposal_line
-from mcp_server.web.text.sanitize import inert_line, spelled_out
+from mcp_server.web.text.sanitize import sanitize_line, spelled_out
 from mcp_server.web.text.values import Moment, ShownField, ShownText, fields_of, folded, moment
 
 STEPS_SHOWN, CALLS_SHOWN = 40, 60
@@ -106,11 +106,11 @@ def journey_line(line: JourneyLine, now: datetime) -> JourneyLineView:
     return JourneyLineView(
         id=line.id,
         address=address_of(line.id),
-        agent=inert_line(line.agent),
-        title=inert_line(_titled(line.title)),
+        agent=sanitize_line(line.agent),
+        title=sanitize_line(_titled(line.title)),
         status=line.status,
-        phase=inert_line(line.phase),
-        principal=inert_line(line.principal),
+        phase=sanitize_line(line.phase),
+        principal=sanitize_line(line.principal),
         moved=moment(line.moved_at, now),
     )
 
@@ -279,25 +279,25 @@ def journey_view(seen: JourneyPageData) -> JourneyPageView:
     return JourneyPageView(
         id=seen.journey,
         address=address_of(seen.journey),
-        title=inert_line(_titled(state.brief)),
-        agent=inert_line(state.agent),
+        title=sanitize_line(_titled(state.brief)),
+        agent=sanitize_line(state.agent),
         brief=folded(state.brief, len(state.brief)) if seen.whole else brief,
         inputs=fields_of(state.inputs),
         status=state.status,
-        phase=inert_line(state.phase),
+        phase=sanitize_line(state.phase),
         visit=state.visit,
         version=state.version,
-        principal=inert_line(state.principal),
+        principal=sanitize_line(state.principal),
         started=moment(state.started_at, now),
         moved=moment(state.moved_at, now),
         forked_from=_fork(state),
-        trouble=inert_line(seen.trouble),
+        trouble=sanitize_line(seen.trouble),
         phase_gone=seen.agent is not None and all(phase.name != state.phase for phase in seen.agent.graph.phases),
         asked=_asked(seen),
         missing=[folded(f.text) for f in state.feedback if (f.version, f.phase) == (state.version, state.phase)],
         back=_why_back(state),
         pictures=pictures(_graph(seen), travelled(state, seen.log)),
-        conversation=inert_line(state.conversation[:200]),
+        conversation=sanitize_line(state.conversation[:200]),
         answers=answer_views(state),
         feedback=feedback_views(state),
         conversations=conversation_views(state, seen.log),
@@ -323,7 +323,7 @@ def journey_view(seen: JourneyPageData) -> JourneyPageView:
 def _fork(state: JourneyState) -> JourneyFork | None:
     if not state.forked_from:
         return None
-    return JourneyFork(inert_line(state.forked_from), address_of(state.forked_from), state.forked_at)
+    return JourneyFork(sanitize_line(state.forked_from), address_of(state.forked_from), state.forked_at)
 
 
 def _can_return(seen: JourneyPageData, phase: str) -> bool:
@@ -355,8 +355,8 @@ def _asked(seen: JourneyPageData) -> CheckpointView | None:
         return None
     usual = f"Continue from {asked.phase} to {asked.target}?"
     return CheckpointView(
-        phase=inert_line(asked.phase),
-        target=inert_line(asked.target),
+        phase=sanitize_line(asked.phase),
+        target=sanitize_line(asked.target),
         kind=asked.kind,
         own_hand=asked.own_hand,
         question=folded(TO_ANSWER if asked.asks else question(seen.agent, state) if seen.agent else usual),
@@ -376,7 +376,7 @@ def _why_back(state: JourneyState) -> Markup:
     if state.backward_trigger is None or state.over:
         return Markup("")
     detail = f": {state.backward_trigger_detail}" if state.backward_trigger_detail else ""
-    return inert_line(f"{state.backward_trigger}{detail}"[:1_000])
+    return sanitize_line(f"{state.backward_trigger}{detail}"[:1_000])
 
 
 # --- the timeline -----------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def _step(version: int, events: Sequence[Logged], before: datetime | None, now: 
     return VersionView(
         version=version,
         at=moment(first.at, now),
-        by=inert_line(first.by),
+        by=sanitize_line(first.by),
         took=lasting(max(0.0, (first.at - before).total_seconds())) if before else "",
         said=[said for logged in events if (said := said_of(logged.event)) is not None],
         calls=sum(isinstance(logged.event, ToolStart) for logged in events),
@@ -474,7 +474,7 @@ def _recorded(event: WorkRecorded) -> TimelineSentence:
 
 
 def _told(sentence: str, *parts: str) -> Markup:
-    named = [Markup("<bdi><strong>{0}</strong></bdi>").format(inert_line(part[:500])) for part in parts]
+    named = [Markup("<bdi><strong>{0}</strong></bdi>").format(sanitize_line(part[:500])) for part in parts]
     return Markup(sentence).format(*named)  # noqa: S704 - sentences of this file
 
 
@@ -511,12 +511,12 @@ def _call(logged: Logged, begun: ToolStart, end: ToolSuccess | ToolError | None,
     elif end is not None:
         told = "; ".join(part for part in (begun.summary, end.summary, _facts(end.facts)) if part)
     return CallView(
-        tool=inert_line(begun.tool),
-        phase=inert_line(begun.phase),
+        tool=sanitize_line(begun.tool),
+        phase=sanitize_line(begun.phase),
         at=moment(logged.at, now),
         outcome="under way" if end is None else "failed" if isinstance(end, ToolError) else "answered",
         took=f"{end.duration_ms:,.0f} ms" if end else "",
-        told=inert_line(told[:1_000]),
+        told=sanitize_line(told[:1_000]),
         arguments_hash=begun.arguments_hash,
     )
 
@@ -541,7 +541,7 @@ def _rows(seen: JourneyPageData) -> list[RowView]:
     by_itself = {phase.name for phase in seen.agent.graph.phases if phase.automatic} if seen.agent else set[str]()
     return [
         RowView(
-            phase=inert_line(row.phase),
+            phase=sanitize_line(row.phase),
             row=row,
             time=lasting(row.seconds),
             waited=lasting(row.waited_s) if row.waited_s else "",

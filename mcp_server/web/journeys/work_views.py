@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mcp_server.web.text.sanitize import inert, inert_line
+from mcp_server.web.text.sanitize import sanitize, sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH
 
 LONG_WORK = 12_000
@@ -72,7 +72,7 @@ def _text(text: str, room: _CharacterRoom) -> Markup:
     kept = text[: max(0, room.left)]
     room.left -= len(kept)
     rest = len(text) - len(kept)
-    html = _LINE.format(inert_line(kept)) if _short(kept) else _BLOCK.format(inert(kept))
+    html = _LINE.format(sanitize_line(kept)) if _short(kept) else _BLOCK.format(sanitize(kept))
     if not rest:
         return html if text else _NONE
     room.folded = True
@@ -91,7 +91,7 @@ def _object(value: Mapping[str, Any], room: _CharacterRoom, depth: int) -> Marku
             break
         room.left -= len(str(name))
         parts.append(
-            _FIELD.format("short" if _short(part) else "", inert_line(str(name)), _shown(part, room, depth + 1))
+            _FIELD.format("short" if _short(part) else "", sanitize_line(str(name)), _shown(part, room, depth + 1))
         )
     return _FIELDS.format(Markup("").join(parts)) if parts else _NONE
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.summary import becomes
 from mcp_server.web.text.diffs import DiffHunk, DiffRow, Effort, beginning, one_below_the_other, parsed, side_by_side
-from mcp_server.web.text.sanitize import inert_line
+from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 
 LONG_DIFF = 400
@@ -97,13 +97,13 @@ def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: DiffO
     shown, left_out = _shown(hunks, showing, room)
     changed = [change for hunk in hunks for change in hunk.changes if not change.same]
     return FileView(
-        path=inert_line(str(path)),
-        moved_from=inert_line(str(moved)) if moved else None,
+        path=sanitize_line(str(path)),
+        moved_from=sanitize_line(str(moved)) if moved else None,
         says=_says(file),
         added=short.added if short else sum(len(change.new) for change in changed),
         removed=short.removed if short else sum(len(change.old) for change in changed),
         hunks=shown,
-        notes=[inert_line(hunk.note) for hunk in hunks if hunk.note],
+        notes=[sanitize_line(hunk.note) for hunk in hunks if hunk.note],
         left_out=left_out + (short.left_out if short else 0),
         origins=[_origin(line) for line in origins],
         one_sided=not all(any(getattr(c, side) for h in hunks for c in h.changes) for side in ("old", "new")),
@@ -152,9 +152,9 @@ def _says(file: Mapping[str, Any]) -> str:
 def _origin(line: OriginLine) -> OriginView:
     return OriginView(
         lines=line.lines,
-        section=inert_line(line.section),
-        source=inert_line(line.source),
+        section=sanitize_line(line.section),
+        source=sanitize_line(line.source),
         authority=line.authority,
         observed_at=line.observed_at or "unknown",
-        by=inert_line(line.by),
+        by=sanitize_line(line.by),
     )

@@ -17,7 +17,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.summary import becomes
 from mcp_server.web.text.diffs import HEADER, MARKS, NAMING_LINES
-from mcp_server.web.text.sanitize import inert, inert_line
+from mcp_server.web.text.sanitize import sanitize, sanitize_line
 
 WHOLE_AT_ONCE = 100_000
 """Characters of a proposal that are shown in one piece, with diffs side by side."""
@@ -126,7 +126,7 @@ def _end(text: str, at: int) -> int:
 def shown(piece: PassagePiece) -> ShownPiece:
     """Return the piece as HTML."""
     if piece.place is None:
-        html = inert(piece.text)
+        html = sanitize(piece.text)
         return ShownPiece(html, None, MARKED in html)
     rows: list[Markup] = []
     place = piece.place
@@ -147,15 +147,15 @@ def _row(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
     """Return a line of the diff as a row, and where the next one is."""
     if place.inside:
         kind, _ = _KINDS.get(place.inside, _KINDS[" "])
-        return _ROW.format(kind, "", "", "…", inert(line)), replace(place, inside="")
+        return _ROW.format(kind, "", "", "…", sanitize(line)), replace(place, inside="")
     mark = line[:1]
     if place.between and mark != "\\":
         return _outside(line, place)
     if mark not in MARKS:
-        return _NOTE.format(inert_line(line)), replace(place, old_left=0, new_left=0)
+        return _NOTE.format(sanitize_line(line)), replace(place, old_left=0, new_left=0)
     kind, sign = _KINDS[mark]
     is_old, is_new = mark in " -", mark in " +"
-    row = _ROW.format(kind, place.old if is_old else "", place.new if is_new else "", sign, inert(line[1:]))
+    row = _ROW.format(kind, place.old if is_old else "", place.new if is_new else "", sign, sanitize(line[1:]))
     return row, replace(
         place,
         old=place.old + is_old,
@@ -170,6 +170,6 @@ def _outside(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
     names = max(0, place.names - 1)
     header = HEADER.match(line)
     if header is None:
-        return (Markup() if place.names or not line else _NOTE.format(inert_line(line))), replace(place, names=names)
+        return (Markup() if place.names or not line else _NOTE.format(sanitize_line(line))), replace(place, names=names)
     old, old_left, new, new_left = (1 if part is None else int(part) for part in header.groups())
     return (_GAP if place.old or place.new else Markup()), DiffPosition(old, old_left, new, new_left, names=0)

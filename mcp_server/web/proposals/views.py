@@ -21,7 +21,7 @@ from mcp_server.approvals.proposals import RUN, places_of
 from mcp_server.gate.trust.scores import held
 from mcp_server.web.proposals.page_changes import DiffOptions, FileView, files_of
 from mcp_server.web.proposals.passages import MARKED
-from mcp_server.web.text.sanitize import inert, inert_line
+from mcp_server.web.text.sanitize import sanitize, sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Moment, ShownField, ShownText, fields_of, folded, moment
 
 LAST_DECIDED = 5
@@ -39,7 +39,7 @@ class ProposalContext:
     `trusted` are the places that a person vouches for by now.
     """
 
-    standing: TrustRecord
+    trust_record: TrustRecord
     earlier: Sequence[ProposalLine]
     origins: Mapping[str, Sequence[OriginLine]]
     flags: Sequence[Flag]
@@ -197,13 +197,13 @@ def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[s
         id=proposal.id,
         kind=proposal.kind,
         tool=proposal.tool,
-        sentence=inert_line(said or proposal.tool),
-        principal=inert_line(proposal.principal),
+        sentence=sanitize_line(said or proposal.tool),
+        principal=sanitize_line(proposal.principal),
         state=proposal.state,
         level=proposal.level_needed,
         created=moment(proposal.created_at, now),
         ended=moment(proposal.ended_at, now) if proposal.ended_at else None,
-        pages=[inert_line(path) for path in proposal.documents],
+        pages=[sanitize_line(path) for path in proposal.documents],
     )
 
 
@@ -222,7 +222,7 @@ def view_of(proposal: Proposal, about: ProposalContext, showing: DiffOptions) ->
         hash=proposal.hash,
         tool_hash=proposal.tool_hash,
         why=folded(proposal.why, longest),
-        places=[CausePlaceView(one, inert_line(one), one in about.trusted) for one in places_of(proposal)],
+        places=[CausePlaceView(one, sanitize_line(one), one in about.trusted) for one in places_of(proposal)],
         level_needed=proposal.level_needed,
         level_held=proposal.level_held,
         expires=moment(proposal.expires_at, about.now),
@@ -233,7 +233,7 @@ def view_of(proposal: Proposal, about: ProposalContext, showing: DiffOptions) ->
         disagreements=[disagreement_of(flag.contradiction, about.now, longest) for flag in about.flags[:most]],
         rest=fields_of(said, longest),
         calls=[fields_of(call, longest) for call in json.loads(proposal.arguments)],
-        revisions=[(inert_line(path), rev or "new page") for path, rev in sorted(proposal.revisions.items())],
+        revisions=[(sanitize_line(path), rev or "new page") for path, rev in sorted(proposal.revisions.items())],
         asker=_asker(about),
         needs=requirement(proposal, "page", passkeys=about.passkeys),
         outcome=_outcome(proposal, about.now, longest),
@@ -273,7 +273,7 @@ def _preview(proposal: Proposal) -> Mapping[str, Any]:
 
 def _block(block: Mapping[str, Any], longest: int) -> BlockView:
     return BlockView(
-        section=inert_line(str(block.get("section") or "")),
+        section=sanitize_line(str(block.get("section") or "")),
         verdict=str(block.get("verdict")),
         reason=folded(str(block.get("reason") or ""), longest),
         new=block.get("new"),
@@ -283,15 +283,15 @@ def _block(block: Mapping[str, Any], longest: int) -> BlockView:
 
 def _conflict(conflict: Mapping[str, Any], longest: int) -> ConflictView:
     base, ours, theirs = (folded(str(conflict.get(key) or ""), longest) for key in ("base", "ours", "theirs"))
-    return ConflictView(inert_line(str(conflict.get("section") or "")), base, ours, theirs)
+    return ConflictView(sanitize_line(str(conflict.get("section") or "")), base, ours, theirs)
 
 
 def disagreement_of(found: Contradiction | Disagreement, now: datetime, longest: int = ANY_LENGTH) -> DisagreementView:
     """Return a contradiction as it is shown, both sides with where they come from."""
     return DisagreementView(
         kind=found.kind,
-        subject=inert_line(found.subject),
-        reason=inert(found.reason),
+        subject=sanitize_line(found.subject),
+        reason=sanitize(found.reason),
         existing=_side("In the knowledge base", found.existing, now, longest),
         new=_side("New text", found.new, now, longest),
     )
@@ -300,10 +300,10 @@ def disagreement_of(found: Contradiction | Disagreement, now: datetime, longest:
 def _side(heading: str, side: Side, now: datetime, longest: int) -> SideView:
     return SideView(
         heading=heading,
-        path=inert_line(side.path),
-        section=inert_line(side.section),
+        path=sanitize_line(side.path),
+        section=sanitize_line(side.section),
         text=folded(side.text, longest),
-        source=inert_line(side.source),
+        source=sanitize_line(side.source),
         authority=side.authority,
         confidence=side.confidence,
         observed=moment(side.observed_at, now) if side.observed_at else None,
@@ -311,15 +311,15 @@ def _side(heading: str, side: Side, now: datetime, longest: int) -> SideView:
 
 
 def _asker(about: ProposalContext) -> AskerView:
-    grant = held(about.standing)
+    grant = held(about.trust_record)
     states = [proposal.state for proposal in about.earlier]
     decided = [proposal for proposal in about.earlier if proposal.verdict is not None]
     return AskerView(
-        principal=inert_line(about.standing.principal),
+        principal=sanitize_line(about.trust_record.principal),
         score=round(grant.score, 2),
         level=int(grant.level),
         meaning=grant.level.meaning,
-        frozen=about.standing.frozen,
+        frozen=about.trust_record.frozen,
         counts=[(state, states.count(state)) for state in dict.fromkeys(states)],
         last=[line_of(proposal, about.now) for proposal in decided[:LAST_DECIDED]],
     )
@@ -333,11 +333,11 @@ def _outcome(proposal: Proposal, now: datetime, longest: int) -> OutcomeView | N
     shown = result if isinstance(result, dict) else {} if result is None else {"result": result}
     unsigned = "not protected by a passkey" if verdict.advisory else ""
     return OutcomeView(
-        by=inert_line(verdict.by),
+        by=sanitize_line(verdict.by),
         where="on this page" if verdict.channel == "page" else PLACES.get(verdict.channel, verdict.channel),
         at=moment(verdict.at, now),
         note=folded(verdict.note, longest),
-        how=inert_line(f"signed with passkey {verdict.signed}" if verdict.signed else unsigned),
+        how=sanitize_line(f"signed with passkey {verdict.signed}" if verdict.signed else unsigned),
         error=folded(proposal.error, longest) if proposal.error else None,
         result=fields_of({k: v for k, v in shown.items() if v not in (None, "", [], {})}, LONG_TEXT),
     )

@@ -29,7 +29,7 @@ from agents.loop.record.frames import (
 from agents.loop.record.run import Run
 from agents.loop.store.ports import RunLine
 from mcp_server.toolsets.runs.sentences import status_of
-from mcp_server.web.text.sanitize import inert_line
+from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT, Moment, ShownText, folded, moment
 
 PROPOSED = {"suspended": "proposed"}
@@ -96,10 +96,10 @@ def run_line(line: RunLine, now: datetime) -> RunLineView:
     return RunLineView(
         id=line.id,
         address=address_of(line.id),
-        title=inert_line(line.title),
+        title=sanitize_line(line.title),
         status=PROPOSED.get(line.state, line.state),
-        principal=inert_line(line.principal),
-        model=inert_line(line.model),
+        principal=sanitize_line(line.principal),
+        model=sanitize_line(line.model),
         moved=moment(line.moved_at, now),
     )
 
@@ -113,11 +113,11 @@ def run_view(run: Run, now: datetime, *, whole: bool = False) -> RunView:
     return RunView(
         id=run.id,
         address=address_of(run.id),
-        title=inert_line(" ".join(head.goal.split())[:120]),
+        title=sanitize_line(" ".join(head.goal.split())[:120]),
         status=status_of(run),
-        stands=inert_line(f"The run {STANDS[run.state]}{f': {run.why}' if run.why else ''}."),
-        principal=inert_line(head.principal),
-        model=inert_line(head.model),
+        stands=sanitize_line(f"The run {STANDS[run.state]}{f': {run.why}' if run.why else ''}."),
+        principal=sanitize_line(head.principal),
+        model=sanitize_line(head.model),
         begun=moment(head.begun_at, now),
         moved=moment(run.moved_at, now),
         goal=goal,
@@ -144,7 +144,7 @@ def _bounds(limits: RunLimits) -> list[tuple[str, str]]:
 def _step(frame: Frame, now: datetime, longest: int) -> FrameView:
     sentence, text = _said(frame)
     return FrameView(
-        frame.number, frame.TYPE, inert_line(sentence), moment(frame.at, now), folded(text.strip("\n"), longest)
+        frame.number, frame.TYPE, sanitize_line(sentence), moment(frame.at, now), folded(text.strip("\n"), longest)
     )
 
 

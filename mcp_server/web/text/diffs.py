@@ -16,7 +16,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from mcp_server.web.text.sanitize import Span, inert
+from mcp_server.web.text.sanitize import Span, sanitize
 
 RowKind = Literal["same", "changed", "added", "removed"]
 
@@ -274,7 +274,7 @@ def _shown(line: DiffLine, longest: int, spans: Sequence[Span] = (), tag: str = 
     text = line.text[:longest]
     inside = [(start, min(end, longest)) for start, end in spans if start < longest]
     notes = [line.note, f"{len(line.text) - longest} more characters" if len(line.text) > longest else ""]
-    return inert(text, inside, tag=tag) + Markup("").join(_NOTE.format(note) for note in notes if note)
+    return sanitize(text, inside, tag=tag) + Markup("").join(_NOTE.format(note) for note in notes if note)
 
 
 def differing(before: str, after: str, effort: Effort | None = None) -> tuple[list[Span], list[Span]]:

@@ -70,12 +70,12 @@ class CharacterMark:
     title: str
 
 
-def inert(text: str, emphasised: Sequence[Span] = (), *, tag: str = "mark") -> Markup:
+def sanitize(text: str, emphasised: Sequence[Span] = (), *, tag: str = "mark") -> Markup:
     """Return `text` as HTML in which every character is seen, line ends kept, and the `emphasised` spans are in a `tag`."""
     return _rendered(text, marks(text), emphasised, tag)
 
 
-def inert_line(text: str) -> Markup:
+def sanitize_line(text: str) -> Markup:
     """Return `text` as HTML for a place that has one line: its line ends and tabs are marked too."""
     breaks = [_mark(m.start(), m.end(), m.group()) for m in _LINES.finditer(text)]
     return _rendered(text, sorted([*marks(text), *breaks], key=lambda mark: mark.start), (), "mark")

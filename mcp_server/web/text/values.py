@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from mcp_server.web.text.sanitize import escaped, has_hidden, inert, inert_line
+from mcp_server.web.text.sanitize import escaped, has_hidden, sanitize, sanitize_line
 
 LONG_TEXT = 4_000
 """Characters of one text that are shown at once; whoever wants to approve opens the rest."""
@@ -46,7 +46,7 @@ class Moment:
 
 def folded(text: str, longest: int = LONG_TEXT) -> ShownText:
     """Return at most `longest` characters of the text, and how many more there are."""
-    return ShownText(inert(text[:longest]), max(0, len(text) - longest))
+    return ShownText(sanitize(text[:longest]), max(0, len(text) - longest))
 
 
 def fields_of(values: Mapping[str, Any], longest: int = LONG_TEXT) -> list[ShownField]:
@@ -56,7 +56,7 @@ def fields_of(values: Mapping[str, Any], longest: int = LONG_TEXT) -> list[Shown
 
 def _field(name: str, value: Any, longest: int) -> ShownField:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
-    return ShownField(inert_line(name), _kind(value), folded(text, longest), "\n" not in text and len(text) <= 100)
+    return ShownField(sanitize_line(name), _kind(value), folded(text, longest), "\n" not in text and len(text) <= 100)
 
 
 def _kind(value: Any) -> str:

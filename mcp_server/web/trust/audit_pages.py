@@ -13,9 +13,9 @@ from starlette.responses import Response
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import AuditRecord, Ledger
 from mcp_server.web.access.sessions import Session
-from mcp_server.web.page_context import House
+from mcp_server.web.page_context import PageContext
 from mcp_server.web.proposals.views import disagreement_of
-from mcp_server.web.text.sanitize import inert, inert_line
+from mcp_server.web.text.sanitize import sanitize, sanitize_line
 
 PAGE = 50
 BLOCK = 500
@@ -39,14 +39,14 @@ class RecordView:
     digest: str
 
 
-async def audit(house: House, request: Request, session: Session) -> Response:
+async def audit(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show the records that have the text in them, newest first."""
-    ledger, query = house.services.state.ledger, request.query_params.get("q", "").strip()
+    ledger, query = page_context.services.state.ledger, request.query_params.get("q", "").strip()
     end, digest = await ledger.chain_end()
     before = request.query_params.get("before", "")
     first = min(int(before), end + 1) if before.isdecimal() and len(before) < 19 else end + 1
     shown, older = await _found(ledger, query.casefold(), first)
-    return await house.show(
+    return await page_context.show(
         "audit.html",
         session,
         lambda: {
@@ -84,13 +84,13 @@ def _view(record: AuditRecord) -> RecordView:
     said = fields_of(record)
     return RecordView(
         seq=record.seq,
-        at=inert_line(str(said.get("at", ""))[:19].replace("T", " ")),
-        principal=inert_line(str(said.get("principal", ""))),
-        tool=inert_line(str(said.get("tool", ""))),
-        outcome=inert_line(str(said.get("outcome", ""))),
-        places=[inert_line(place) for place in (*_pages(said), *_elsewhere(said))],
-        proposal=inert_line(str(said.get("proposal") or "")),
-        body=inert(record.body),
+        at=sanitize_line(str(said.get("at", ""))[:19].replace("T", " ")),
+        principal=sanitize_line(str(said.get("principal", ""))),
+        tool=sanitize_line(str(said.get("tool", ""))),
+        outcome=sanitize_line(str(said.get("outcome", ""))),
+        places=[sanitize_line(place) for place in (*_pages(said), *_elsewhere(said))],
+        proposal=sanitize_line(str(said.get("proposal") or "")),
+        body=sanitize(record.body),
         digest=record.digest.hex(),
     )
 
@@ -109,11 +109,11 @@ def _elsewhere(said: dict[str, Any]) -> list[str]:
     return [str(place) for place in (target, model and f"model:{model}") if place]
 
 
-async def contradictions(house: House, request: Request, session: Session) -> Response:
+async def contradictions(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show open contradictions, newest first, both sides of each."""
-    cursor, now = request.query_params.get("cursor"), house.services.now()
-    found = await house.services.chronicle.contradictions(None, limit=LISTED, cursor=cursor)
-    return await house.show(
+    cursor, now = request.query_params.get("cursor"), page_context.services.now()
+    found = await page_context.services.page_history.contradictions(None, limit=LISTED, cursor=cursor)
+    return await page_context.show(
         "contradictions.html",
         session,
         lambda: {

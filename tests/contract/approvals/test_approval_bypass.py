@@ -374,9 +374,9 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         await person.app.desk._carrier.resume()
         with anyio.fail_after(10):  # the server itself may have been quicker to look after it
             await ended(person.app.services, asked.id)
-        standing = await state.standing(ME)
-        assert standing is not None
-        assert standing.frozen
+        trust_record = await state.trust_record(ME)
+        assert trust_record is not None
+        assert trust_record.frozen
         assert (await person.proposal(asked.id)).state == "failed"
 
 

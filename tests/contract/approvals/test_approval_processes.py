@@ -53,9 +53,9 @@ async def test_while_no_server_reaches_it_it_stays_approved_and_the_next_one_doe
             assert (await person.proposal(asked)).state == "approved"
         assert not plane.comments("KB-2")
         async with open_app(plane_settings(tmp_path, address), indexing=False, announcing=False) as app:
-            carrier = app.desk._carrier
-            await carrier.resume()
-            assert (await carrier.found(asked)).state == "executed"
+            proposal_executor = app.desk._carrier
+            await proposal_executor.resume()
+            assert (await proposal_executor.found(asked)).state == "executed"
         assert len(plane.comments("KB-2")) == 1
 
 
@@ -67,9 +67,9 @@ async def test_what_nobody_could_do_in_time_ends_and_says_why(tmp_path: Path, mo
     async with reviewing(without_plane(settings)) as person:
         waiting = await person.proposal(asked)
         await person.app.desk.approve(asked, waiting.hash, ANN)
-        carrier = person.app.desk._carrier
+        proposal_executor = person.app.desk._carrier
         later = waiting.expires_at + timedelta(minutes=1)
-        monkeypatch.setattr(carrier, "services", replace(carrier.services, now=lambda: later))
-        await carrier.resume()
+        monkeypatch.setattr(proposal_executor, "services", replace(proposal_executor.services, now=lambda: later))
+        await proposal_executor.resume()
         ended = await person.proposal(asked)
         assert (ended.state, ended.error) == ("failed", carrying.LEFT)

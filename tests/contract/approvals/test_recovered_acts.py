@@ -55,10 +55,10 @@ class Place:
         state, before = self.app.base.state, utc_now() - 2 * SETTLED
         assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
         call = Call(ME)
-        errand = errand_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
-        await state.outbox.begin(replace(errand, proposal=proposal.id), within=timedelta(0))
+        outbox_entry = errand_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
+        await state.outbox.begin(replace(outbox_entry, proposal=proposal.id), within=timedelta(0))
         if sent:
-            await state.outbox.mark(errand.id, {"queue": "q-1"})
+            await state.outbox.mark(outbox_entry.id, {"queue": "q-1"})
         if arrived:
             self.mail.held.append("hello")
         return proposal
@@ -126,7 +126,7 @@ async def test_where_the_service_cannot_even_be_asked_it_is_not_known(
             raise broken
 
         proposal = await place.died(sent=True, arrived=True)
-        monkeypatch.setattr(place.app.base.state.outbox, "errand_of", cannot)
+        monkeypatch.setattr(place.app.base.state.outbox, "outbox_entry_of", cannot)
         ended = await place.resumed(proposal)
         assert (ended.state, ended.error) == ("failed", UNSURE)
         assert place.mail.held == ["hello"]
@@ -171,13 +171,13 @@ async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_do
 ) -> None:
     async with placed(tmp_path) as place:
         proposal = await place.approved()
-        deliver: Callable[..., Any] = place.app.services.courier.deliver
+        deliver: Callable[..., Any] = place.app.services.dispatcher.deliver
 
         async def then_breaks(*given: Any, **named: Any) -> Delivered:
             await deliver(*given, **named)
             raise RuntimeError("what comes after the act")
 
-        monkeypatch.setattr(place.app.services.courier, "deliver", then_breaks)
+        monkeypatch.setattr(place.app.services.dispatcher, "deliver", then_breaks)
         if approve:
             told = (await place.app.desk._carrier.carry_out(proposal.id)).error
         else:

@@ -48,7 +48,7 @@ class Effects:
 
     files: Mapping[str, bytes]
     acts: list[tuple[str, str]]
-    standings: Mapping[str, tuple[float, float, bool]]
+    trust_records: Mapping[str, tuple[float, float, bool]]
     hosts: Mapping[str, tuple[bytes, bool]]
     passkeys: list[bytes]
 
@@ -66,7 +66,7 @@ class Agent:
             return Effects(
                 {str(f.relative_to(self.person.kb)): f.read_bytes() for f in self.person.kb.rglob("*") if f.is_file()},
                 await _acts(state),
-                {s.principal: (s.floor, s.ceiling, s.frozen) for s in await state.standings()},
+                {s.principal: (s.floor, s.ceiling, s.frozen) for s in await state.trust_records()},
                 {e.host: (e.secret_digest, e.forms) for e in await state.enrolments()},
                 [key.id for key in await state.trust.passkeys()],
             )
@@ -233,7 +233,7 @@ async def test_without_a_passkey_the_same_program_may_do_all_that(tmp_path: Path
         assert agent.person.run("trust", "grant", "cursor", "4").returncode == 0
         done = await agent.effects()
         assert done.acts == [("kb_delete", "done")] * 2
-        assert done.standings[f"{ME}@cursor"][0] == 4
+        assert done.trust_records[f"{ME}@cursor"][0] == 4
         assert (await agent.delete("long.md"))["status"] == "done"
 
 

@@ -19,7 +19,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.zulip.notices import LEASE
-from mcp_server.connectors.outbox_dispatcher import Courier
+from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 from tests.doubles.serving import Fault, after, before, for_requests, served, status
 from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import writing
@@ -495,8 +495,10 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
         async with killed_at(here, tmp_path, lambda *asked: asked[2] == number, fault):
             base = here.person.app.base
             # What is not there when the next server looks is taken for never sent: nothing is under way in this Zulip.
-            courier = Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=_at_once, settled=timedelta(0))
-            app = replace(here.person.app, services=replace(here.person.app.services, load_courier=lambda: courier))
+            dispatcher = OutboxDispatcher(
+                base.state.outbox, base.errand_locks, now=utc_now, sleep=_at_once, settled=timedelta(0)
+            )
+            app = replace(here.person.app, services=replace(here.person.app.services, load_courier=lambda: dispatcher))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(told_by(app, here.access))
                 await here.told()

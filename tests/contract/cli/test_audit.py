@@ -18,7 +18,7 @@ import pytest
 
 from agents.loop.record.run import begun
 from knowledge.history.ports import Actor
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from mcp_server.__main__ import main
 from mcp_server.app.knowledge_base import STATE_FILE
 from mcp_server.app.settings.settings import Settings
@@ -50,13 +50,13 @@ class Person:
             ):
                 await state.ledger.commit(done)
 
-    async def send(self, errand: Errand, *, at: datetime) -> None:
+    async def send(self, outbox_entry: OutboxEntry, *, at: datetime) -> None:
         """Put an act in another service on record."""
         from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
-            await state.outbox.begin(errand, within=DAY)
-            await state.outbox.end(errand.id, "done", at=at, result="{}")
+            await state.outbox.begin(outbox_entry, within=DAY)
+            await state.outbox.end(outbox_entry.id, "done", at=at, result="{}")
 
     async def carry_through(self, walk: Walk) -> None:
         """Put a run on record as far as the walk goes."""
@@ -151,8 +151,10 @@ def test_an_export_can_be_verified_by_anybody(reader: Person) -> None:
 
 
 def test_an_act_in_another_service_is_listed_with_its_place_and_found_by_it(ann: Person) -> None:
-    errand = Errand("kf-1", "bob@cursor", "zulip_send_message", "zulip:design/merge", "dd" * 32, NOW, proposal="p-7")
-    asyncio.run(ann.send(errand, at=NOW + 4 * DAY))
+    outbox_entry = OutboxEntry(
+        "kf-1", "bob@cursor", "zulip_send_message", "zulip:design/merge", "dd" * 32, NOW, proposal="p-7"
+    )
+    asyncio.run(ann.send(outbox_entry, at=NOW + 4 * DAY))
     assert ann.here("verify").stdout.startswith("5 records, all sound")
     (found,) = ann.json("search", "DESIGN/merge")
     assert (found["tool"], found["outcome"], found["proposal"]) == ("zulip_send_message", "sent", "p-7")

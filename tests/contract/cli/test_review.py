@@ -32,7 +32,7 @@ class Person(Somebody):
         return (self.kb / path).exists()
 
     def score(self) -> float:
-        found = self.asked(lambda state: state.standing(f"{ME}@cursor"))
+        found = self.asked(lambda state: state.trust_record(f"{ME}@cursor"))
         assert found is not None
         return found.score
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import open_state, utc_now
@@ -75,8 +75,8 @@ async def test_the_doctor_names_acts_of_which_nobody_knows_and_no_others(tmp_pat
     now = utc_now()
     async with open_state(settings) as state:
         for n, begun in enumerate([now, now - timedelta(hours=1), now - timedelta(hours=2), now - timedelta(hours=3)]):
-            errand = Errand(f"kf-{n}", ME.id, "send", f"mail:{n}", str(n), begun)
-            await state.outbox.begin(errand, within=timedelta(0))
+            outbox_entry = OutboxEntry(f"kf-{n}", ME.id, "send", f"mail:{n}", str(n), begun)
+            await state.outbox.begin(outbox_entry, within=timedelta(0))
         await state.outbox.end("kf-2", "unsure", at=now)
         await state.outbox.end("kf-3", "done", at=now)
     (told,) = [finding for finding in await examine(settings) if finding.what == "outbox"]

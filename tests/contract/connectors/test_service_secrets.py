@@ -110,7 +110,7 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 
 
 @dataclass
-class House:
+class PageContext:
     """A server with both services and a connected host; `log` is everything that was logged, at every level."""
 
     app: App
@@ -180,7 +180,7 @@ def furnished_zulip() -> tuple[Zulip, int]:
 
 
 @asynccontextmanager
-async def house(folder: Path, *, level: float) -> AsyncIterator[House]:
+async def house(folder: Path, *, level: float) -> AsyncIterator[PageContext]:
     zulip, message = furnished_zulip()
     async with AsyncExitStack() as stack:
         log = stack.enter_context(everything_logged())
@@ -200,7 +200,7 @@ async def house(folder: Path, *, level: float) -> AsyncIterator[House]:
         settings = await let_in(settings, level=level)
         app = await stack.enter_async_context(open_app(settings, sleep=at_once, indexing=False, announcing=False))
         client = await stack.enter_async_context(Client(app.server))
-        yield House(app, client, plane_at, zulip_at, plane, zulip, settings, message, log)
+        yield PageContext(app, client, plane_at, zulip_at, plane, zulip, settings, message, log)
 
 
 def keys_in(text: str | bytes) -> list[str]:
@@ -216,7 +216,7 @@ def on_disk(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield file.name, file.read_bytes()
 
 
-def check(there: House) -> None:
+def check(there: PageContext) -> None:
     """Assert that nothing that was said so far, or is kept, holds a key, and no error or log the words."""
     log = there.log.getvalue()
     assert not keys_in(log), [line for line in log.splitlines() if keys_in(line)]

@@ -192,7 +192,7 @@ async def test_a_crash_inside_a_tool_tells_nothing_of_the_inside(
 class Unreachable:
     """A state store whose disk is gone."""
 
-    async def standing(self, principal: str) -> TrustRecord | None:
+    async def trust_record(self, principal: str) -> TrustRecord | None:
         raise StorageError(f"cannot read {principal}")
 
 

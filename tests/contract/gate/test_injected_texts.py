@@ -80,7 +80,7 @@ class Obedient:
 
 
 @dataclass
-class House:
+class PageContext:
     """A server with both services, in whose every corner somebody has written an order."""
 
     app: App
@@ -126,7 +126,7 @@ def orders_written(plane: Plane, zulip: Zulip) -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def house(home: Path) -> AsyncIterator[House]:
+async def house(home: Path) -> AsyncIterator[PageContext]:
     write(home / "kb", {"clean.md": "# Clean\n\nNothing.\n"})
     zulip = furnished(RECORDED_LEVEL, Clock())
     async with plane_served() as (at_plane, plane), served(zulip) as at_zulip:
@@ -135,7 +135,7 @@ async def house(home: Path) -> AsyncIterator[House]:
         settings = replace(plane_settings(home, at_plane.address), **told)
         messages = orders_written(plane, zulip)
         async with open_app(settings, sleep=at_once, indexing=False, announcing=False) as app:
-            yield House(app, plane, zulip, (at_plane, at_zulip), messages)
+            yield PageContext(app, plane, zulip, (at_plane, at_zulip), messages)
 
 
 async def test_an_obedient_model_reaches_nothing_but_where_the_order_came_from(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tests.support.state.ledgers import NOW
 DIGEST = bytes(range(32))
 
 
-def becoming(standing: TrustRecord) -> Restand:
-    return lambda _known, _recent: standing
+def becoming(trust_record: TrustRecord) -> Restand:
+    return lambda _known, _recent: trust_record
 
 
 async def carried_out(store: StateStore, made: Proposal) -> None:
@@ -33,8 +33,8 @@ async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateS
     """Scores are no round numbers, and names have any characters: what comes back must hash to the same."""
     for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
         principal = f"Ünïcode 日本@host-{number}"
-        standing = TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
-        await store.trust.restand(principal, becoming(standing), note=note(about=principal))
+        trust_record = TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
+        await store.trust.restand(principal, becoming(trust_record), note=note(about=principal))
     key = passkey()
     await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
     await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.id.hex()))

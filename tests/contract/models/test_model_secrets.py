@@ -70,7 +70,7 @@ TELLING = {
 
 
 @dataclass
-class House:
+class PageContext:
     """A host whose server asks a model; `told` is everything that was answered, `log` everything logged, at every level."""
 
     host: RunHost
@@ -91,13 +91,13 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, **more: Any) -> AsyncIterator[House]:
+async def house(folder: Path, **more: Any) -> AsyncIterator[PageContext]:
     with everything_logged() as log:
         async with run_host(folder, **more) as host:
-            yield House(host, log)
+            yield PageContext(host, log)
 
 
-def check(there: House) -> None:
+def check(there: PageContext) -> None:
     """Assert that nothing that was said so far, or is kept, holds the key, and no error or log what a model said."""
     log = there.log.getvalue()
     assert KEY not in log, [line for line in log.splitlines() if KEY in line]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from knowledge.errors import UnknownErrand
+from knowledge.errors import UnknownOutboxEntry
 from knowledge.outbox import memory as memory_outbox
 from knowledge.outbox import postgres as postgres_outbox
 from knowledge.outbox import sqlite as sqlite_outbox
 from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
-from knowledge.outbox.ports import Errand, Mention, Outbox
+from knowledge.outbox.ports import Mention, Outbox, OutboxEntry
 from knowledge.state.ports import StateStore
 from tests.support.state.decisions import ADA, ODD, approved, sound
 from tests.support.state.ledgers import DAY, MINUTE, NOW, open_shared
@@ -27,9 +27,9 @@ BOB = "bob@cursor"
 HOUR = timedelta(hours=1)
 PROCESSES = 3
 EACH = 25
-"""So many errands each process begins."""
+"""So many outbox entries each process begins."""
 
-PLAIN = Errand(
+PLAIN = OutboxEntry(
     id="e-1",
     principal=ADA,
     tool="zulip_send_message",
@@ -40,7 +40,7 @@ PLAIN = Errand(
 )
 
 
-def errand(id_: str = "e-1", **more: Any) -> Errand:
+def outbox_entry(id_: str = "e-1", **more: Any) -> OutboxEntry:
     return replace(PLAIN, **{"id": id_, **more})
 
 
@@ -62,30 +62,30 @@ async def ids(outbox: Outbox, **asked: Any) -> list[str]:
 
 
 async def test_an_errand_is_returned_as_it_was_begun_to_the_last_character(outbox: Outbox) -> None:
-    odd = errand(
+    odd = outbox_entry(
         "e-odd", principal="zoë@claude", target="zulip:déjà 日本/🗺", digest="ee" * 32, marks={"local_id": "1 日"}
     )
-    for begun in (errand(), odd):
+    for begun in (outbox_entry(), odd):
         assert await outbox.begin(begun, within=HOUR) == begun
-        assert await outbox.errand(begun.id) == begun
-    assert await outbox.errand("e-2") is None
+        assert await outbox.outbox_entry(begun.id) == begun
+    assert await outbox.outbox_entry("e-2") is None
 
 
 async def test_what_no_database_could_keep_is_kept_with_marks_in_its_place(outbox: Outbox) -> None:
-    begun = await outbox.begin(errand(target=ODD, marks={ODD: ODD}), within=HOUR)
+    begun = await outbox.begin(outbox_entry(target=ODD, marks={ODD: ODD}), within=HOUR)
     assert begun.target == ODD.replace("\x00", "\ufffd").replace("\ud800", "?")
     assert begun.marks == {begun.target: begun.target}
-    assert await outbox.errand("e-1") == begun
+    assert await outbox.outbox_entry("e-1") == begun
 
 
 async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbox) -> None:
     """The issue: a lost reply never leads to a second message."""
-    first = await outbox.begin(errand(), within=HOUR)
-    assert await outbox.begin(errand("e-2", begun_at=NOW + MINUTE), within=HOUR) == first
+    first = await outbox.begin(outbox_entry(), within=HOUR)
+    assert await outbox.begin(outbox_entry("e-2", begun_at=NOW + MINUTE), within=HOUR) == first
     await outbox.end("e-1", "done", at=NOW + MINUTE, result="[17]")
-    again = await outbox.begin(errand("e-3", begun_at=NOW + HOUR), within=HOUR)
+    again = await outbox.begin(outbox_entry("e-3", begun_at=NOW + HOUR), within=HOUR)
     assert (again.id, again.fate, again.result) == ("e-1", "done", "[17]")
-    assert await outbox.errand("e-2") is None
+    assert await outbox.outbox_entry("e-2") is None
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbo
     ids=lambda other: next(iter(other)),
 )
 async def test_another_act_has_an_errand_of_its_own(outbox: Outbox, other: dict[str, Any]) -> None:
-    await outbox.begin(errand(), within=HOUR)
-    second = errand("e-2", **other)
+    await outbox.begin(outbox_entry(), within=HOUR)
+    second = outbox_entry("e-2", **other)
     assert await outbox.begin(second, within=HOUR) == second
     assert await ids(outbox) == ["e-2", "e-1"]
 
 
 async def test_the_same_act_later_is_another_one_unless_nobody_knows_what_became_of_the_first(outbox: Outbox) -> None:
-    later = errand("e-2", begun_at=NOW + HOUR + timedelta(microseconds=1))
+    later = outbox_entry("e-2", begun_at=NOW + HOUR + timedelta(microseconds=1))
     for fate in ("begun", "unsure"):
-        await outbox.begin(errand(), within=HOUR)
+        await outbox.begin(outbox_entry(), within=HOUR)
         if fate == "unsure":
             await outbox.end("e-1", fate, at=NOW)
         assert (await outbox.begin(later, within=HOUR)).id == "e-1"
@@ -117,7 +117,7 @@ async def test_the_same_act_later_is_another_one_unless_nobody_knows_what_became
 
 async def test_what_certainly_was_not_done_may_be_begun_anew(outbox: Outbox) -> None:
     for proposal in ("", "p-1"):
-        failed, anew = (errand(f"{name}{proposal}", proposal=proposal) for name in ("failed", "anew"))
+        failed, anew = (outbox_entry(f"{name}{proposal}", proposal=proposal) for name in ("failed", "anew"))
         await outbox.begin(failed, within=HOUR)
         await outbox.end(failed.id, "failed", at=NOW)
         assert await outbox.begin(anew, within=HOUR) == anew
@@ -125,40 +125,40 @@ async def test_what_certainly_was_not_done_may_be_begun_anew(outbox: Outbox) -> 
 
 
 async def test_what_nobody_knows_the_end_of_is_given_back(outbox: Outbox) -> None:
-    await outbox.begin(errand(), within=HOUR)
+    await outbox.begin(outbox_entry(), within=HOUR)
     await outbox.end("e-1", "unsure", at=NOW)
-    again = await outbox.begin(errand("e-2"), within=HOUR)
+    again = await outbox.begin(outbox_entry("e-2"), within=HOUR)
     assert (again.id, again.fate) == ("e-1", "unsure")
 
 
 async def test_the_newest_of_several_counts(outbox: Outbox) -> None:
-    await outbox.begin(errand(), within=HOUR)
+    await outbox.begin(outbox_entry(), within=HOUR)
     await outbox.end("e-1", "done", at=NOW)
-    await outbox.begin(errand("e-2", begun_at=NOW + 2 * HOUR), within=HOUR)
-    assert (await outbox.begin(errand("e-3", begun_at=NOW + 2 * HOUR), within=DAY)).id == "e-2"
+    await outbox.begin(outbox_entry("e-2", begun_at=NOW + 2 * HOUR), within=HOUR)
+    assert (await outbox.begin(outbox_entry("e-3", begun_at=NOW + 2 * HOUR), within=DAY)).id == "e-2"
 
 
 async def test_an_approved_proposal_is_carried_out_by_one_errand_however_late_it_is_asked_for(outbox: Outbox) -> None:
-    first = await outbox.begin(errand(proposal="p-1"), within=MINUTE)
-    late = errand("e-2", proposal="p-1", begun_at=NOW + 30 * DAY, digest="ff" * 32)
+    first = await outbox.begin(outbox_entry(proposal="p-1"), within=MINUTE)
+    late = outbox_entry("e-2", proposal="p-1", begun_at=NOW + 30 * DAY, digest="ff" * 32)
     assert await outbox.begin(late, within=MINUTE) == first
     done = await outbox.end("e-1", "done", at=NOW)
     assert await outbox.begin(late, within=MINUTE) == done
-    assert await outbox.errand_of("p-1") == done
+    assert await outbox.outbox_entry_of("p-1") == done
 
 
 async def test_each_approval_counts_once_also_right_after_the_same_was_done(outbox: Outbox) -> None:
     for n in range(3):
-        asked = errand(f"e-{n}", proposal=f"p-{n}" if n else "")
+        asked = outbox_entry(f"e-{n}", proposal=f"p-{n}" if n else "")
         assert await outbox.begin(asked, within=HOUR) == asked
         await outbox.end(asked.id, "done", at=NOW)
-    assert (await outbox.begin(errand("e-3"), within=HOUR)).id == "e-2"
+    assert (await outbox.begin(outbox_entry("e-3"), within=HOUR)).id == "e-2"
 
 
 async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_the_same(outbox: Outbox) -> None:
     """Whoever is told "unsure" proposes it again: a yes must not send it twice."""
-    await outbox.begin(errand(proposal="p-1"), within=HOUR)
-    again = errand("e-2", proposal="p-2", begun_at=NOW + DAY)
+    await outbox.begin(outbox_entry(proposal="p-1"), within=HOUR)
+    again = outbox_entry("e-2", proposal="p-2", begun_at=NOW + DAY)
     assert (await outbox.begin(again, within=HOUR)).id == "e-1"
     await outbox.end("e-1", "unsure", at=NOW)
     assert (await outbox.begin(again, within=HOUR)).id == "e-1"
@@ -167,23 +167,23 @@ async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_t
 
 
 async def test_without_a_proposal_there_is_no_errand_of_one(outbox: Outbox) -> None:
-    await outbox.begin(errand(), within=HOUR)
-    assert await outbox.errand_of("") is None
-    assert await outbox.errand_of("p-1") is None
+    await outbox.begin(outbox_entry(), within=HOUR)
+    assert await outbox.outbox_entry_of("") is None
+    assert await outbox.outbox_entry_of("p-1") is None
 
 
 async def test_the_newest_errand_of_a_proposal_tells_what_became_of_it(outbox: Outbox) -> None:
     for id_ in ("e-1", "e-2"):
-        await outbox.begin(errand(id_, proposal="p-1"), within=HOUR)
+        await outbox.begin(outbox_entry(id_, proposal="p-1"), within=HOUR)
         await outbox.end(id_, "failed", at=NOW)
-    found = await outbox.errand_of("p-1")
+    found = await outbox.outbox_entry_of("p-1")
     assert found is not None
     assert (found.id, found.fate) == ("e-2", "failed")
 
 
 async def test_an_errand_is_found_by_the_name_of_a_mark_and_not_by_what_a_mark_says(outbox: Outbox) -> None:
     for number, name in enumerate(("asked_by.a", "asked_by.ab", 'odd "日%_')):
-        await outbox.begin(errand(f"e-{number}", digest=f"{number}" * 64), within=HOUR)
+        await outbox.begin(outbox_entry(f"e-{number}", digest=f"{number}" * 64), within=HOUR)
         await outbox.mark(f"e-{number}", {name: "yes", "says": '"asked_by.b":'})
     for number, name in enumerate(("asked_by.a", "asked_by.ab", 'odd "日%_')):
         found = await outbox.marked(name)
@@ -197,10 +197,10 @@ async def test_an_errand_is_found_by_the_name_of_a_mark_and_not_by_what_a_mark_s
 
 
 async def test_an_id_is_never_used_twice(outbox: Outbox) -> None:
-    await outbox.begin(errand(), within=HOUR)
+    await outbox.begin(outbox_entry(), within=HOUR)
     with pytest.raises(ValueError, match="there is an errand e-1 already"):
-        await outbox.begin(errand(digest="ff" * 32), within=HOUR)
-    assert (await outbox.begin(errand("e-2", digest="ff" * 32), within=HOUR)).id == "e-2"
+        await outbox.begin(outbox_entry(digest="ff" * 32), within=HOUR)
+    assert (await outbox.begin(outbox_entry("e-2", digest="ff" * 32), within=HOUR)).id == "e-2"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ async def test_an_id_is_never_used_twice(outbox: Outbox) -> None:
 )
 async def test_an_errand_that_cannot_begin_is_refused(outbox: Outbox, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"an errand begins with an id|without its zone"):
-        await outbox.begin(errand(**wrong), within=HOUR)
+        await outbox.begin(outbox_entry(**wrong), within=HOUR)
     assert not await outbox.open()
 
 
@@ -218,24 +218,24 @@ async def test_an_errand_that_cannot_begin_is_refused(outbox: Outbox, wrong: dic
 
 
 async def test_marks_add_up_and_of_one_name_the_newest_counts(outbox: Outbox) -> None:
-    await outbox.begin(errand(marks={"queue": "q-1"}), within=HOUR)
+    await outbox.begin(outbox_entry(marks={"queue": "q-1"}), within=HOUR)
     await outbox.mark("e-1", {"newest": "40", "queue": "q-2"})
     await outbox.mark("e-1", {"part": "1"})
-    found = await outbox.errand("e-1")
+    found = await outbox.outbox_entry("e-1")
     assert found is not None
     assert found.marks == {"queue": "q-2", "newest": "40", "part": "1"}
-    with pytest.raises(UnknownErrand, match="'e-2'"):
+    with pytest.raises(UnknownOutboxEntry, match="'e-2'"):
         await outbox.mark("e-2", {"part": "1"})
 
 
 async def test_the_end_of_an_errand_is_on_the_audit_chain_with_its_place_and_no_text(store: StateStore) -> None:
     """The issue: an act in another service is on record like any other; what was answered is not."""
     for n, (fate, outcome) in enumerate([("done", "sent"), ("unsure", "unsure"), ("failed", "failed")]):
-        begun = errand(f"e-{n}", digest=f"{n:064}", proposal="p-1" if fate == "done" else "")
+        begun = outbox_entry(f"e-{n}", digest=f"{n:064}", proposal="p-1" if fate == "done" else "")
         await store.outbox.begin(begun, within=HOUR)
         ended = await store.outbox.end(begun.id, fate, at=NOW + MINUTE, result='{"answer":"secret words"}')  # type: ignore[arg-type]  # the three of them
         assert ended == replace(begun, fate=fate, ended_at=NOW + MINUTE, result='{"answer":"secret words"}')  # type: ignore[arg-type]  # likewise
-        assert await store.outbox.errand(begun.id) == ended
+        assert await store.outbox.outbox_entry(begun.id) == ended
         told = (await bodies(store))[-1]
         assert (told["principal"], told["tool"], told["arguments_hash"]) == (ADA, "zulip_send_message", "ab" * 32)
         assert told["outcome"] == outcome
@@ -253,7 +253,7 @@ async def test_records_of_acts_on_pages_say_nothing_of_deliveries(store: StateSt
 
 async def test_what_has_ended_stays_as_it_is_and_has_one_record(store: StateStore) -> None:
     for fate in ("done", "failed"):
-        begun = errand(fate, digest=f"{fate:>64}")
+        begun = outbox_entry(fate, digest=f"{fate:>64}")
         await store.outbox.begin(begun, within=HOUR)
         first = await store.outbox.end(fate, fate, at=NOW, result="[17]")
         for again in ("done", "unsure", "failed"):
@@ -262,7 +262,7 @@ async def test_what_has_ended_stays_as_it_is_and_has_one_record(store: StateStor
 
 
 async def test_what_was_unsure_can_become_known_and_both_are_on_record(store: StateStore) -> None:
-    await store.outbox.begin(errand(), within=HOUR)
+    await store.outbox.begin(outbox_entry(), within=HOUR)
     unsure = await store.outbox.end("e-1", "unsure", at=NOW)
     assert await store.outbox.end("e-1", "unsure", at=NOW + MINUTE) == unsure
     done = await store.outbox.end("e-1", "done", at=NOW + HOUR, result="[17]")
@@ -272,8 +272,8 @@ async def test_what_was_unsure_can_become_known_and_both_are_on_record(store: St
 
 
 async def test_nothing_is_recorded_of_an_end_that_cannot_be(store: StateStore) -> None:
-    await store.outbox.begin(errand(), within=HOUR)
-    with pytest.raises(UnknownErrand):
+    await store.outbox.begin(outbox_entry(), within=HOUR)
+    with pytest.raises(UnknownOutboxEntry):
         await store.outbox.end("e-2", "done", at=NOW)
     with pytest.raises(ValueError, match="does not end as begun"):
         await store.outbox.end("e-1", "begun", at=NOW)
@@ -285,7 +285,7 @@ async def test_nothing_is_recorded_of_an_end_that_cannot_be(store: StateStore) -
 
 async def test_what_is_open_is_listed_newest_first(outbox: Outbox) -> None:
     for n, fate in enumerate(["", "done", "unsure", "failed", ""]):
-        await outbox.begin(errand(f"e-{n}", digest=f"{n:064}", begun_at=NOW - n * MINUTE), within=HOUR)
+        await outbox.begin(outbox_entry(f"e-{n}", digest=f"{n:064}", begun_at=NOW - n * MINUTE), within=HOUR)
         if fate:
             await outbox.end(f"e-{n}", fate, at=NOW)  # type: ignore[arg-type]  # a fate
     assert await ids(outbox) == ["e-4", "e-2", "e-0"]
@@ -294,12 +294,16 @@ async def test_what_is_open_is_listed_newest_first(outbox: Outbox) -> None:
 
 async def test_what_ended_long_ago_is_dropped_oldest_first_and_what_never_ended_is_not(outbox: Outbox) -> None:
     for n, days in enumerate([3, 1, 2, 5]):
-        await outbox.begin(errand(f"e-{n}", digest=f"{n:064}"), within=HOUR)
+        await outbox.begin(outbox_entry(f"e-{n}", digest=f"{n:064}"), within=HOUR)
         await outbox.end(f"e-{n}", "unsure" if n == 1 else "done", at=NOW + days * DAY)
-    await outbox.begin(errand("never", digest="ff" * 32), within=HOUR)
+    await outbox.begin(outbox_entry("never", digest="ff" * 32), within=HOUR)
     assert await outbox.forget(ended_before=NOW + DAY) == 0
     assert await outbox.forget(ended_before=NOW + 4 * DAY, limit=2) == 2
-    assert [id_ for id_ in ("e-0", "e-1", "e-2", "e-3", "never") if await outbox.errand(id_)] == ["e-0", "e-3", "never"]
+    assert [id_ for id_ in ("e-0", "e-1", "e-2", "e-3", "never") if await outbox.outbox_entry(id_)] == [
+        "e-0",
+        "e-3",
+        "never",
+    ]
     assert await outbox.forget(ended_before=NOW + 9 * DAY) == 2
     assert await ids(outbox) == ["never"]
 
@@ -350,7 +354,7 @@ async def test_strangers_cannot_fill_it_with_mentions_of_many_pages(
 
 
 async def test_of_several_at_once_exactly_one_begins_and_one_ends_it(store: StateStore) -> None:
-    begun = await asyncio.gather(*(store.outbox.begin(errand(f"e-{n}"), within=HOUR) for n in range(8)))
+    begun = await asyncio.gather(*(store.outbox.begin(outbox_entry(f"e-{n}"), within=HOUR) for n in range(8)))
     assert len({one.id for one in begun}) == 1
     await asyncio.gather(*(store.outbox.end(begun[0].id, "done", at=NOW, result=str(n)) for n in range(8)))
     assert len(await bodies(store)) == 1
@@ -365,7 +369,7 @@ def _begin(where: str, name: str, me: int, meeting: tuple[Any, Any]) -> None:
         own = []
         barrier.wait(60)
         for n in range(EACH):
-            asked = errand(f"{n}-{me}", digest=f"{n:064}", proposal=f"p-{n}" if n % 2 else "")
+            asked = outbox_entry(f"{n}-{me}", digest=f"{n:064}", proposal=f"p-{n}" if n % 2 else "")
             if (await store.outbox.begin(asked, within=HOUR)).id == asked.id:
                 own.append(n)
                 await store.outbox.mark(asked.id, {"by": str(me)})
@@ -409,7 +413,7 @@ async def test_a_state_from_before_there_was_an_outbox_is_taken_over(
     older = Older(postgres=5, sqlite=5)
     await older.make(where, schema)
     store = await open_shared(where, schema)
-    assert await store.outbox.begin(errand(), within=HOUR) == errand()
+    assert await store.outbox.begin(outbox_entry(), within=HOUR) == outbox_entry()
     await store.outbox.mention([mention()])
     assert list(await store.check()) == []
     await store.close()

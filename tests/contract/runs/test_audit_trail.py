@@ -11,12 +11,12 @@ from knowledge.history.forms import packed_intent, unpacked_intent
 from knowledge.history.ports import Actor, HistoryEntry, Intent
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.reconcile import unaccounted
-from tests.contract.toolsets.runs.test_injected_texts import House, house, in_a_message
+from tests.contract.toolsets.runs.test_injected_texts import PageContext, house, in_a_message
 from tests.doubles.provider_turns import said, uses
 from tests.support.state.ledgers import NOW
 
 
-async def records(there: House) -> list[dict[str, Any]]:
+async def records(there: PageContext) -> list[dict[str, Any]]:
     ledger = there.app.services.state.ledger
     end, _ = await ledger.chain_end()
     return [fields_of(record) for record in await ledger.records(after=0, limit=end)]

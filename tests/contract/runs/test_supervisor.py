@@ -51,7 +51,7 @@ from tests.support.knowledge_bases.folders import write
 from tests.support.processes.socket_server import served as serving_app
 from tests.support.runs.hosts import RunHost, asking, at_once, run_host
 from tests.support.runs.records import header
-from tests.support.runs.scripts import Deeds, Scripted, ask, forever, use
+from tests.support.runs.scripts import ActsOnRecord, Scripted, ask, forever, use
 from tests.support.runs.scripts import said as says
 
 OURS = f"{os_user()}@desktop"
@@ -519,7 +519,7 @@ class Office:
     """Runs in memory."""
 
     runs: Runs
-    tools: Deeds
+    tools: ActsOnRecord
     model: Scripted
     told: list[Frame]
 
@@ -546,7 +546,7 @@ async def office(
     *answers: Any, tools: Any = None, cannot: Exception | None = None, **more: Any
 ) -> AsyncIterator[Office]:
     state = MemoryStateStore()
-    model, deeds = Scripted(*answers), tools or Deeds()
+    model, deeds = Scripted(*answers), tools or ActsOnRecord()
     async with anyio.create_task_group() as tasks:
         written: Any = Written(cannot or model)
         runs = Runs(
@@ -556,7 +556,7 @@ async def office(
         tasks.cancel_scope.cancel()
 
 
-class Broken(Deeds):
+class Broken(ActsOnRecord):
     def definitions(self) -> Sequence[Any]:
         raise ZeroDivisionError
 
@@ -678,7 +678,7 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
         return CallOutcome(success=True, text="There.")
 
     async with office(
-        says("", use("kb_search")), says("A."), tools=Deeds(kb_search=jumps), monotonic=lambda: even[0]
+        says("", use("kb_search")), says("A."), tools=ActsOnRecord(kb_search=jumps), monotonic=lambda: even[0]
     ) as there:
         there.runs._now = lambda: moment[0]
         run = await there.runs.carry(fresh())
@@ -694,7 +694,7 @@ async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_mor
         return CallOutcome(success=True, text="There.")
 
     answers = [says("", ask("Which?")), says("", use("kb_search")), says("It is too late.")]
-    async with office(*answers, tools=Deeds(kb_search=long), monotonic=lambda: even[0]) as there:
+    async with office(*answers, tools=ActsOnRecord(kb_search=long), monotonic=lambda: even[0]) as there:
         ahead = utc_now() + timedelta(days=1)
         there.runs._now = lambda: ahead
         await there.runs.carry(replace(fresh(), begun_at=ahead))
@@ -758,7 +758,7 @@ async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -
 @pytest.mark.parametrize(("state", "claims"), [("suspended", 320), ("asking", 1), ("done", 1)])
 async def test_who_resumes_a_run_whose_process_died_just_now_looks_again_now_and_then(state: str, claims: int) -> None:
     answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("There.")}
-    waits = Deeds(kb_merge=CallOutcome(success=False, text="It waits.", proposal="p-1"))
+    waits = ActsOnRecord(kb_merge=CallOutcome(success=False, text="It waits.", proposal="p-1"))
     moment, claimed = [utc_now()], [0]
 
     async def passing(seconds: float) -> None:

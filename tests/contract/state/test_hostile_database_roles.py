@@ -21,7 +21,7 @@ from knowledge.state.postgres import listener as postgres_ear
 from knowledge.state.postgres import schema as postgres_schema
 from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.store import PostgresStateStore
-from tests.contract.state.test_postgres import opened, standing, within
+from tests.contract.state.test_postgres import opened, trust_record, within
 from tests.support.state.postgres import PASSWORD, USER, PostgresServer
 from tests.support.state.trust_levels import stand
 
@@ -118,10 +118,10 @@ async def test_no_function_or_operator_in_public_is_called_with_our_rights(datab
     )
     database.admin(SQL("ALTER DATABASE {} SET search_path = public, pg_catalog").format(Identifier(schema)))
     async with opened(database.url, schema) as store:
-        await stand(store, standing(1.0), reason="first", by="ada")
+        await stand(store, trust_record(1.0), reason="first", by="ada")
         await store.publish("doc", ["a.md"])
         await store.size(), await store.held(), await store.check()
-        assert len(await store.standings()) == 1
+        assert len(await store.trust_records()) == 1
     with database.as_(USER) as admin:
         assert admin.execute("SELECT DISTINCT role, called FROM public.stolen").fetchall() == []
 

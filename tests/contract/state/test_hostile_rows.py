@@ -90,7 +90,7 @@ async def test_a_time_that_cannot_be_is_read_as_one_that_can_be_reckoned_with(
         *(("standing", "updated_at"), ("enrolment", "created_at"), ("proposal", "ended_at"), ("lease", "expires_at")),
     ):
         spoil(table, column, value)
-    times = [one.updated_at for one in await store.standings()]
+    times = [one.updated_at for one in await store.trust_records()]
     times += [one.created_at for one in await store.enrolments()]
     assert len(times) == 4
     assert len(await store.trust.proposals()) == len(await store.trust.lines()) == 2

@@ -64,8 +64,8 @@ async def leased(store: StateStore, text: str) -> Any:
     return lease and lease.holder, again and again.holder
 
 
-async def standing(store: StateStore, text: str) -> Any:
-    return await store.standing(text), list(await store.history(text, limit=3))
+async def trust_record(store: StateStore, text: str) -> Any:
+    return await store.trust_record(text), list(await store.history(text, limit=3))
 
 
 async def kept(store: StateStore, text: str) -> Any:
@@ -81,11 +81,13 @@ async def proposal(store: StateStore, text: str) -> Any:
     return await store.trust.proposal(text)
 
 
-async def errand(store: StateStore, text: str) -> Any:
-    return await store.outbox.errand(text), await store.outbox.errand_of(text)
+async def outbox_entry(store: StateStore, text: str) -> Any:
+    return await store.outbox.outbox_entry(text), await store.outbox.outbox_entry_of(text)
 
 
-USES: dict[str, Use] = {use.__name__: use for use in (enrolled, leased, standing, kept, history, proposal, errand)}
+USES: dict[str, Use] = {
+    use.__name__: use for use in (enrolled, leased, trust_record, kept, history, proposal, outbox_entry)
+}
 
 
 async def outcome(store: StateStore, use: Use, text: str) -> Any:

@@ -56,7 +56,7 @@ async def opened(url: str, schema: str) -> AsyncIterator[PostgresStateStore]:
         await store.close()
 
 
-def standing(score: float, principal: str = "ada") -> TrustRecord:
+def trust_record(score: float, principal: str = "ada") -> TrustRecord:
     return TrustRecord(principal, score, 0.0, 5.0, frozen=False, updated_at=NOW)
 
 
@@ -159,9 +159,9 @@ async def test_two_knowledge_bases_in_one_database_do_not_meet(postgres: Postgre
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema + "_b") as two:
         waiting = asyncio.create_task(two.changed(0))
         await one.publish("doc", ["a.md"])
-        await stand(one, standing(3.0), reason="met", by="server")
+        await stand(one, trust_record(3.0), reason="met", by="server")
         assert await two.last_event() == 0
-        assert await two.standing("ada") is None
+        assert await two.trust_record("ada") is None
         assert not waiting.done()
         waiting.cancel()
 
@@ -184,13 +184,13 @@ async def test_a_program_that_a_newer_one_overtook_reads_on_writes_nothing_and_d
 ) -> None:
     async with opened(postgres.url(), schema) as store:
         await store.publish("doc", ["a.md"])
-        await stand(store, standing(3.0), reason="met", by="server")
+        await stand(store, trust_record(3.0), reason="met", by="server")
         sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99"))
         sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD COLUMN later text"))
         with pytest.raises(NewerDatabase, match=f"schema 99, this program knows up to {len(migrations())}"):
             await store.publish("doc", ["b.md"])
         assert [event.key for event in await store.events_after(0)] == ["a.md"]
-        assert await store.standing("ada") == standing(3.0)
+        assert await store.trust_record("ada") == trust_record(3.0)
     assert isinstance(await refusal(postgres.url(), schema), NewerDatabase)
 
 
@@ -320,11 +320,11 @@ async def test_each_change_of_a_standing_begins_where_the_one_before_ended(
     postgres: PostgresServer, schema: str
 ) -> None:
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema) as two:
-        changes = (stand((one, two)[n % 2], standing(n / 10), reason=str(n), by="ann") for n in range(30))
+        changes = (stand((one, two)[n % 2], trust_record(n / 10), reason=str(n), by="ann") for n in range(30))
         await asyncio.gather(*changes)
         history = list(reversed(await one.history("ada", limit=99)))
         assert [c.score_before for c in history] == [0.0, *(c.score_after for c in history[:-1])]
-        assert await two.standing("ada") == standing(history[-1].score_after)
+        assert await two.trust_record("ada") == trust_record(history[-1].score_after)
 
 
 async def test_a_cancelled_caller_finds_it_done_or_not_done_and_the_store_works_on(
@@ -333,24 +333,24 @@ async def test_a_cancelled_caller_finds_it_done_or_not_done_and_the_store_works_
     async with opened(postgres.url(), schema) as store:
         done = 0
         for turn in range(1, 40):
-            change = asyncio.create_task(stand(store, standing(turn / 10), reason=str(turn), by="ann"))
+            change = asyncio.create_task(stand(store, trust_record(turn / 10), reason=str(turn), by="ann"))
             await asyncio.sleep(turn * 0.0002)
             done += not change.cancel()
             await asyncio.wait([change])
-            found = await store.standing("ada")
+            found = await store.trust_record("ada")
             newest = await store.history("ada", limit=1)
             assert (found.score if found else None) == (newest[0].score_after if newest else None)
-        await stand(store, standing(4.5), reason="last", by="ann")
-        assert await store.standing("ada") == standing(4.5)
+        await stand(store, trust_record(4.5), reason="last", by="ann")
+        assert await store.trust_record("ada") == trust_record(4.5)
 
 
 async def test_a_write_that_fails_in_the_middle_leaves_nothing(postgres: PostgresServer, schema: str) -> None:
     async with opened(postgres.url(), schema) as store:
         sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD CHECK (score < 4)"))
         with pytest.raises(StorageError):
-            await stand(store, standing(4.5), reason="too high", by="ann")
+            await stand(store, trust_record(4.5), reason="too high", by="ann")
         assert list(await store.history("ada", limit=9)) == []
-        await stand(store, standing(3.5), reason="fine", by="ann")
+        await stand(store, trust_record(3.5), reason="fine", by="ann")
         assert len(await store.history("ada", limit=9)) == 1
 
 
@@ -380,7 +380,7 @@ async def test_a_store_works_again_after_the_server_crashed_and_was_started(
         await asyncio.to_thread(fragile_postgres.stop)
         assert isinstance(await asyncio.wait_for(waiting, SOON_S), DatabaseUnavailable)
         started = time.monotonic()
-        for asked in (store.standing("ada"), store.publish("doc", ["lost.md"]), store.last_event()):
+        for asked in (store.trust_record("ada"), store.publish("doc", ["lost.md"]), store.last_event()):
             error = await outcome(asked)
             assert isinstance(error, DatabaseUnavailable)
             assert not isinstance(error, OutcomeUnknown), "it was never sent"

@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> TrustRecord:
+def trust_record(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> TrustRecord:
     return TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
 
 
@@ -36,12 +36,12 @@ async def test_an_enrolled_host_is_known_by_the_digest_of_its_secret(store: Stat
 
 async def test_enrolling_again_replaces_the_secret_and_keeps_the_standing(store: StateStore) -> None:
     await store.enrol("desktop", b"old", at=NOW)
-    await stand(store, standing(), reason="met", by="server")
+    await stand(store, trust_record(), reason="met", by="server")
     await store.enrol("desktop", b"new", at=NOW + MINUTE)
     assert await store.host_of(b"old") is None
     assert await store.host_of(b"new") == "desktop"
     assert [(e.host, e.created_at) for e in await store.enrolments()] == [("desktop", NOW + MINUTE)]
-    assert await store.standing("ada@desktop") == standing()
+    assert await store.trust_record("ada@desktop") == trust_record()
 
 
 async def test_forms_count_for_the_secret_for_which_a_person_allowed_them_and_for_no_other(store: StateStore) -> None:
@@ -76,23 +76,23 @@ async def test_enrolments_are_listed_by_host_name(store: StateStore) -> None:
 
 
 async def test_a_principal_that_was_never_seen_has_no_standing(store: StateStore) -> None:
-    assert await store.standing("nobody") is None
-    assert list(await store.standings()) == []
+    assert await store.trust_record("nobody") is None
+    assert list(await store.trust_records()) == []
     assert list(await store.history("nobody", limit=5)) == []
 
 
 async def test_a_standing_is_returned_as_it_was_set_to_the_microsecond(store: StateStore) -> None:
     frozen = TrustRecord("ada", 0.0, 2.0, 5.0, frozen=True, updated_at=NOW)
     await stand(store, frozen, reason="harmful", by="ada")
-    await stand(store, standing("abe"), reason="met", by="server")
-    assert await store.standing("ada") == frozen
-    assert list(await store.standings()) == [standing("abe"), frozen]
+    await stand(store, trust_record("abe"), reason="met", by="server")
+    assert await store.trust_record("ada") == frozen
+    assert list(await store.trust_records()) == [trust_record("abe"), frozen]
 
 
 async def test_every_change_of_a_standing_leaves_one_line_of_history_newest_first(store: StateStore) -> None:
     for minute, score in enumerate((2.0, 2.1, 2.4)):
-        await stand(store, standing(score=score, at=NOW + minute * MINUTE), reason=f"r{minute}", by="ada")
-    await stand(store, standing("other"), reason="x", by="y")
+        await stand(store, trust_record(score=score, at=NOW + minute * MINUTE), reason=f"r{minute}", by="ada")
+    await stand(store, trust_record("other"), reason="x", by="y")
     changes = await store.history("ada@desktop", limit=2)
     assert [(c.score_before, c.score_after, c.reason, c.by, c.at) for c in changes] == [
         (2.1, 2.4, "r2", "ada", NOW + 2 * MINUTE),
@@ -104,7 +104,7 @@ async def test_every_change_of_a_standing_leaves_one_line_of_history_newest_firs
 
 async def test_the_first_change_begins_at_the_score_that_an_unseen_principal_holds(store: StateStore) -> None:
     for minute, score in enumerate((3.0, 1.0)):
-        change = standing(score=score, at=NOW + minute * MINUTE)
+        change = trust_record(score=score, at=NOW + minute * MINUTE)
         await stand(store, change, reason="granted", by="ada", unseen=2.0)
     found = [(c.score_before, c.score_after) for c in await store.history("ada@desktop", limit=9)]
     assert found == [(3.0, 1.0), (2.0, 3.0)]
@@ -248,8 +248,8 @@ async def test_what_one_store_wrote_another_on_the_same_database_sees_at_once(wh
     assert await two.last_event() == 0
     newest = await one.publish("doc", ["a.md"])
     assert await two.last_event() == newest
-    await stand(two, standing(), reason="met", by="server")
-    assert await one.standing("ada@desktop") == standing()
+    await stand(two, trust_record(), reason="met", by="server")
+    assert await one.trust_record("ada@desktop") == trust_record()
     assert await one.acquire_lease("index", "one", now=NOW, ttl_s=9)
     assert await two.acquire_lease("index", "two", now=NOW, ttl_s=9) is None
     await one.close()

@@ -159,7 +159,7 @@ async def _everything(store: StateStore, minute: int) -> list[object]:
     ]
     for principal in WHO:
         seen += [await trust.proposals(principal=principal, states=("pending",)), await trust.pending(principal)]
-        seen += [await store.standing(principal), await trust.taints(principal, "j", since=now)]
+        seen += [await store.trust_record(principal), await trust.taints(principal, "j", since=now)]
         seen += [await trust.taints(principal, "", since=now)]
         history = await store.history(principal, limit=99)
         seen.append([(one.at, one.score_before, one.score_after, one.reason, one.by) for one in history])
@@ -167,7 +167,7 @@ async def _everything(store: StateStore, minute: int) -> list[object]:
         seen += [await trust.secret(digest, "login", now=now), await trust.secret(digest, "form", now=now)]
     seen += [
         await trust.passkeys(),
-        await store.standings(),
+        await store.trust_records(),
         await store.ledger.records(),
         await store.ledger.chain_end(),
     ]

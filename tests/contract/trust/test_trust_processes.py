@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import StandingChange, TrustRecord
+from knowledge.trust.ports import TrustChange, TrustRecord
 from tests.support.state.decisions import ADA, approved, no, note, proposal, put, sound, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.stores import Older
@@ -48,7 +48,7 @@ async def _propose(store: StateStore, me: int, n: int) -> bool:
     return True
 
 
-def _raised(before: TrustRecord | None, _recent: Sequence[StandingChange]) -> TrustRecord:
+def _raised(before: TrustRecord | None, _recent: Sequence[TrustChange]) -> TrustRecord:
     return TrustRecord(ADA, (before.score if before else 0.0) + 2**-10, 0.0, 5.0, frozen=False, updated_at=NOW)
 
 
@@ -118,9 +118,9 @@ async def test_several_processes_propose_no_more_than_there_may_be_and_all_their
     store = await open_shared(where, schema)
     done = await at_once(where, schema, "propose", "restand")
     assert len(done["propose"]) == await store.trust.pending(ADA) == EACH
-    standing = await store.standing(ADA)
-    assert standing is not None
-    assert standing.score == PROCESSES * EACH * 2**-10
+    trust_record = await store.trust_record(ADA)
+    assert trust_record is not None
+    assert trust_record.score == PROCESSES * EACH * 2**-10
     history = list(reversed(await store.history(ADA, limit=999)))
     assert [one.score_before for one in history] == [0.0, *(one.score_after for one in history[:-1])]
     assert await sound(store)
@@ -149,9 +149,9 @@ async def test_a_state_from_before_there_were_proposals_is_taken_over(where: str
     )
     await older.make(where, schema)
     store = await open_shared(where, schema)
-    standing = await store.standing(ADA)
-    assert standing is not None
-    assert standing.score == 3.0
+    trust_record = await store.trust_record(ADA)
+    assert trust_record is not None
+    assert trust_record.score == 3.0
     assert (await approved(store)).state == "approved"
     assert list(await store.check()) == []
     await store.close()

@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.trust.forms import MOST_PASSAGES
-from knowledge.trust.ports import StandingChange, TrustRecord, TrustRecords
+from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
 from tests.support.state.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
 from tests.support.state.stores import bodies
@@ -341,7 +341,7 @@ async def test_something_is_unfinished_while_nobody_sees_to_it(store: StateStore
 # --- standing ---------------------------------------------------------------------------------------------------------
 
 
-def standing(score: float = 2.5, **more: Any) -> TrustRecord:
+def trust_record(score: float = 2.5, **more: Any) -> TrustRecord:
     known = TrustRecord(ADA, score, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
     return replace(known, **more)
 
@@ -349,23 +349,23 @@ def standing(score: float = 2.5, **more: Any) -> TrustRecord:
 async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_on_the_chain(store: StateStore) -> None:
     seen: list[tuple[TrustRecord | None, list[float]]] = []
 
-    def raised(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
+    def raised(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
         seen.append((before, [one.score_after for one in recent]))
-        return standing((before.score if before else 2.0) + 0.25)
+        return trust_record((before.score if before else 2.0) + 0.25)
 
     for hours in (0, 1, 24, 30):
         said = note("trust.decided", ADA, at=NOW + timedelta(hours=hours), reason="p-1 was approved")
         await store.trust.restand(ADA, raised, note=said, unseen=2.0)
     assert seen == [
         (None, []),
-        (standing(2.25), [2.25]),
-        (standing(2.5), [2.5]),
-        (standing(2.75), [2.75]),
+        (trust_record(2.25), [2.25]),
+        (trust_record(2.5), [2.5]),
+        (trust_record(2.75), [2.75]),
     ]
     newest, *_, oldest = await store.history(ADA, limit=9)
     assert (newest.score_before, newest.score_after, newest.reason, newest.by) == (2.75, 3.0, "p-1 was approved", "ann")
     assert (oldest.score_before, oldest.at) == (2.0, NOW)
-    assert await store.standing(ADA) == standing(3.0)
+    assert await store.trust_record(ADA) == trust_record(3.0)
     *_, said_last = await bodies(store)
     assert said_last["standing"] == {"principal": ADA, "before": 2.75, "after": 3.0, "frozen": False}
     assert (said_last["principal"], said_last["tool"], said_last["outcome"]) == ("ann", "trust.decided", "trust")
@@ -378,38 +378,38 @@ async def test_the_changes_of_other_principals_are_not_looked_back_at(store: Sta
     await store.trust.restand(BOB, lambda _b, _r: other, note=note("trust.grant"))
     looked: list[object] = []
 
-    def change_(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
+    def change_(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
         looked.append((before, list(recent)))
-        return standing()
+        return trust_record()
 
     await store.trust.restand(ADA, change_, note=note("trust.grant"))
     assert looked == [(None, [])]
-    assert list(await store.standings()) == [standing(), other]
+    assert list(await store.trust_records()) == [trust_record(), other]
 
 
 async def test_where_nothing_but_the_time_changes_nothing_is_recorded(store: StateStore) -> None:
-    await store.trust.restand(ADA, lambda _b, _r: standing(), note=note("trust.grant"))
-    same = await store.trust.restand(ADA, lambda _b, _r: standing(updated_at=NOW + DAY), note=note("trust.grant"))
-    assert same == await store.standing(ADA) == standing()
+    await store.trust.restand(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
+    same = await store.trust.restand(ADA, lambda _b, _r: trust_record(updated_at=NOW + DAY), note=note("trust.grant"))
+    assert same == await store.trust_record(ADA) == trust_record()
     assert len(await store.history(ADA, limit=9)) == len(await bodies(store)) == 1
-    frozen = standing(frozen=True)
+    frozen = trust_record(frozen=True)
     assert await store.trust.restand(ADA, lambda _b, _r: frozen, note=note("trust.freeze")) == frozen
     assert (await bodies(store))[-1]["standing"]["frozen"] is True
 
 
 async def test_a_change_that_fails_leaves_everything_as_it_was(store: StateStore) -> None:
-    await store.trust.restand(ADA, lambda _b, _r: standing(), note=note("trust.grant"))
+    await store.trust.restand(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
 
-    def broken(_before: TrustRecord | None, _recent: Sequence[StandingChange]) -> TrustRecord:
+    def broken(_before: TrustRecord | None, _recent: Sequence[TrustChange]) -> TrustRecord:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await store.trust.restand(ADA, broken, note=note("trust.grant"))
     with pytest.raises(ValueError, match="in place of"):
-        await store.trust.restand(BOB, lambda _b, _r: standing(), note=note("trust.grant"))
-    assert list(await store.standings()) == [standing()]
+        await store.trust.restand(BOB, lambda _b, _r: trust_record(), note=note("trust.grant"))
+    assert list(await store.trust_records()) == [trust_record()]
     assert len(await bodies(store)) == 1
-    assert (await store.trust.restand(ADA, lambda _b, _r: standing(3.0), note=note("trust.grant"))).score == 3.0
+    assert (await store.trust.restand(ADA, lambda _b, _r: trust_record(3.0), note=note("trust.grant"))).score == 3.0
 
 
 # --- passkeys ---------------------------------------------------------------------------------------------------------
@@ -575,13 +575,13 @@ async def test_of_many_that_propose_at_once_no_more_are_let_in_than_there_may_be
 
 
 async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(store: StateStore) -> None:
-    def raised(before: TrustRecord | None, recent: Sequence[StandingChange]) -> TrustRecord:
+    def raised(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
         score = before.score if before else 0.0
         assert [one.score_after for one in recent][:1] == ([score] if before else [])
-        return standing(score + 0.125)
+        return trust_record(score + 0.125)
 
     await asyncio.gather(*(store.trust.restand(ADA, raised, note=note("trust.decided")) for _ in range(20)))
-    assert await store.standing(ADA) == standing(2.5)
+    assert await store.trust_record(ADA) == trust_record(2.5)
     moves = [(one["standing"]["before"], one["standing"]["after"]) for one in await bodies(store)]
     assert moves == [(n * 0.125, (n + 1) * 0.125) for n in range(20)]
     assert await sound(store)
@@ -599,7 +599,7 @@ async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(
         await store.trust.finish(f"p-{n}", "executed", at=NOW, result="{}")
 
     def change_(before: TrustRecord | None, _recent: object) -> TrustRecord:
-        return standing((before.score if before else 0.0) + 0.125)
+        return trust_record((before.score if before else 0.0) + 0.125)
 
     async def other(n: int) -> None:
         await store.trust.propose(proposal(f"q-{n}", expires_at=NOW), most_pending=99, replacing=[f"q-{n - 1}"])
@@ -677,8 +677,8 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(store: StateSt
         trust.withdraw("p-1", ADA, at=naive),
         trust.expire(now=naive),
         trust.unfinished(now=naive),
-        trust.restand(ADA, lambda _b, _r: standing(), note=note(at=naive)),
-        trust.restand(ADA, lambda _b, _r: standing(updated_at=naive), note=note()),
+        trust.restand(ADA, lambda _b, _r: trust_record(), note=note(at=naive)),
+        trust.restand(ADA, lambda _b, _r: trust_record(updated_at=naive), note=note()),
         trust.add_passkey(passkey(created_at=naive), note=note()),
         trust.add_passkey(passkey(), note=note(at=naive)),
         trust.use_passkey(b"key-1", sign_count=1, at=naive),

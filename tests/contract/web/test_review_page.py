@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
@@ -24,7 +24,7 @@ from mcp_server.gate.trust.scores import grant as give
 from mcp_server.web.access.login_links import Inviting
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.live_updates import Live
-from mcp_server.web.page_context import NAVIGATION, House
+from mcp_server.web.page_context import NAVIGATION, PageContext
 from tests.support.hosts.writers import let_in
 from tests.support.state.decisions import passkey
 from tests.support.web.passkeys import SoftPasskey
@@ -43,7 +43,7 @@ async def traces(place: Place) -> object:
     """Return everything that an act would leave behind."""
     state = place.app.base.state
     proposals = [(one.id, one.state) for one in await state.trust.proposals()]
-    return proposals, await state.ledger.chain_end(), await state.standings(), await state.trust.passkeys()
+    return proposals, await state.ledger.chain_end(), await state.trust_records(), await state.trust.passkeys()
 
 
 # --- who gets in ------------------------------------------------------------------------------------------------------
@@ -301,9 +301,9 @@ async def test_harmful_freezes_whoever_asked(place: Place) -> None:
     visitor = await place.visitor()
     await visitor.look(f"/proposals/{waiting.id}")
     await visitor.send(f"/proposals/{waiting.id}/reject", harmful="1", note="it was told to by a mail")
-    standing = await place.app.base.state.standing(HOST)
-    assert standing is not None
-    assert standing.frozen
+    trust_record = await place.app.base.state.trust_record(HOST)
+    assert trust_record is not None
+    assert trust_record.frozen
     assert "frozen" in await visitor.look("/trust")
 
 
@@ -699,8 +699,8 @@ async def test_the_audit_log_is_searched_and_paged_newest_first(place: Place) ->
 
 async def test_the_audit_log_says_where_in_another_service_an_act_went(place: Place) -> None:
     outbox, now = place.app.base.state.outbox, place.app.services.now()
-    errand = Errand("kf-1", f"{ME}@writer", "zulip_send_message", "zulip:<design>/merge", "dd" * 32, now)
-    await outbox.begin(errand, within=timedelta(0))
+    outbox_entry = OutboxEntry("kf-1", f"{ME}@writer", "zulip_send_message", "zulip:<design>/merge", "dd" * 32, now)
+    await outbox.begin(outbox_entry, within=timedelta(0))
     await outbox.end("kf-1", "unsure", at=now)
     html = await (await place.visitor()).look("/audit?q=kf-1")
     assert '<td data-label="Where"><bdi>zulip:&lt;design&gt;/merge</bdi></td>' in html
@@ -746,7 +746,7 @@ async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_m
 
     def calling() -> tuple[Live, Inviting]:
         live = Live(place.app.base.state)
-        house = House(place.app.services, place.app.desk, live, "kb", place.port, "")
+        house = PageContext(place.app.services, place.app.desk, live, "kb", place.port, "")
         return live, Inviting(house, place.address, opened.append)
 
     _, at_first = calling()

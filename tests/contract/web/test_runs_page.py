@@ -25,7 +25,7 @@ from tests.doubles.provider_turns import said as says
 from tests.doubles.provider_turns import uses
 from tests.doubles.serving import serving
 from tests.support.runs.records import header
-from tests.support.runs.scripts import Deeds, Led, Scripted, ask, said, use
+from tests.support.runs.scripts import ActsOnRecord, Led, Scripted, ask, said, use
 from tests.support.web.review_pages import ME, PATIENCE_S, Place, kept, shown
 
 HOST = "ada@desktop"
@@ -52,7 +52,7 @@ def real(run_id: str, text: str) -> Header:
 
 async def led(place: Place, head: Header, *answers: object, **tools: CallOutcome) -> Run:
     """Return a run that was led in another process as far as that goes without a person."""
-    return await Led(Scripted(*answers), Deeds(**tools), store_of(place)).start(head)  # type: ignore[arg-type]
+    return await Led(Scripted(*answers), ActsOnRecord(**tools), store_of(place)).start(head)  # type: ignore[arg-type]
 
 
 def text_of(html: str) -> str:

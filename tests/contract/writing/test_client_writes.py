@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mcp_types import TextResourceContents
 
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from mcp_server.app.settings.settings import Settings
 from tests.contract.protocol.test_server import answers
 from tests.support.hosts.writers import Refused, Writer, writing
@@ -464,8 +464,8 @@ async def test_every_act_is_on_record_and_readable_without_any_text(host: Writer
 
 async def test_who_reads_recent_acts_is_not_told_who_wrote_to_whom_elsewhere(host: Writer) -> None:
     outbox, now = host.app.base.state.outbox, host.app.services.now()
-    errand = Errand("kf-1", "bob@cursor", "zulip_send_message", "zulip:direct/Zoe", "dd" * 32, now)
-    await outbox.begin(errand, within=timedelta(0))
+    outbox_entry = OutboxEntry("kf-1", "bob@cursor", "zulip_send_message", "zulip:direct/Zoe", "dd" * 32, now)
+    await outbox.begin(outbox_entry, within=timedelta(0))
     await outbox.end("kf-1", "done", at=now)
     content = (await host.client.read_resource("audit://recent")).contents[0]
     assert isinstance(content, TextResourceContents)

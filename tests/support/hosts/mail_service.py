@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.connectors.errors import ReplyLost
-from mcp_server.connectors.outbox_dispatcher import Delivered, Json, Trip, errand_for
+from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, Json, errand_for
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.registry import AnySpec
 from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
@@ -46,7 +46,7 @@ class Mail:
         return Posting(self, text)
 
     async def apply(self, services: Services, call: Call, asked: Message) -> Sent:
-        errand = errand_for(
+        outbox_entry = errand_for(
             call,
             tool="send",
             target="mail:all",
@@ -54,10 +54,10 @@ class Mail:
             arguments_hash=ToolSpec.hash_of(asked),
             at=services.now(),
         )
-        return _told(await services.courier.deliver(errand, self.act(asked.text)))
+        return _told(await services.dispatcher.deliver(outbox_entry, self.act(asked.text)))
 
     async def recalled(self, services: Services, call: Call, asked: Message) -> Sent | None:
-        found = await services.courier.recall_for(call, self.act(asked.text))
+        found = await services.dispatcher.recall_for(call, self.act(asked.text))
         return None if found is None else _told(found)
 
     def spec(self) -> AnySpec:
@@ -88,8 +88,8 @@ class Posting:
     text: str
     keyed: bool = False
 
-    async def send(self, trip: Trip) -> Json:
-        await trip.mark({"queue": "q-1"})
+    async def send(self, attempt: DeliveryAttempt) -> Json:
+        await attempt.mark({"queue": "q-1"})
         if self.mail.takes is not None:
             await self.mail.takes()
         if self.mail.reply is None or isinstance(self.mail.reply, ReplyLost):
@@ -98,8 +98,8 @@ class Posting:
             raise self.mail.reply
         return {"id": 1}
 
-    async def look(self, trip: Trip) -> Json | None:
-        del trip
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
+        del attempt
         if self.mail.looking is not None:
             raise self.mail.looking
         return {"id": 1} if self.text in self.mail.held else None

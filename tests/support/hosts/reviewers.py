@@ -46,8 +46,8 @@ class Reviewer:
         return found
 
     async def score(self, principal: str) -> float:
-        standing = await self.app.base.state.standing(principal)
-        return 2.0 if standing is None else standing.score
+        trust_record = await self.app.base.state.trust_record(principal)
+        return 2.0 if trust_record is None else trust_record.score
 
     async def acts(self, proposal_id: str) -> list[dict[str, Any]]:
         """Return the audit records of what was done to files for that proposal."""

@@ -84,7 +84,7 @@ TOOLS = tuple(
 )
 
 
-class Deeds:
+class ActsOnRecord:
     """Tools that note every call with its key, in a file if there is one, and answer as they are told to, or with their name."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Led:
     """Everything that leads runs in a test. Its clock goes a second whenever it is looked at."""
 
     provider: Scripted
-    tools: Deeds = field(default_factory=Deeds)
+    tools: ActsOnRecord = field(default_factory=ActsOnRecord)
     store: RunStore = field(default_factory=lambda: MemoryRuns(no_publishing))
     cost: Cost = unknown_cost
     sleep: Callable[[float], Awaitable[None]] = forever
@@ -180,7 +180,9 @@ class Led:
 
     def elsewhere(self, *answers: Any, **tools: Any) -> Led:
         """Return another process with the same store, a later clock and no memory of the first."""
-        return Led(Scripted(*answers), Deeds(**tools), self.store, _looked=self._looked + 100_000, _ids=self._ids + "b")
+        return Led(
+            Scripted(*answers), ActsOnRecord(**tools), self.store, _looked=self._looked + 100_000, _ids=self._ids + "b"
+        )
 
 
 async def rebuilt(store: RunStore, run: str) -> list[ModelRequest]:

@@ -6,7 +6,7 @@ from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, TrustRecord
 
 
-async def stand(store: StateStore, standing: TrustRecord, *, reason: str, by: str, unseen: float = 0.0) -> None:
+async def stand(store: StateStore, trust_record: TrustRecord, *, reason: str, by: str, unseen: float = 0.0) -> None:
     """Let the principal's standing be this one, whatever it was."""
-    note = Note(by, "trust.grant", standing.principal, standing.updated_at, reason)
-    await store.trust.restand(standing.principal, lambda _before, _recent: standing, note=note, unseen=unseen)
+    note = Note(by, "trust.grant", trust_record.principal, trust_record.updated_at, reason)
+    await store.trust.restand(trust_record.principal, lambda _before, _recent: trust_record, note=note, unseen=unseen)

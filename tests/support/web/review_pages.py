@@ -156,8 +156,8 @@ class Place:
         return found
 
     async def score(self) -> float:
-        standing = await self.app.base.state.standing(f"{ME}@unenrolled")
-        return 2.0 if standing is None else standing.score
+        trust_record = await self.app.base.state.trust_record(f"{ME}@unenrolled")
+        return 2.0 if trust_record is None else trust_record.score
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ import pytest
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from knowledge.history.audit.chain import verify
 from knowledge.outbox.forms import KEPT
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from knowledge.outbox.retention import put_away
 from knowledge.state.memory_store import MemoryStateStore
 from knowledge.writing.locks.page_locks import Locks
@@ -34,13 +34,13 @@ from mcp_server.connectors.outbox_dispatcher import (
     SLOW_SEND,
     UNEXPECTED,
     WITHIN,
-    Courier,
     Delivered,
+    DeliveryAttempt,
     Halfway,
     Json,
     Occupied,
+    OutboxDispatcher,
     Renounced,
-    Trip,
     errand_for,
 )
 from mcp_server.gate.host_registration import Principal
@@ -75,22 +75,22 @@ class Message:
 
     takes: Callable[[], None] = lambda: None
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         if not self.keyed:
-            await trip.mark({"queue": "q-1"})
+            await attempt.mark({"queue": "q-1"})
         self.takes()
         _raise_next(self.before)
-        if not (self.keyed and trip.id in self.place.held):
-            self.place.held.append(trip.id)
+        if not (self.keyed and attempt.id in self.place.held):
+            self.place.held.append(attempt.id)
         _raise_next(self.after)
-        return {"id": trip.id}
+        return {"id": attempt.id}
 
-    async def look(self, trip: Trip) -> Json | None:
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
         self.place.looked += 1
         if self.place.looking and (error := self.place.looking.pop(0)) is not None:
             raise error
         self.late -= 1
-        return {"id": trip.id} if trip.id in self.place.held and self.late < 0 else None
+        return {"id": attempt.id} if attempt.id in self.place.held and self.late < 0 else None
 
 
 def _raise_next(errors: list[Exception | None]) -> None:
@@ -99,31 +99,31 @@ def _raise_next(errors: list[Exception | None]) -> None:
 
 
 class World:
-    """A state, a clock and a courier of one knowledge base."""
+    """A state, a clock and a dispatcher of one knowledge base."""
 
     def __init__(self, folder: Path) -> None:
         self.state, self.folder = MemoryStateStore(), folder
         self.now, self.slept = NOW, 0.0
         self.place = Place()
-        self.courier = self.another()
+        self.dispatcher = self.another()
 
-    def another(self, *, longest_wait_s: float = 5.0) -> Courier:
-        """Return the courier of another process."""
+    def another(self, *, longest_wait_s: float = 5.0) -> OutboxDispatcher:
+        """Return the dispatcher of another process."""
 
         async def sleep(seconds: float) -> None:
             self.slept += seconds
             await anyio.lowlevel.checkpoint()
 
         locks = Locks(self.folder / "errands", longest_wait_s=longest_wait_s)
-        return Courier(self.state.outbox, locks, now=lambda: self.now, sleep=sleep)
+        return OutboxDispatcher(self.state.outbox, locks, now=lambda: self.now, sleep=sleep)
 
-    def errand(self, digest: str = "dd", *, call: Call = ME) -> Errand:
+    def outbox_entry(self, digest: str = "dd", *, call: Call = ME) -> OutboxEntry:
         return errand_for(
             call, tool="zulip_send_message", target="zulip:design/merge", digest=digest, arguments_hash="", at=self.now
         )
 
     async def send(self, message: Message, digest: str = "dd", *, call: Call = ME) -> Delivered:
-        return await self.courier.deliver(self.errand(digest, call=call), message)
+        return await self.dispatcher.deliver(self.outbox_entry(digest, call=call), message)
 
     def message(self, **more: Any) -> Message:
         return Message(self.place, **more)
@@ -157,9 +157,9 @@ async def test_what_is_asked_for_twice_is_done_once_and_answered_from_what_is_on
     first = await world.send(world.message(keyed=keyed))
     world.now += WITHIN
     second = await world.send(world.message(keyed=keyed))
-    assert (first.status, first.found, first.result) == ("done", False, {"id": first.errand.id})
+    assert (first.status, first.found, first.result) == ("done", False, {"id": first.outbox_entry.id})
     assert (second.status, second.found, second.result) == ("unchanged", True, first.result)
-    assert world.place.held == [first.errand.id]
+    assert world.place.held == [first.outbox_entry.id]
     assert await world.outcomes() == ["sent"]
     assert world.slept == 0
 
@@ -203,9 +203,9 @@ async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
 ) -> None:
     """The issue: 0 duplicates, and 0 wrong "failed"."""
     told = await world.send(world.message(keyed=keyed, after=[lost], late=late))
-    assert (told.status, told.found, told.result) == ("done", True, {"id": told.errand.id})
+    assert (told.status, told.found, told.result) == ("done", True, {"id": told.outbox_entry.id})
     assert world.slept == sum(LOOKED_AFTER_S[: late + 1])
-    assert world.place.held == [told.errand.id]
+    assert world.place.held == [told.outbox_entry.id]
     assert await world.outcomes() == ["sent"]
 
 
@@ -219,7 +219,7 @@ async def test_without_a_key_what_is_not_found_is_not_sent_again_before_nothing_
     world.now += timedelta(seconds=1)
     later = await world.send(world.message())
     assert (later.status, later.found) == ("done", False)
-    assert world.place.held == [first.errand.id]
+    assert world.place.held == [first.outbox_entry.id]
     assert await world.outcomes() == ["unsure", "sent"]
 
 
@@ -234,9 +234,9 @@ async def test_each_attempt_has_its_own_time_until_nothing_can_be_under_way(worl
 
 async def test_what_arrives_late_is_found_by_whoever_asks_again(world: World) -> None:
     first = await world.send(world.message(before=[LOST]))
-    world.place.held.append(first.errand.id)
+    world.place.held.append(first.outbox_entry.id)
     again = await world.send(world.message())
-    assert (again.status, again.found, again.errand.id) == ("done", True, first.errand.id)
+    assert (again.status, again.found, again.outbox_entry.id) == ("done", True, first.outbox_entry.id)
     assert len(world.place.held) == 1
     assert await world.outcomes() == ["unsure", "sent"]
 
@@ -244,7 +244,7 @@ async def test_what_arrives_late_is_found_by_whoever_asks_again(world: World) ->
 async def test_with_a_key_what_is_not_found_is_sent_again_once_under_the_same_key(world: World) -> None:
     told = await world.send(world.message(keyed=True, before=[LOST]))
     assert (told.status, told.found) == ("done", False)
-    assert world.place.held == [told.errand.id]
+    assert world.place.held == [told.outbox_entry.id]
     assert world.slept == LOOKED_S
     lost = await world.send(world.message(keyed=True, before=[LOST, LOST, LOST]), "ee")
     assert (lost.status, lost.why) == ("unsure", NOT_FOUND)
@@ -260,12 +260,12 @@ async def test_what_took_long_may_still_be_under_way_and_is_not_overtaken_also_w
     first = await world.send(world.message(keyed=True, before=[LOST], takes=takes))
     assert (first.status, first.why) == ("unsure", NOT_FOUND)
     assert (await world.send(world.message(keyed=True))).status == "unsure"
-    world.place.held.append(first.errand.id)
+    world.place.held.append(first.outbox_entry.id)
     assert (await world.send(world.message(keyed=True))).status == "done"
     other = await world.send(world.message(keyed=True, before=[LOST], takes=takes), "ee")
     world.now += SETTLED
     assert (await world.send(world.message(keyed=True), "ee")).status == "done"
-    assert world.place.held == [first.errand.id, other.errand.id]
+    assert world.place.held == [first.outbox_entry.id, other.outbox_entry.id]
 
 
 async def test_that_it_took_long_is_heeded_though_it_cannot_be_noted(
@@ -275,7 +275,7 @@ async def test_that_it_took_long_is_heeded_though_it_cannot_be_noted(
         world.now += SLOW_SEND
 
     monkeypatch.setattr(world.state.outbox, "mark", _full)
-    told = await world.courier.deliver(world.errand(), world.message(keyed=True, before=[LOST], takes=takes))
+    told = await world.dispatcher.deliver(world.outbox_entry(), world.message(keyed=True, before=[LOST], takes=takes))
     assert (told.status, told.why) == ("unsure", NOT_FOUND)
     assert world.place.held == []
 
@@ -306,7 +306,7 @@ async def test_a_second_attempt_that_is_refused_says_nothing_of_the_first(world:
 
 
 async def test_what_breaks_while_it_is_looked_up_is_unsure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(_self: Message, _trip: Trip) -> None:
+    async def broken(_self: Message, _trip: DeliveryAttempt) -> None:
         raise RuntimeError("a reply without ids")
 
     monkeypatch.setattr(Message, "look", broken)
@@ -317,19 +317,19 @@ async def test_what_breaks_while_it_is_looked_up_is_unsure(world: World, monkeyp
 class Parts(Message):
     """Sends three texts, each marked when it is there."""
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         for n in range(3):
-            if str(n) not in trip.marks:
+            if str(n) not in attempt.marks:
                 try:
                     _raise_next(self.before)
                 except Unreachable as error:
                     raise Halfway(f"{n} of 3 parts were sent") from error
-                self.place.held.append(f"{trip.id}.{n}")
-                await trip.mark({str(n): "there"})
-        return {"id": trip.id}
+                self.place.held.append(f"{attempt.id}.{n}")
+                await attempt.mark({str(n): "there"})
+        return {"id": attempt.id}
 
-    async def look(self, trip: Trip) -> Json | None:
-        return {"id": trip.id} if f"{trip.id}.2" in self.place.held else None
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
+        return {"id": attempt.id} if f"{attempt.id}.2" in self.place.held else None
 
 
 async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> None:
@@ -338,21 +338,21 @@ async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> No
     world.now += SETTLED
     told = await world.send(Parts(world.place))
     assert told.status == "done"
-    assert world.place.held == [f"{told.errand.id}.{n}" for n in range(3)]
+    assert world.place.held == [f"{told.outbox_entry.id}.{n}" for n in range(3)]
 
 
 # --- dead processes, several callers ----------------------------------------------------------------------------------
 
 
 async def test_what_was_begun_and_never_sent_is_sent(world: World) -> None:
-    begun = await world.state.outbox.begin(world.errand(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
     told = await world.send(world.message())
-    assert (told.status, told.errand.id) == ("done", begun.id)
+    assert (told.status, told.outbox_entry.id) == ("done", begun.id)
     assert (world.place.looked, world.slept) == (0, 0)
 
 
 async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) -> None:
-    await world.state.outbox.begin(world.errand(), within=WITHIN)
+    await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]))
     assert await world.outcomes() == ["failed"]
@@ -360,18 +360,18 @@ async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) 
 
 @KEYED
 async def test_what_a_dead_process_sent_is_found(world: World, *, keyed: bool) -> None:
-    begun = await world.state.outbox.begin(world.errand(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
     world.place.held.append(begun.id)
     told = await world.send(world.message(keyed=keyed, late=2))
-    assert (told.status, told.found, told.errand.id) == ("done", True, begun.id)
+    assert (told.status, told.found, told.outbox_entry.id) == ("done", True, begun.id)
     assert len(world.place.held) == 1
 
 
 async def test_what_a_dead_process_may_have_sent_under_a_key_is_given_time_to_arrive(world: World) -> None:
-    begun = await world.state.outbox.begin(world.errand(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
     told = await world.send(world.message(keyed=True))
-    assert (told.status, told.errand.id) == ("done", begun.id)
+    assert (told.status, told.outbox_entry.id) == ("done", begun.id)
     assert world.slept == LOOKED_S
 
 
@@ -380,7 +380,7 @@ async def test_of_many_callers_at_once_one_sends_and_the_others_wait_for_what_be
     world: World, *, keyed: bool
 ) -> None:
     async def one() -> Delivered:
-        return await world.another().deliver(world.errand(), world.message(keyed=keyed))
+        return await world.another().deliver(world.outbox_entry(), world.message(keyed=keyed))
 
     told = await asyncio.gather(*(one() for _ in range(8)))
     assert sorted(one.status for one in told) == ["done", *["unchanged"] * 7]
@@ -394,10 +394,10 @@ class Slow(Message):
     sending: anyio.Event
     go: anyio.Event
 
-    async def send(self, trip: Trip) -> Json:
+    async def send(self, attempt: DeliveryAttempt) -> Json:
         self.sending.set()
         await self.go.wait()
-        return await super().send(trip)
+        return await super().send(attempt)
 
 
 def slow(world: World) -> Slow:
@@ -411,7 +411,7 @@ async def test_who_cannot_wait_for_the_one_who_sends_it_is_told_so_and_sends_not
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.send, message)
         await message.sending.wait()
-        told = await world.another(longest_wait_s=0.05).deliver(world.errand(), world.message())
+        told = await world.another(longest_wait_s=0.05).deliver(world.outbox_entry(), world.message())
         assert (told.status, told.why) == ("unsure", BUSY)
         message.go.set()
     assert len(world.place.held) == 1
@@ -424,10 +424,10 @@ async def test_who_has_to_be_alone_with_something_waits_and_after_too_long_is_to
     impatient, message = world.another(longest_wait_s=0.01), slow(world)
 
     async def second() -> Delivered:
-        return await impatient.deliver(world.errand("second"), world.message(), alone_with=["task 1"])
+        return await impatient.deliver(world.outbox_entry("second"), world.message(), alone_with=["task 1"])
 
     async def first() -> None:
-        await world.courier.deliver(world.errand("first"), message, alone_with=["task 1"])
+        await world.dispatcher.deliver(world.outbox_entry("first"), message, alone_with=["task 1"])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first)
@@ -491,16 +491,16 @@ async def _full(*_: object, **__: object) -> None:
 
 
 async def test_what_an_approved_call_did_before_its_process_died_is_recalled(world: World) -> None:
-    assert await world.courier.recall("p-1", world.message()) is None
-    begun = await world.state.outbox.begin(world.errand(call=approved()), within=WITHIN)
-    assert await world.courier.recall("p-1", world.message()) is None, "it was never sent"
+    assert await world.dispatcher.recall("p-1", world.message()) is None
+    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=WITHIN)
+    assert await world.dispatcher.recall("p-1", world.message()) is None, "it was never sent"
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
-    told = await world.courier.recall("p-1", world.message())
+    told = await world.dispatcher.recall("p-1", world.message())
     assert told is not None
     assert told.status == "unsure"
     world.place.held.append(begun.id)
     for _ in range(2):
-        told = await world.courier.recall("p-1", world.message())
+        told = await world.dispatcher.recall("p-1", world.message())
         assert told is not None
         assert (told.status, told.found, told.result) == ("done", True, {"id": begun.id})
     assert await world.outcomes() == ["unsure", "sent"]
@@ -509,11 +509,11 @@ async def test_what_an_approved_call_did_before_its_process_died_is_recalled(wor
 async def test_what_certainly_failed_or_did_not_happen_is_to_be_done(world: World) -> None:
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]), call=approved())
-    assert await world.courier.recall("p-1", world.message()) is None
-    begun = await world.state.outbox.begin(world.errand(call=approved()), within=WITHIN)
+    assert await world.dispatcher.recall("p-1", world.message()) is None
+    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=WITHIN)
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
     world.now += SETTLED
-    assert await world.courier.recall("p-1", world.message()) is None
+    assert await world.dispatcher.recall("p-1", world.message()) is None
     assert (await world.send(world.message(), call=approved())).status == "done"
     assert world.place.held == [begun.id]
 
@@ -527,13 +527,13 @@ def keyed_by(key: str) -> Call:
 
 async def test_what_a_call_began_is_found_by_its_key_and_by_no_other(world: World) -> None:
     first, other = keyed_by("r-1/f-1"), keyed_by("r-1/f-2")
-    assert await world.courier.recall_for(first, world.message()) is None
+    assert await world.dispatcher.recall_for(first, world.message()) is None
     sent = await world.send(world.message(), call=first)
-    found = await world.courier.recall_for(first, world.message())
+    found = await world.dispatcher.recall_for(first, world.message())
     assert found is not None
-    assert (found.status, found.errand.id) == ("done", sent.errand.id)
-    assert await world.courier.recall_for(other, world.message()) is None
-    assert await world.courier.recall_for(ME, world.message()) is None
+    assert (found.status, found.outbox_entry.id) == ("done", sent.outbox_entry.id)
+    assert await world.dispatcher.recall_for(other, world.message()) is None
+    assert await world.dispatcher.recall_for(ME, world.message()) is None
 
 
 @KEYED
@@ -543,22 +543,22 @@ async def test_a_call_that_asked_for_an_open_act_again_is_answered_from_that_one
     assert (await world.send(lost, call=keyed_by("r-1/f-1"))).status == "unsure"
     again = await world.send(world.message(keyed=keyed), call=keyed_by("r-1/f-2"))
     assert again.status == "done"
-    found = await world.courier.recall_for(keyed_by("r-1/f-2"), world.message(keyed=keyed))
+    found = await world.dispatcher.recall_for(keyed_by("r-1/f-2"), world.message(keyed=keyed))
     assert found is not None
-    assert found.errand.id == again.errand.id
-    assert world.place.held == [again.errand.id]
+    assert found.outbox_entry.id == again.outbox_entry.id
+    assert world.place.held == [again.outbox_entry.id]
 
 
 async def test_an_act_that_was_never_sent_stays_so_when_it_is_asked_for_again(world: World) -> None:
-    begun = await world.state.outbox.begin(world.errand(call=keyed_by("r-1/f-1")), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=WITHIN)
     again = await world.send(world.message(), call=keyed_by("r-1/f-2"))
-    assert (again.status, again.errand.id, world.place.looked) == ("done", begun.id, 0)
+    assert (again.status, again.outbox_entry.id, world.place.looked) == ("done", begun.id, 0)
 
 
 async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(world: World) -> None:
     late = keyed_by("r-1/f-1")
-    assert await world.courier.renounce(late, "zulip_send_message", "zulip") is None
-    assert await world.courier.renounce(late, "zulip_send_message", "zulip") is None
+    assert await world.dispatcher.renounce(late, "zulip_send_message", "zulip") is None
+    assert await world.dispatcher.renounce(late, "zulip_send_message", "zulip") is None
     with pytest.raises(Renounced):
         await world.send(world.message(), call=late)
     assert world.place.held == []
@@ -567,8 +567,8 @@ async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(
 
 
 async def test_what_was_begun_before_it_could_be_given_up_is_told(world: World) -> None:
-    begun = await world.state.outbox.begin(world.errand(call=keyed_by("r-1/f-1")), within=WITHIN)
-    assert await world.courier.renounce(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
+    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=WITHIN)
+    assert await world.dispatcher.renounce(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
 
 
 # --- keeping ----------------------------------------------------------------------------------------------------------

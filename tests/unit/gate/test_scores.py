@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.trust.ports import StandingChange, TrustRecord
+from knowledge.trust.ports import TrustChange, TrustRecord
 from mcp_server.gate.trust.scores import (
     APPROVED,
     APPROVED_REASON,
@@ -28,33 +28,33 @@ WHO = "ann@cursor"
 
 
 @st.composite
-def standings(draw: st.DrawFn) -> TrustRecord:
+def trust_records(draw: st.DrawFn) -> TrustRecord:
     floor, ceiling = sorted((draw(st.floats(0, 5)), draw(st.floats(0, 5))))
     score = draw(st.floats(floor, ceiling))
     return TrustRecord(WHO, score, floor, ceiling, draw(st.booleans()), NOW)
 
 
-@given(standings(), st.integers(0, 4000))
-def test_idle_scores_sink_towards_the_floor_and_never_rise(standing: TrustRecord, days: int) -> None:
-    later = sunk(standing, now=NOW + timedelta(days=days)).score
-    assert standing.floor <= later <= standing.score or standing.frozen
+@given(trust_records(), st.integers(0, 4000))
+def test_idle_scores_sink_towards_the_floor_and_never_rise(trust_record: TrustRecord, days: int) -> None:
+    later = sunk(trust_record, now=NOW + timedelta(days=days)).score
+    assert trust_record.floor <= later <= trust_record.score or trust_record.frozen
 
 
 def test_half_of_what_lies_above_the_floor_is_left_after_thirty_days() -> None:
-    standing = replace(first_standing(WHO, now=NOW), score=3.0)
-    assert sunk(standing, now=NOW + HALF_LIFE).score == pytest.approx(2.5)
+    trust_record = replace(first_standing(WHO, now=NOW), score=3.0)
+    assert sunk(trust_record, now=NOW + HALF_LIFE).score == pytest.approx(2.5)
 
 
-@given(standings(), st.lists(st.sampled_from([APPROVED, REJECTED]), max_size=30))
-def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(standing: TrustRecord, steps: list[float]) -> None:
-    recent: list[StandingChange] = []
+@given(trust_records(), st.lists(st.sampled_from([APPROVED, REJECTED]), max_size=30))
+def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(trust_record: TrustRecord, steps: list[float]) -> None:
+    recent: list[TrustChange] = []
     for number, step in enumerate(steps):
-        after = moved(WHO, step, now=NOW)(standing, recent)
+        after = moved(WHO, step, now=NOW)(trust_record, recent)
         assert after.floor - 1e-6 <= after.score <= after.ceiling + 1e-6 or after.frozen
-        if after.score > standing.score:
+        if after.score > trust_record.score:
             reason = f"{APPROVED_REASON}: p-{number}"
-            recent.insert(0, StandingChange(number, WHO, NOW, standing.score, after.score, reason, "ann"))
-        standing = after
+            recent.insert(0, TrustChange(number, WHO, NOW, trust_record.score, after.score, reason, "ann"))
+        trust_record = after
     raised = sum(change.score_after - change.score_before for change in recent)
     assert raised <= MOST_A_DAY + 1e-6
 

@@ -53,7 +53,7 @@ class CountingEmbedder(MemoryEmbedder):
         return await super().embed(texts)
 
 
-class House:
+class PageContext:
     """A knowledge base with everything in memory but its files."""
 
     def __init__(self, root: Path, apart: Apart | None = None) -> None:
@@ -94,16 +94,16 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def house(tmp_path: Path) -> PageContext:
     (tmp_path / "kb").mkdir()
-    return House(tmp_path / "kb")
+    return PageContext(tmp_path / "kb")
 
 
 async def contents(index: IndexStore) -> dict[str, str]:
     return {path: revision for path, (_, revision, _) in (await index.stamps()).items()}
 
 
-async def test_everything_is_indexed_once_and_then_nothing_is_done(house: House) -> None:
+async def test_everything_is_indexed_once_and_then_nothing_is_done(house: PageContext) -> None:
     house.put("a.md", "# Apples\n\nred fruit\n")
     house.put("b/c.md", "# Berries\n\nblue fruit\n")
     first = await house.indexer.reconcile(FENCE)
@@ -114,7 +114,7 @@ async def test_everything_is_indexed_once_and_then_nothing_is_done(house: House)
     assert (again.changed, again.touched, again.embedded) == ((), 0, 0)
 
 
-async def test_the_same_bytes_with_another_time_only_touch_the_stamp(house: House) -> None:
+async def test_the_same_bytes_with_another_time_only_touch_the_stamp(house: PageContext) -> None:
     house.put("a.md", "text")
     await house.indexer.reconcile(FENCE)
     before = await house.index.position()
@@ -125,7 +125,7 @@ async def test_the_same_bytes_with_another_time_only_touch_the_stamp(house: Hous
     assert (await house.indexer.reconcile(FENCE)).touched == 0
 
 
-async def test_a_file_written_within_the_clocks_grain_is_looked_at_again(house: House) -> None:
+async def test_a_file_written_within_the_clocks_grain_is_looked_at_again(house: PageContext) -> None:
     """Same size, same time, same inode: only the bytes tell (the racy timestamp known from git)."""
     house.put("a.md", "old!")
     file = house.root / "a.md"
@@ -138,7 +138,7 @@ async def test_a_file_written_within_the_clocks_grain_is_looked_at_again(house: 
 
 
 @pytest.mark.parametrize("live", [False, True])
-async def test_a_rename_embeds_nothing(house: House, *, live: bool) -> None:
+async def test_a_rename_embeds_nothing(house: PageContext, *, live: bool) -> None:
     house.put("old/a.md", "# A\n\none\n\n## B\n\ntwo\n")
     await house.indexer.reconcile(FENCE)
     texts = house.embedder.texts
@@ -149,7 +149,7 @@ async def test_a_rename_embeds_nothing(house: House, *, live: bool) -> None:
     assert set(await contents(house.index)) == {"new/a.md"}
 
 
-async def test_one_changed_section_embeds_one_chunk(house: House) -> None:
+async def test_one_changed_section_embeds_one_chunk(house: PageContext) -> None:
     parts = [f"## Part {n}\n\n" + f"word{n} " * 150 + "\n\n" for n in range(5)]
     house.put("a.md", "".join(parts))
     await house.indexer.reconcile(FENCE)
@@ -158,7 +158,7 @@ async def test_one_changed_section_embeds_one_chunk(house: House) -> None:
     assert (await house.indexer.update({"a.md"}, FENCE)).embedded == 1
 
 
-async def test_live_changes_reach_files_and_folders_that_are_gone(house: House) -> None:
+async def test_live_changes_reach_files_and_folders_that_are_gone(house: PageContext) -> None:
     for path in ("a.md", "dir/b.md", "dir/sub/c.md", "DIR/d.md"):
         house.put(path, path)
     await house.indexer.reconcile(FENCE)
@@ -177,7 +177,7 @@ UNTRUSTED = "---\nuntrusted: true\n---\n# Index\n"
 
 
 @pytest.mark.parametrize("live", [False, True])
-async def test_a_directory_that_loses_or_gains_trust_takes_along_all_below(house: House, *, live: bool) -> None:
+async def test_a_directory_that_loses_or_gains_trust_takes_along_all_below(house: PageContext, *, live: bool) -> None:
     """The design's taint: text under a path marked untrusted is data; marking it costs no embedding."""
 
     async def run() -> int:
@@ -205,7 +205,7 @@ async def test_a_directory_that_loses_or_gains_trust_takes_along_all_below(house
     assert not any((await house.untrusted()).values())
 
 
-async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: House) -> None:
+async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: PageContext) -> None:
     """The page that says so is stored last, so a run that died in between is repeated."""
     house.put("_index.md", "# Index\n")
     for number in range(100):
@@ -231,7 +231,7 @@ async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: House
 
 
 async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_the_next(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: PageContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by killing servers: its own record said what the pages below had not been told, and nobody looked again."""
     house.put("in/_index.md", "# Index\n")
@@ -255,7 +255,7 @@ async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_t
     assert all((await house.untrusted()).values())
 
 
-async def test_odd_files_are_reported_and_stop_nobody(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_odd_files_are_reported_and_stop_nobody(house: PageContext, monkeypatch: pytest.MonkeyPatch) -> None:
     house.put("good.md", "# Good\n\nfine words\n")
     house.put("garbage.md", bytes(range(256)) * 40)
     house.put("invalid.md", b"caf\xe9 \xff\xfe text")
@@ -289,7 +289,7 @@ async def test_odd_files_are_reported_and_stop_nobody(house: House, monkeypatch:
     assert not {"locked.md", "poison.md"} & {problem.path for problem in house.indexer.problems}
 
 
-async def test_an_embedder_that_is_down_is_an_error_and_loses_nothing(house: House) -> None:
+async def test_an_embedder_that_is_down_is_an_error_and_loses_nothing(house: PageContext) -> None:
     house.put("a.md", "poison one")
     house.put("b.md", "poison two")
     with pytest.raises(ValueError, match="poisoned"):
@@ -297,7 +297,7 @@ async def test_an_embedder_that_is_down_is_an_error_and_loses_nothing(house: Hou
     assert await contents(house.index) == {}
 
 
-async def test_a_failing_keyword_index_loses_no_document(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_keyword_index_loses_no_document(house: PageContext, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -312,7 +312,7 @@ async def test_a_failing_keyword_index_loses_no_document(house: House, monkeypat
     assert await house.hits("fruit") == 1
 
 
-async def test_a_folder_that_went_away_leaves_what_is_indexed(house: House, tmp_path: Path) -> None:
+async def test_a_folder_that_went_away_leaves_what_is_indexed(house: PageContext, tmp_path: Path) -> None:
     house.put("a.md", "fruit")
     await house.indexer.reconcile(FENCE)
     house.root.rename(tmp_path / "away")
@@ -322,7 +322,7 @@ async def test_a_folder_that_went_away_leaves_what_is_indexed(house: House, tmp_
     assert set(await contents(house.index)) == {"a.md"}
 
 
-async def test_a_writer_that_was_overtaken_stops(house: House) -> None:
+async def test_a_writer_that_was_overtaken_stops(house: PageContext) -> None:
     await house.index.apply([], fence=FENCE + 1)
     house.put("a.md", "fruit")
     with pytest.raises(LeaseLost):
@@ -357,7 +357,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3] == "engines"))
 """
 
 
-def test_a_start_with_nothing_new_loads_no_engine(house: House, tmp_path: Path) -> None:
+def test_a_start_with_nothing_new_loads_no_engine(house: PageContext, tmp_path: Path) -> None:
     """A process that starts beside a host must not pay for what it will not do."""
     house.put("a.md", "fruit")
 
@@ -390,7 +390,7 @@ class Overworked:
 async def test_a_page_beyond_its_budget_is_left_out_and_named_and_all_others_are_indexed(tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
     apart = Overworked("b.md")
-    house = House(tmp_path / "kb", apart)
+    house = PageContext(tmp_path / "kb", apart)
     apart.indexer = house.indexer
     for path in ("a.md", "b.md", "c.md"):
         house.put(path, "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
@@ -405,7 +405,7 @@ async def test_a_page_beyond_its_budget_is_left_out_and_named_and_all_others_are
 
 async def test_where_no_process_can_be_started_large_pages_are_indexed_here(tmp_path: Path) -> None:
     (tmp_path / "kb").mkdir()
-    house = House(tmp_path / "kb", Overworked(""))
+    house = PageContext(tmp_path / "kb", Overworked(""))
     house.put("a.md", "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
     await house.indexer.reconcile(FENCE)
     assert set(await contents(house.index)) == {"a.md"}

@@ -47,7 +47,7 @@ COMPOSITION = {
     "mcp_server.app.knowledge_base",
     "mcp_server.app.factories.embedder",
     "mcp_server.app.factories.engines",
-    "mcp_server.workers.indexing",
+    "mcp_server.workers.index_steps",
     "mcp_server.app.factories.journey_store",
     "mcp_server.models.language_model",
     "mcp_server.models.locations",

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from knowledge.pages.vault import Vault
-from knowledge.search.tiers import MOST_CHILDREN, Circles
+from knowledge.search.tiers import MOST_CHILDREN, Tiers
 from knowledge.state.memory_store import MemoryIndexStore
 from tests.support.knowledge_bases.folders import write
 from tests.unit.search.test_chunk_tier import Base
 
 
-async def circles_over(folder: Path, **pages: str) -> tuple[Circles, MemoryIndexStore]:
+async def tiers_over(folder: Path, **pages: str) -> tuple[Tiers, MemoryIndexStore]:
     base = Base(write(folder, pages))
     await base.index_all()
-    return Circles(Vault.open(folder), base.index), base.index
+    return Tiers(Vault.open(folder), base.index), base.index
 
 
 def page(title: str, sentence: str) -> str:
@@ -32,7 +32,7 @@ async def test_a_directory_that_nobody_described_is_described_by_its_pages_and_s
         "release-notes/b.md": page("Beta", "The second release can be rolled back in a minute."),
         "release-notes/old/c.md": page("Gamma", "The first release had no way back at all."),
     }
-    circles, _ = await circles_over(tmp_path, **pages)
+    circles, _ = await tiers_over(tmp_path, **pages)
     view = await circles.map("release-notes")
     assert view.derived
     assert view.title == "Release notes"
@@ -48,7 +48,7 @@ async def test_a_directory_that_nobody_described_is_described_by_its_pages_and_s
 
 async def test_a_readme_speaks_for_its_directory(tmp_path: Path) -> None:
     pages = {"api/README.md": page("The API", "Calls are signed with a key."), "api/zz.md": page("Z", "Last one here.")}
-    circles, _ = await circles_over(tmp_path, **pages)
+    circles, _ = await tiers_over(tmp_path, **pages)
     view = await circles.map("api")
     assert (view.title, view.summary, view.derived) == ("The API", "Calls are signed with a key.", True)
     assert (await circles.map("")).children[0].title == "The API"
@@ -59,7 +59,7 @@ async def test_an_index_page_is_believed(tmp_path: Path) -> None:
         "a/_index.md": "---\ntitle: Area\nsummary: All about areas.\n---\n",
         "a/README.md": page("Other", "No, no."),
     }
-    circles, _ = await circles_over(tmp_path, **pages)
+    circles, _ = await tiers_over(tmp_path, **pages)
     view = await circles.map("a")
     assert (view.title, view.summary, view.derived) == ("Area", "All about areas.", False)
 
@@ -67,7 +67,7 @@ async def test_an_index_page_is_believed(tmp_path: Path) -> None:
 async def test_deeper_levels_are_opened_while_the_budget_lasts(tmp_path: Path) -> None:
     small = {f"small/p{i}.md": page(f"Small {i}", "Says a few words about something small.") for i in range(3)}
     large = {f"large/p{i}.md": page(f"Large {i}", "Says a few words about something large.") for i in range(120)}
-    circles, _ = await circles_over(tmp_path, **small, **large)
+    circles, _ = await tiers_over(tmp_path, **small, **large)
     view = await circles.map("", depth=2)
     shown = [child.path for child in view.children]
     assert shown == ["large", "small", "small/p0.md", "small/p1.md", "small/p2.md"]
@@ -80,7 +80,7 @@ async def test_a_long_list_goes_without_summaries_before_names_are_left_out(
     tmp_path: Path, count: int, *, all_shown: bool
 ) -> None:
     many = {f"p{i:03}.md": page(f"Page {i}", "Some twenty words " * 8 + ".") for i in range(count)}
-    circles, _ = await circles_over(tmp_path, **many)
+    circles, _ = await tiers_over(tmp_path, **many)
     view = await circles.map("")
     assert {child.summary for child in view.children} == {""}
     assert (len(view.children) == count) is all_shown
@@ -90,7 +90,7 @@ async def test_a_long_list_goes_without_summaries_before_names_are_left_out(
 
 async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Path) -> None:
     text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour\n"
-    circles, _ = await circles_over(tmp_path, **{"a.md": text})
+    circles, _ = await tiers_over(tmp_path, **{"a.md": text})
     assert [line.section for line in (await circles.read("a.md", section="B")).outline] == ["A > B", "A > B > C"]
     assert len((await circles.read("a.md")).outline) == 4
 
@@ -103,7 +103,7 @@ async def test_a_map_costs_about_what_it_may(tmp_path: Path, depth: int) -> None
         for j in range(5)
         for k in range(4)
     }
-    circles, _ = await circles_over(tmp_path, **pages)
+    circles, _ = await tiers_over(tmp_path, **pages)
     view = await circles.map("", depth)
     told = json.dumps(asdict(view), ensure_ascii=False, separators=(",", ":"))
     assert len(told) / 4 <= 2000 * 1.1

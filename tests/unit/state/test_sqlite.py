@@ -150,7 +150,7 @@ async def test_an_older_program_that_is_running_writes_nothing_after_a_newer_one
     run_sql(tmp_path / "state.db", "PRAGMA user_version=99")
     with pytest.raises(NewerDatabase):
         await stand(store, STANDING, reason="met", by="server")
-    assert await store.standing("ada") is None
+    assert await store.trust_record("ada") is None
     await store.close()
 
 

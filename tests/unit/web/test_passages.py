@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from knowledge.merge.unified_diff import unified
 from mcp_server.web.proposals import passages
 from mcp_server.web.proposals.passages import PIECE, DiffPosition, PassagePiece, pieces_of, shown
-from mcp_server.web.text.sanitize import inert
+from mcp_server.web.text.sanitize import sanitize
 
 ANY = 10**9
 TEXTS = st.text(alphabet="ab \n<&\u200b\u202e", max_size=60)
@@ -55,5 +55,5 @@ def test_a_line_that_is_cut_apart_goes_on_in_rows_of_its_kind_without_a_number()
 
 
 def test_what_is_marked_is_told() -> None:
-    assert shown(PassagePiece("a\u202eb", None)) == passages.ShownPiece(inert("a\u202eb"), None, marked=True)
+    assert shown(PassagePiece("a\u202eb", None)) == passages.ShownPiece(sanitize("a\u202eb"), None, marked=True)
     assert not shown(PassagePiece('<i class="hidden-char">', None)).marked

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from mcp_server.web.text.sanitize import escaped, has_hidden, inert, inert_line, marks, spelled_out
+from mcp_server.web.text.sanitize import escaped, has_hidden, marks, sanitize, sanitize_line, spelled_out
 
 HIDDEN = (
     "\u202e\u202d\u202a\u202b\u202c\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # direction
@@ -31,7 +31,7 @@ def seen(html: Markup) -> str:
 @pytest.mark.parametrize("character", HIDDEN, ids=lambda c: f"U+{ord(c):04X}")
 def test_what_has_no_ink_or_turns_the_line_round_is_named(character: str) -> None:
     """The issue, item 6."""
-    html = inert(f"pay{character}ment")
+    html = sanitize(f"pay{character}ment")
     assert character not in html
     assert f'<span class="hidden-char" title="U+{ord(character):04X} ' in html
     assert f"⟦U+{ord(character):04X}⟧" in html
@@ -39,21 +39,21 @@ def test_what_has_no_ink_or_turns_the_line_round_is_named(character: str) -> Non
 
 
 def test_markup_is_text() -> None:
-    assert inert("<script>alert('1')</script>&") == "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;"
-    assert inert("<b>", [(0, 3)], tag="ins") == "<ins>&lt;b&gt;</ins>"
+    assert sanitize("<script>alert('1')</script>&") == "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;"
+    assert sanitize("<b>", [(0, 3)], tag="ins") == "<ins>&lt;b&gt;</ins>"
 
 
 def test_lines_and_tabs_stay_in_a_text_and_are_named_in_a_line() -> None:
-    assert inert("a\tb\r\nc\n") == "a\tb\nc\n"
-    assert "⟦U+000A⟧" in inert_line("a\nb")
-    assert "⟦U+000D⟧" in inert("a\rb")
+    assert sanitize("a\tb\r\nc\n") == "a\tb\nc\n"
+    assert "⟦U+000A⟧" in sanitize_line("a\nb")
+    assert "⟦U+000D⟧" in sanitize("a\rb")
 
 
 @pytest.mark.parametrize("word", ["p\u0430ypal", "\u0391dmin", "r\u043eot", "\uff41dmin", "\U0001d41admin", "a\u2215b"])
 def test_a_letter_that_poses_as_another_is_named_and_still_shown(word: str) -> None:
     """`U+0430` in a Latin word; Unicode Technical Standard 39, section 5."""
     posing = next(letter for letter in word if not letter.isascii())
-    html = inert(word)
+    html = sanitize(word)
     assert f"{posing}⟦U+{ord(posing):04X}⟧" in html
     assert "reads like" in html
 
@@ -80,36 +80,36 @@ def test_what_people_write_in_their_languages_is_left_alone(text: str) -> None:
 
 def test_a_text_that_is_smuggled_in_tags_or_selectors_is_read_out() -> None:
     tags = "".join(chr(0xE0000 + ord(c)) for c in "delete all")
-    assert "tag characters: “delete all”" in seen(inert(f"ok{tags}"))
+    assert "tag characters: “delete all”" in seen(sanitize(f"ok{tags}"))
     selectors = "".join(chr(0xE0100 + byte - 16) for byte in b"obey <b>")
-    assert "variation selectors: “obey <b>”" in seen(inert(f"ok{selectors}"))
+    assert "variation selectors: “obey <b>”" in seen(sanitize(f"ok{selectors}"))
 
 
 def test_what_is_smuggled_hides_nothing_itself() -> None:
     within = "".join(chr(0xE0100 + byte - 16) for byte in "a\u202e\x1b".encode()[:3])
     controls = "".join(chr(0xFE00 + byte) for byte in (0, 1, 2, 7))
     for text in (within, controls):
-        shown = seen(inert(f"x{text * 2}"))
+        shown = seen(sanitize(f"x{text * 2}"))
         assert not has_hidden(shown)
         assert "\N{REPLACEMENT CHARACTER}" in shown
 
 
 def test_long_runs_are_one_mark() -> None:
-    assert "⟦U+200B \N{MULTIPLICATION SIGN} 1000000⟧" in inert("a" + "\u200b" * 1_000_000)
-    assert "1000000 invisible characters" in inert("\u200b\u200c" * 500_000)
-    assert "⟦500 blanks⟧" in inert("a" + " " * 500 + "b")
-    assert "⟦9 combining marks⟧" in inert("a" + "\u0301" * 9)
-    assert inert("    code\n" + " " * 500) == "    code\n" + " " * 500
+    assert "⟦U+200B \N{MULTIPLICATION SIGN} 1000000⟧" in sanitize("a" + "\u200b" * 1_000_000)
+    assert "1000000 invisible characters" in sanitize("\u200b\u200c" * 500_000)
+    assert "⟦500 blanks⟧" in sanitize("a" + " " * 500 + "b")
+    assert "⟦9 combining marks⟧" in sanitize("a" + "\u0301" * 9)
+    assert sanitize("    code\n" + " " * 500) == "    code\n" + " " * 500
 
 
 def test_a_million_marks_stay_readable_without_their_titles() -> None:
-    html = inert("\u202ea" * 200_000)
+    html = sanitize("\u202ea" * 200_000)
     assert html.count("⟦U+202E⟧") == 200_000
     assert "title" not in html
 
 
 def test_a_mark_that_crosses_the_border_of_a_changed_word_is_shown_once() -> None:
-    html = inert("ab\u200b\u200bcd", [(3, 5)], tag="del")
+    html = sanitize("ab\u200b\u200bcd", [(3, 5)], tag="del")
     assert html.count("⟦") == 1
     assert html.endswith("<del>c</del>d")
 
@@ -117,7 +117,7 @@ def test_a_mark_that_crosses_the_border_of_a_changed_word_is_shown_once() -> Non
 @given(st.text(), st.integers(0, 30), st.integers(0, 30))
 def test_whatever_the_text_no_hidden_character_and_no_tag_of_it_gets_through(text: str, one: int, other: int) -> None:
     low, high = sorted((min(one, len(text)), min(other, len(text))))
-    html = inert(text, [(low, high)] if low < high else [], tag="ins")
+    html = sanitize(text, [(low, high)] if low < high else [], tag="ins")
     assert not [mark for mark in marks(str(html)) if mark.kind == "hidden-char" and "blanks" not in mark.shown]
     assert re.sub(r'</?ins>|<span class="(hidden|alike)-char"( title="[^"<>]*")?>|</span>', "", html).count("<") == 0
 
@@ -125,7 +125,7 @@ def test_whatever_the_text_no_hidden_character_and_no_tag_of_it_gets_through(tex
 @given(st.text())
 def test_what_is_plain_is_shown_as_it_is(text: str) -> None:
     if not marks(text):
-        assert seen(inert(text)) == text.replace("\r", "")
+        assert seen(sanitize(text)) == text.replace("\r", "")
 
 
 @given(st.text())

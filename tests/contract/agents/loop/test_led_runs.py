@@ -45,8 +45,8 @@ from tests.support.runs.records import SECOND, header, hold
 from tests.support.runs.scripts import (
     ECHO,
     MISSING,
+    ActsOnRecord,
     Answer,
-    Deeds,
     Led,
     Scripted,
     ask,
@@ -82,7 +82,8 @@ async def test_a_goal_that_needs_no_tool_is_answered() -> None:
 
 async def test_what_a_tool_returns_is_told_to_the_model_and_everything_is_linked() -> None:
     led = Led(
-        Scripted(said("I look.", use("kb_search", text="cap"), echo=ECHO), said("20 an hour.")), Deeds(kb_search=FOUND)
+        Scripted(said("I look.", use("kb_search", text="cap"), echo=ECHO), said("20 an hour.")),
+        ActsOnRecord(kb_search=FOUND),
     )
     run = await led.start()
     plan, call, result, _, response = run.frames
@@ -108,7 +109,7 @@ async def test_what_a_tool_returns_is_told_to_the_model_and_everything_is_linked
 
 
 async def test_several_calls_of_one_answer_are_carried_out_one_after_the_other() -> None:
-    led = Led(Scripted(said("", use("kb_search"), use("kb_read")), said("Done.")), Deeds(kb_search=MISSING))
+    led = Led(Scripted(said("", use("kb_search"), use("kb_read")), said("Done.")), ActsOnRecord(kb_search=MISSING))
     run = await led.start()
     assert kinds(run) == ["plan", "tool_call", "tool_call", "tool_result", "tool_result", "plan", "response"]
     assert [name for name, _, _ in led.tools.done] == ["kb_search", "kb_read"]
@@ -188,7 +189,7 @@ async def test_the_model_may_ask_the_person_and_goes_on_with_the_answer_in_anoth
 
 async def test_a_question_of_a_tool_is_put_to_the_person() -> None:
     asks = CallOutcome(success=False, text="Two pages fit.", asks="Which page: a.md or b.md?")
-    led = Led(Scripted(said("", use("kb_read"), use("kb_merge"))), Deeds(kb_read=asks))
+    led = Led(Scripted(said("", use("kb_read"), use("kb_merge"))), ActsOnRecord(kb_read=asks))
     run = await led.start()
     assert run.state == "asking"
     assert [name for name, _, _ in led.tools.done] == ["kb_read"]
@@ -199,7 +200,7 @@ async def test_a_question_of_a_tool_is_put_to_the_person() -> None:
 
 
 async def test_a_proposal_suspends_the_run_and_the_decision_resumes_it_in_another_process() -> None:
-    led = Led(Scripted(said("", use("kb_merge", text="x"), use("plane_create_task"))), Deeds(kb_merge=PROPOSED))
+    led = Led(Scripted(said("", use("kb_merge", text="x"), use("plane_create_task"))), ActsOnRecord(kb_merge=PROPOSED))
     run = await led.start()
     assert (run.state, run.proposal) == ("suspended", "p-1")
     assert [name for name, _, _ in led.tools.done] == ["kb_merge"]
@@ -283,7 +284,7 @@ async def test_time_that_is_up_while_a_tool_works_ends_the_run_and_nobody_knows_
         await forever(0)
         raise AssertionError
 
-    led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))), Deeds(kb_merge=working))
+    led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))), ActsOnRecord(kb_merge=working))
 
     async def sleep(_seconds: float) -> None:
         await (at_once(0) if led.tools.done else forever(0))
@@ -310,7 +311,9 @@ async def test_time_that_is_up_between_two_steps_ends_the_run_before_the_next() 
 
 
 async def test_tokens_bound_a_run_and_the_length_of_an_answer() -> None:
-    led = Led(Scripted(said("", use("kb_search"), usage=ModelUsage(800, 50)), said("never")), Deeds(kb_search=FOUND))
+    led = Led(
+        Scripted(said("", use("kb_search"), usage=ModelUsage(800, 50)), said("never")), ActsOnRecord(kb_search=FOUND)
+    )
     run = await led.start(header(limits=RunLimits(tokens=1_000)))
     assert isinstance(last := run.frames[-1], Control)
     assert (run.state, last.limit, len(led.provider.asked)) == ("failed", "tokens", 1)
@@ -361,7 +364,9 @@ async def test_a_model_that_has_no_room_is_told_less() -> None:
 
 
 async def test_a_tool_that_breaks_ends_no_run_and_nobody_knows_whether_it_was_done(caplog: Any) -> None:
-    led = Led(Scripted(said("", use("kb_merge")), said("I looked.")), Deeds(kb_merge=RuntimeError("secret text")))
+    led = Led(
+        Scripted(said("", use("kb_merge")), said("I looked.")), ActsOnRecord(kb_merge=RuntimeError("secret text"))
+    )
     run = await led.start()
     result = next(frame for frame in run.frames if isinstance(frame, ToolResult))
     assert (run.state, result.unsure, len(led.tools.done)) == ("done", True, 1)
@@ -372,7 +377,9 @@ async def test_a_tool_that_breaks_ends_no_run_and_nobody_knows_whether_it_was_do
 async def test_of_what_a_tool_returns_so_much_is_kept_and_no_more() -> None:
     much = CallOutcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
     odd = CallOutcome(success=True, text="fine", structured={"score": float("nan")})
-    led = Led(Scripted(said("", use("kb_read"), use("kb_search")), said("Done.")), Deeds(kb_read=much, kb_search=odd))
+    led = Led(
+        Scripted(said("", use("kb_read"), use("kb_search")), said("Done.")), ActsOnRecord(kb_read=much, kb_search=odd)
+    )
     run = await led.start()
     read, search = (frame for frame in run.frames if isinstance(frame, ToolResult))
     assert read.text.endswith("(the rest was not kept: 50000 more characters)")
@@ -380,7 +387,7 @@ async def test_of_what_a_tool_returns_so_much_is_kept_and_no_more() -> None:
 
 
 async def test_two_tools_of_one_name_are_a_mistake_that_is_found() -> None:
-    class Twice(Deeds):
+    class Twice(ActsOnRecord):
         def definitions(self) -> list[ToolDefinition]:
             return [ToolDefinition("ask_user", "", {"type": "object"})]
 
@@ -396,7 +403,7 @@ async def test_a_cancelled_request_cancels_the_run_and_says_what_is_not_known() 
         await forever(0)
         raise AssertionError
 
-    led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))), Deeds(kb_merge=working))
+    led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))), ActsOnRecord(kb_merge=working))
     async with anyio.create_task_group() as group:
         group.start_soon(led.start)
         await began.wait()
@@ -414,7 +421,7 @@ async def test_a_person_may_cancel_a_run_that_is_led_and_what_was_under_way_is_r
         await led.elsewhere().executor.cancel("run-1", "ada wants no more of it")
         return FOUND
 
-    led.tools = Deeds(kb_merge=working)
+    led.tools = ActsOnRecord(kb_merge=working)
     run = await led.start()
     assert (run.state, run.why) == ("cancelled", "ada wants no more of it")
     assert kinds(run) == ["plan", "tool_call", "tool_call", "control", "tool_result"]
@@ -441,7 +448,7 @@ async def test_a_tool_that_works_long_is_stopped_when_a_person_cancels_the_run()
         if len(naps) > 2:  # the first was that of the model
             await forever(0)
 
-    led.tools, led.sleep = Deeds(kb_merge=working), sleep
+    led.tools, led.sleep = ActsOnRecord(kb_merge=working), sleep
     with anyio.fail_after(10):
         run = await led.start()
     assert (run.state, kinds(run)[-1]) == ("cancelled", "tool_result")
@@ -506,7 +513,7 @@ async def test_who_was_believed_dead_stops_what_it_does() -> None:
         if len(naps) > 2:  # the first was that of the model
             await forever(0)
 
-    led.tools, led.sleep = Deeds(kb_merge=working), sleep
+    led.tools, led.sleep = ActsOnRecord(kb_merge=working), sleep
     with anyio.fail_after(10), pytest.raises(RunTaken):
         await led.start()
     run = await sound(led.store, "run-1")
@@ -611,7 +618,7 @@ async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() ->
     unsure = CallOutcome(success=True, text="The reply was lost.", unsure=True)
     lost = OutcomeUnknown("state.db", "gone")
     led = Led(Scripted(said("", use("kb_merge"), use("plane_create_task")), said("I looked.")))
-    led.tools = Deeds(kb_merge=unsure, plane_create_task=lost)
+    led.tools = ActsOnRecord(kb_merge=unsure, plane_create_task=lost)
     run = await led.start()
     results = [frame for frame in run.frames if isinstance(frame, ToolResult)]
     assert [(result.success, result.unsure) for result in results] == [(False, True), (False, True)]
@@ -639,7 +646,7 @@ async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -
         said("", ask("Which team?")),
     ]
     long = CallOutcome(success=True, text="line\n" * 4_000)
-    led = Led(Scripted(*answers), Deeds(kb_read=long))
+    led = Led(Scripted(*answers), ActsOnRecord(kb_read=long))
     head = header(context="known " * 100, limits=RunLimits(iterations=9, context_tokens=3_000))
     await led.start(head)
     other = led.elsewhere(said("", use("kb_merge")), kb_merge=PROPOSED)

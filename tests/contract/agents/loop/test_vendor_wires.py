@@ -14,7 +14,7 @@ from agents.loop.tools import CallOutcome
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.support.runs.providers import KINDS, Place, double_of
 from tests.support.runs.records import header
-from tests.support.runs.scripts import Deeds, Led, Scripted, sound
+from tests.support.runs.scripts import ActsOnRecord, Led, Scripted, sound
 
 GOAL = "Put the cap on record."
 PROPOSED = CallOutcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
@@ -56,7 +56,7 @@ async def test_a_run_goes_over_three_processes_and_each_vendor_takes_its_history
         Turn("So I write it.", calls=(Call("kb_merge", {"text": "20"}), Call("kb_read", {"text": "b.md"}))),
         said("It is on record."),
     )
-    led = Led(Scripted(), Deeds(kb_merge=PROPOSED))
+    led = Led(Scripted(), ActsOnRecord(kb_merge=PROPOSED))
     async with place.provider() as provider:
         run = await executor(led, provider).start(header(goal=GOAL, limits=RunLimits(iterations=9)))
         assert (run.state, run.why) == ("asking", "")

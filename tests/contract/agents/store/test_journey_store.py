@@ -662,7 +662,7 @@ async def test_a_state_kept_by_a_program_that_did_not_say_which_events_hold_the_
     with psycopg.connect(place.where, autocommit=True) as database:
         database.execute(change)
     assert await place.journeys.journey("j-1") == before
-    assert (await place.journeys.standing("j-1", "k-1")).state == before
+    assert (await place.journeys.head("j-1", "k-1")).state == before
     await place.approve()
     assert (await place.sound()).work == before.work
 

@@ -69,13 +69,13 @@ async def here(
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    async with plane_served(double, plan=plan) as (running, standing):
+    async with plane_served(double, plan=plan) as (running, trust_record):
         place = ServiceAddress(
             wire.SERVICE, running.address, wire.ADDRESS_SETTING, wire.headers_of(who.key), (who.key,)
         )
         sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic, bounds=QUICK)
         try:
-            yield Here(running, standing, PlaneClient(sender, workspace), waits)
+            yield Here(running, trust_record, PlaneClient(sender, workspace), waits)
         finally:
             await clients.aclose()
 

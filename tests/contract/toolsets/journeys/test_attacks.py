@@ -34,7 +34,7 @@ from mcp_server.app.dependencies import Call
 from mcp_server.app.factories.team_files import VaultFiles
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
-from mcp_server.gate.journey_hook import Companion
+from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 from tests.contract.toolsets.journeys.test_tools import TWO, Host, approve, hosting
 from tests.support.agents.small_agents import Only, noting
@@ -363,12 +363,12 @@ async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(t
     """A phase says which tools it uses; a slow call of another phase that ends in this one is none of its calls."""
     async with hosting(tmp_path) as host:
         services, journey = host.app.services, await host.start()
-        companion = Companion(services)
+        journey_hook = JourneyHook(services)
         call = Call(Principal(os_user(), "desktop"), journey=journey)
-        slow = await companion.begin(call, "kb_map", "", "")
+        slow = await journey_hook.begin(call, "kb_map", "", "")
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         await host.call("journey_decide", journey_id=journey, version=2, decision="approve")
-        await companion.succeeded(call, slow, {"path": ""})
+        await journey_hook.succeeded(call, slow, {"path": ""})
         await host.call("kb_search", query="cap", journey_id=journey)
         state = await services.journeys.store.journey(journey)
         look = KnowledgeLook(services, VaultFiles(Vault.open(tmp_path)), services.journeys.store, journey, state)

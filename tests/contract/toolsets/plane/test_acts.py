@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from knowledge.outbox.ports import Errand
+from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import ProposalVerdict
 from mcp_server.app.composition import listed
 from mcp_server.gate.host_registration import Principal, os_user
@@ -616,7 +616,9 @@ async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
         verdict = ProposalVerdict(approved=True, by="ann", channel="page", hash=proposal.hash, at=now())
         await trust.decide(proposal.id, verdict)
         await trust.claim(proposal.id, "a process that died", now=now() - timedelta(hours=1), lease_s=60)
-        begun = Errand("kf-" + "0" * 32, proposal.principal, tool, "plane:KB", "ab" * 32, now(), proposal=proposal.id)
+        begun = OutboxEntry(
+            "kf-" + "0" * 32, proposal.principal, tool, "plane:KB", "ab" * 32, now(), proposal=proposal.id
+        )
         await outbox.begin(begun, within=timedelta(0))
         if acted:
             await send_as_it_did(host, deed, begun)
@@ -631,19 +633,19 @@ async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
             "comment": sum("Approved." in row["comment_html"] for row in host.plane.comments("KB-1")),
         }
         assert counted[deed] == 1
-        known = await outbox.errand(begun.id)
+        known = await outbox.outbox_entry(begun.id)
         assert known is not None
         assert known.fate == "done"
 
 
-async def send_as_it_did(host: PlaneHost, deed: str, errand: Errand) -> None:
+async def send_as_it_did(host: PlaneHost, deed: str, outbox_entry: OutboxEntry) -> None:
     """Do what the process that died had sent."""
     source = "knowledge-forge"
     if deed == "create":
-        host.plane.add_task("KB", "Rotate the keys", external_id=errand.id, external_source=source)
+        host.plane.add_task("KB", "Rotate the keys", external_id=outbox_entry.id, external_source=source)
     elif deed == "comment":
-        host.plane.add_comment("KB-1", "<p>Approved.</p>", external_id=errand.id, external_source=source)
+        host.plane.add_comment("KB-1", "<p>Approved.</p>", external_id=outbox_entry.id, external_source=source)
     else:
-        await host.app.base.state.outbox.mark(errand.id, {SENT: "yes"})
+        await host.app.base.state.outbox.mark(outbox_entry.id, {SENT: "yes"})
         done = next(row["id"] for row in host.plane.project("KB").states.values() if row["name"] == "Done")
         host.plane.change_task("KB-1", name="Other", description_html="<p>New.</p>", state=done)

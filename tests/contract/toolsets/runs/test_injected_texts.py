@@ -110,7 +110,7 @@ class Obedient:
 
 
 @dataclass
-class House:
+class PageContext:
     """A server with both services and a model that obeys, and whoever writes there."""
 
     app: App
@@ -162,13 +162,13 @@ class House:
         self.app.gate._services = replace(services, taints=taints)
 
     async def score(self) -> float:
-        standing = await self.app.services.state.standing(ME.id)
-        assert standing is not None
-        return standing.score
+        trust_record = await self.app.services.state.trust_record(ME.id)
+        assert trust_record is not None
+        return trust_record.score
 
 
 @asynccontextmanager
-async def house(home: Path, *, level: int = 4, mode: str = "auto") -> AsyncIterator[House]:
+async def house(home: Path, *, level: int = 4, mode: str = "auto") -> AsyncIterator[PageContext]:
     write(home / "kb", PAGES)
     zulip, model = furnished(RECORDED_LEVEL, Clock()), Model()
     async with (
@@ -185,38 +185,40 @@ async def house(home: Path, *, level: int = 4, mode: str = "auto") -> AsyncItera
             open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
             Client(app.server, mode=mode) as client,
         ):
-            yield House(app, Writer(client, app, settings.kb), model, plane, zulip, (at_plane, at_zulip), settings)
+            yield PageContext(
+                app, Writer(client, app, settings.kb), model, plane, zulip, (at_plane, at_zulip), settings
+            )
 
 
-def in_a_message(there: House, text: str) -> Turn:
+def in_a_message(there: PageContext, text: str) -> Turn:
     topic = f"plain {there.runs}"
     there.zulip.world.say(HAMLET, "drawing", topic, text)
     return uses("zulip_read_messages", channel="drawing", topic=topic)
 
 
-def in_a_search(there: House, text: str) -> Turn:
+def in_a_search(there: PageContext, text: str) -> Turn:
     there.zulip.world.say(HAMLET, "drawing", "plain", f"needle{there.runs} {text}")
     return uses("zulip_search_messages", query=f"needle{there.runs}")
 
 
-def in_a_task(there: House, text: str) -> Turn:
+def in_a_task(there: PageContext, text: str) -> Turn:
     task = there.plane.add_task("KB", "Text", description_html=f"<p>{text}</p>")
     return uses("plane_get_task", task=f"KB-{task['sequence_id']}")
 
 
-def in_a_comment(there: House, text: str) -> Turn:
+def in_a_comment(there: PageContext, text: str) -> Turn:
     task = there.plane.add_task("KB", "Comment")
     there.plane.add_comment(f"KB-{task['sequence_id']}", f"<p>{text}</p>")
     return uses("plane_get_task", task=f"KB-{task['sequence_id']}", include=["comments"])
 
 
-def in_a_page_from_elsewhere(there: House, text: str) -> Turn:
+def in_a_page_from_elsewhere(there: PageContext, text: str) -> Turn:
     page = f"---\nsource: url:example.org/mail\n---\n# Mail\n\n{text}\n"
     (there.settings.kb / "mail.md").write_text(page, encoding="utf-8")
     return uses("kb_read", path="mail.md", view="full")
 
 
-CORNERS: tuple[Callable[[House, str], Turn], ...] = (
+CORNERS: tuple[Callable[[PageContext, str], Turn], ...] = (
     in_a_message,
     in_a_search,
     in_a_task,

@@ -16,7 +16,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.scores import grant
-from tests.contract.toolsets.runs.test_injected_texts import ME, SECRET, House, house, in_a_message, order
+from tests.contract.toolsets.runs.test_injected_texts import ME, SECRET, PageContext, house, in_a_message, order
 from tests.doubles.provider_turns import said, uses
 from tests.support.hosts.task_clients import KnowsTasks, accepting, task_get, task_until, task_update
 from tests.support.hosts.writers import Writer
@@ -26,12 +26,12 @@ ASKS = uses("ask_user", question="Go on?")
 ANN = Approver("ann", "page")
 
 
-def later(there: House, days: int) -> None:
+def later(there: PageContext, days: int) -> None:
     """Let so many days go by."""
     there.app.services.taints._now = lambda: utc_now() + timedelta(days=days)
 
 
-async def asking(there: House, *script: Any) -> str:
+async def asking(there: PageContext, *script: Any) -> str:
     """Return a run that has read somebody's message and asks its person something; then it does this."""
     goal = "Goal of days."
     there.model.will(goal, in_a_message(there, "nothing to do"), ASKS, *script)

@@ -421,7 +421,7 @@ async def test_what_breaks_while_it_is_asked_ends_no_run_and_is_told_as_not_know
             raise RuntimeError("a name is gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(type(there.app.services.state.outbox), "errand", breaks)
+            patched.setattr(type(there.app.services.state.outbox), "outbox_entry", breaks)
             run = await there.led_on(call, said("I cannot tell."))
     result = next(frame for frame in run.frames if isinstance(frame, ToolResult))
     assert (run.state, result.unsure, there.effects) == ("done", True, 1)

@@ -21,7 +21,7 @@ from knowledge.writing.requests import Approval
 from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.app.settings.settings import Settings
-from mcp_server.connectors.outbox_dispatcher import Courier, Trip, errand_for
+from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, errand_for
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.act_execution import Sending
 from mcp_server.toolsets.zulip.answers import MessageActed
@@ -418,8 +418,8 @@ class Later:
     def __init__(self, here: ZulipHost, home: Path) -> None:
         self.here, self.passed = here, timedelta()
         services = here.app.services
-        courier = Courier(services.state.outbox, Locks(home / "later"), now=self.now, sleep=at_once)
-        self.services: Services = replace(services, load_courier=lambda: courier, now=self.now)
+        dispatcher = OutboxDispatcher(services.state.outbox, Locks(home / "later"), now=self.now, sleep=at_once)
+        self.services: Services = replace(services, load_courier=lambda: dispatcher, now=self.now)
         here.app.services.zulip.now = self.now
         self._now = services.now
 
@@ -502,8 +502,10 @@ async def test_somebody_elses_message_of_the_same_text_is_not_taken_for_ours(her
             here.said(PLAIN["text"], by=BOT)  # another process of the same bot
             here.said(PLAIN["text"], by=HAMLET)
 
-    courier = Courier(here.app.services.state.outbox, Locks(tmp_path / "more"), now=later.now, sleep=meanwhile)
-    later.services = replace(later.services, load_courier=lambda: courier)
+    dispatcher = OutboxDispatcher(
+        here.app.services.state.outbox, Locks(tmp_path / "more"), now=later.now, sleep=meanwhile
+    )
+    later.services = replace(later.services, load_courier=lambda: dispatcher)
     assert (await later.send(**PLAIN)).status == "unsure"
 
 
@@ -647,12 +649,14 @@ async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became
         asked = SendArguments(channel="drawing", topic=proposal, text=LONG)
         call = Call(Principal("ada", "desktop"), approval=Approval(proposal, "approved by ann", "effect"))
         plan = await plan_send(later.services, call, asked)
-        errand = errand_for(call, tool=SEND, target=plan.target, digest=plan.effect, arguments_hash="", at=later.now())
-        trip = Trip(await outbox.begin(errand, within=timedelta(0)), outbox.mark)
+        outbox_entry = errand_for(
+            call, tool=SEND, target=plan.target, digest=plan.effect, arguments_hash="", at=later.now()
+        )
+        attempt = DeliveryAttempt(await outbox.begin(outbox_entry, within=timedelta(0)), outbox.mark)
         here.served.plan = for_requests("POST", MESSAGES, *parts)
         if parts:
             with contextlib.suppress(KnowledgeError):
-                await Sending(here.app.services.zulip, plan).send(trip)
+                await Sending(here.app.services.zulip, plan).send(attempt)
         here.served.plan = no_fault
         return await recall_send(later.services, call, asked)
 

@@ -251,8 +251,8 @@ def test_what_is_missing_now_is_told_where_it_stands() -> None:
     walk = Walk()
     walk.submit(content={})
     note(walk, FeedbackAdded("validation", "DECOMPOSE", "there is no category yet"))
-    standing = told(walk).partition("## The way")[0]
-    assert "Not done yet:\n\n- there is no category yet" in standing
+    trust_record = told(walk).partition("## The way")[0]
+    assert "Not done yet:\n\n- there is no category yet" in trust_record
     walk.submit(content=QUESTIONS)
     assert "there is no category yet" not in told(walk).partition("## The way")[0]
 

@@ -1,0 +1,31 @@
+"""One name for one thing, and rooms that a stranger can look through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.bench.house.figures import beside_folders, gerunds, shared_names
+from tests.bench.house.imports import circles, imports
+from tests.bench.house.source import read
+
+PRODUCT = read(Path(__file__).parents[3], ["knowledge", "agents", "mcp_server"])
+MOST_FILES = 8
+
+
+def test_no_top_level_class_name_is_used_twice() -> None:
+    """When this fails: call the new class what it is in its room (`OutboxEntry` and not `Entry`)."""
+    assert shared_names(PRODUCT) == {}
+
+
+def test_no_file_is_named_by_a_bare_gerund() -> None:
+    """When this fails: name the file after the thing in it, not after what is done (`insertion.py` and not `placing.py`)."""
+    assert gerunds(PRODUCT) == []
+
+
+def test_beside_folders_are_at_most_eight_files() -> None:
+    """When this fails: find the subject that several of the files share, and give it a folder."""
+    assert {folder: count for folder, count in beside_folders(PRODUCT).items() if count > MOST_FILES} == {}
+
+
+def test_no_circle_of_imports_begins_at_module_level() -> None:
+    assert circles(imports(PRODUCT), where=lambda one: one.place == "module") == []
