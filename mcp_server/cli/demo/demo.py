@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed, timed_call
 from mcp_server.cli.terminal.options import said
 from mcp_server.cli.terminal.output import output, print_json, tidy
 
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp import Client
-    from mcp_types import CallToolResult
     from rich.console import Console
 
 QUESTION = "why is the search index only a cache?"
-NEW_PAGE = "field-notes.md"
 NEW_TEXT = "# Field notes\n\nThe zebrafish experiment starts on Thursday; Noor brings the camera.\n"
 NEW_QUESTION = "who brings the camera to the zebrafish experiment?"
 FOLDER_LIMIT = 500
@@ -34,7 +32,6 @@ PATIENCE_S = 60
 SHOWN_PER_FOLDER = 3
 SNIPPET_CHARACTERS = 150
 PAGE_CHARACTERS = 700
-REFUSED_TOOL = "kb_map"
 
 
 @dataclass(slots=True)
@@ -52,10 +49,6 @@ class DemoFacts:
     merge: dict[str, Any] = field(default_factory=dict)
     journey: dict[str, Any] = field(default_factory=dict)
     trust: dict[str, Any] = field(default_factory=dict)
-
-
-class DemoFailed(KnowledgeError):
-    """The server did not do what the demo shows."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +103,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> DemoF
     process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[3], env=quiet)
     facts = DemoFacts()
     console.print(Rule("[bold]Knowledge Forge[/]: a server process, an MCP client, one knowledge base"))
-    with (state.parent / "server.log").open("w", encoding="utf-8") as log, _timed() as started:
+    with (state.parent / "server.log").open("w", encoding="utf-8") as log, timed() as started:
         async with Client(stdio_client(process, errlog=log)) as client:
             facts.tools = [tool.name for tool in (await client.list_tools()).tools]
             facts.started_ms, facts.protocol = started(), client.protocol_version
@@ -135,7 +128,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> DemoF
 
 
 async def _until_indexed(console: Console, client: Client) -> dict[str, Any]:
-    with console.status("indexing"), _timed() as spent, _patiently("did not index the pages"):
+    with console.status("indexing"), timed() as spent, _patiently("did not index the pages"):
         while True:
             done = (await call(client, "kb_search", query="anything", limit=1))["indexed"]
             if done["done"] >= done["total"] > 0:
@@ -226,7 +219,7 @@ def _beginning(text: str) -> str:
 async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
     step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", f"kb_search({NEW_QUESTION!r})", None)
     (kb / NEW_PAGE).write_text(NEW_TEXT, encoding="utf-8")
-    with _timed() as spent, _patiently("did not find the new page"):
+    with timed() as spent, _patiently("did not find the new page"):
         while True:
             answer = await call(client, "kb_search", query=NEW_QUESTION, limit=1)
             if answer["hits"] and answer["hits"][0]["path"] == NEW_PAGE:
@@ -239,40 +232,6 @@ async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
     return {"page": NEW_PAGE, "question": NEW_QUESTION, "found": found, "ms": took}
 
 
-def text_of(result: CallToolResult) -> str:
-    """Return the text of a result."""
-    return " ".join(part.text for part in result.content if part.type == "text")
-
-
-async def timed_call(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], float]:
-    """Return the tool's answer, and how many milliseconds it took."""
-    with _timed() as spent:
-        answer = await call(client, tool, **arguments)
-        return answer, round(spent(), 2)
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Return the tool's answer.
-
-    Raises:
-        DemoFailed: it was refused, or went wrong.
-    """
-    result = await client.call_tool(tool, arguments)
-    content: dict[str, Any] | None = result.structured_content
-    if result.is_error or content is None:
-        raise DemoFailed(f"{tool} failed: {text_of(result)}")
-    return content
-
-
-def step(console: Console, title: str, says: str, called: str, took_ms: float | None) -> None:
-    """Say what is shown next, and by which call."""
-    from rich.markup import escape
-
-    timing = f"  [cyan]{took_ms:.1f} ms[/]" if took_ms is not None else ""
-    console.print(f"\n[bold cyan]{title}[/]  {escape(says)}")
-    console.print(f" [dim]{escape(called)}[/]{timing}")
-
-
 @contextmanager
 def _patiently(failure: str) -> Iterator[None]:
     try:
@@ -280,10 +239,3 @@ def _patiently(failure: str) -> Iterator[None]:
             yield
     except TimeoutError as error:
         raise DemoFailed(f"the server {failure} in {PATIENCE_S} s; is this machine very busy?") from error
-
-
-@contextmanager
-def _timed() -> Iterator[Any]:
-    """Yield a function that returns the milliseconds since the block began."""
-    started = time.perf_counter()
-    yield lambda: (time.perf_counter() - started) * 1000

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_server.cli.demo.demo import NEW_PAGE, DemoFailed, call, step, timed_call
+from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed_call
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.demo.demo import call, step
+from mcp_server.cli.demo.steps import call, step
 
 if TYPE_CHECKING:
     from mcp import Client

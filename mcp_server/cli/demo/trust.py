@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.demo.demo import REFUSED_TOOL, DemoFailed, call, step, text_of, timed_call
+from mcp_server.cli.demo.steps import REFUSED_TOOL, DemoFailed, call, step, text_of, timed_call
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -31,8 +31,9 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
     """Ask what is not answered yet, and record all answers at the version at which the questions were asked."""
     from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
-    from mcp_server.cli.journeys.journeys import led, print_ascii
+    from mcp_server.cli.journeys.records import led
     from mcp_server.cli.journeys.view import standing_line, state_fields
+    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     given = await _given(args)

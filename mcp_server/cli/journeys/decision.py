@@ -21,8 +21,9 @@ NOT_DONE = 1
 
 async def decide(args: argparse.Namespace, settings: Settings) -> int:
     """Show what it is about, ask whether it is meant, and record the word at the version that was shown."""
-    from mcp_server.cli.journeys.journeys import led, print_ascii
+    from mcp_server.cli.journeys.records import led
     from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     opinion = _opinion(args)
@@ -128,8 +129,8 @@ async def fork(args: argparse.Namespace, settings: Settings) -> int:
     """Begin a journey of its own where the other one stood; what was read in that one counts as read in this one, too."""
     from agents.engine.runner import AT_VERSION, FORK_OF
     from mcp_server.app.composition import open_app
-    from mcp_server.cli.journeys.journeys import print_ascii
     from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     inputs = {FORK_OF: args.id} | ({AT_VERSION: args.at} if args.at is not None else {})

@@ -37,7 +37,8 @@ class AnotherIsHere(KnowledgeError):
 async def export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the journey's file, whole or not at all."""
     from agents.store.export_file import exported
-    from mcp_server.cli.journeys.journeys import print_ascii, stored
+    from mcp_server.cli.journeys.records import stored
+    from mcp_server.cli.terminal.output import print_ascii
 
     async with stored(settings) as store:
         log = await store.events(args.id)
@@ -81,8 +82,9 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     """
     from agents.store.export_file import imported
     from mcp_server.app.composition import open_app
-    from mcp_server.cli.journeys.journeys import head, print_ascii
+    from mcp_server.cli.journeys.records import head
     from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     own, log = imported(await anyio.to_thread.run_sync(_read, args.file))

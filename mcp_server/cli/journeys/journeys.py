@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
@@ -13,18 +11,12 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys import answer as journey_answering
 from mcp_server.cli.journeys import lead as journey_leading
 from mcp_server.cli.journeys import rerun as journey_rerunning
+from mcp_server.cli.journeys.records import MOST_LISTED, head, led, listing, stored
 from mcp_server.cli.terminal.options import add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, output, say
-
-if TYPE_CHECKING:
-    from agents.engine.agent import Agent
-    from agents.engine.runner import Runner
-    from agents.engine.state import JourneyState, Status
-    from agents.store.ports import JourneyLine, JourneyStore
+from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
 
 DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
 STATES = ("active", "waiting", "complete", "cancelled")
-MOST_LISTED = 10_000
 NOTHING = 1
 HIGHEST = 10**9
 
@@ -119,56 +111,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "stats": journey_stats.stats,
     }
     return anyio.run(actions[args.action or "list"], args, settings)
-
-
-@asynccontextmanager
-async def stored(settings: Settings) -> AsyncIterator[JourneyStore]:
-    """Yield the journeys on record, for which neither agents nor pages need to be opened."""
-    from mcp_server.app.factories.journey_store import journeys_in
-    from mcp_server.app.knowledge_base import open_state
-
-    async with open_state(settings) as state:
-        yield journeys_in(state)
-
-
-@asynccontextmanager
-async def led(settings: Settings) -> AsyncIterator[Runner]:
-    """Yield what leads journeys. An error in there comes out as itself."""
-    from mcp_server.app.composition import open_app
-
-    try:
-        async with open_app(settings, indexing=False, announcing=False) as app:
-            yield app.services.journeys
-    except BaseExceptionGroup as group:
-        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
-
-
-async def head(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState]:
-    """Return where the journey stands, and its agent; without that, why it is not there is said.
-
-    Raises:
-        NoSuchJourney: there is none.
-    """
-    from agents.errors import NoSuchAgent
-
-    try:
-        here = await runner.position(journey)
-    except NoSuchAgent as gone:
-        say(f"{gone}; what is recorded is shown without it")
-        return None, await runner.store.journey(journey)
-    return here.agent, here.state
-
-
-def print_ascii(answer: object) -> None:
-    """Print JSON in which every character that a terminal may act on is written as its number."""
-    print(json_text(answer, indent=2))
-
-
-async def listing(
-    store: JourneyStore, *, state: Status | None = None, agent: str | None = None, limit: int = MOST_LISTED
-) -> list[JourneyLine]:
-    """Return up to so many journeys, newest first."""
-    return list(await store.journeys(status=state, agent=agent, limit=limit))
 
 
 async def _list(args: argparse.Namespace, settings: Settings) -> int:

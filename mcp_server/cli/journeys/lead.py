@@ -265,6 +265,6 @@ def going_on(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _print(answer: Mapping[str, Any]) -> None:
-    from mcp_server.cli.journeys.journeys import print_ascii
+    from mcp_server.cli.terminal.output import print_ascii
 
     print_ascii(answer)

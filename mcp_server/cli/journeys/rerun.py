@@ -35,8 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     """Fork it there, do again what came after, and say of each step where it led."""
     from agents.engine.progress.rerun import acts_after, again
-    from mcp_server.cli.journeys.journeys import print_ascii
     from mcp_server.cli.journeys.lead import desk
+    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     async with desk(settings) as at:

@@ -23,8 +23,9 @@ NOTHING = 1
 
 async def stats(args: argparse.Namespace, settings: Settings) -> int:
     """Print averages per phase for each agent that has journeys."""
-    from mcp_server.cli.journeys.journeys import led, listing, print_ascii
+    from mcp_server.cli.journeys.records import led, listing
     from mcp_server.cli.journeys.view import average_fields, averaged
+    from mcp_server.cli.terminal.output import print_ascii
 
     async with led(settings) as runner:
         lines = await listing(runner.store, agent=args.agent)

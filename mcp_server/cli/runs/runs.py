@@ -94,9 +94,9 @@ async def stored(settings: Settings) -> AsyncIterator[RunRecords]:
 
 
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.journeys.journeys import print_ascii
     from mcp_server.cli.runs.view import STATES as STANDINGS
     from mcp_server.cli.runs.view import line_fields, listed
+    from mcp_server.cli.terminal.output import print_ascii
 
     async with stored(settings) as record:
         found = await record.store.runs(state=STANDINGS[args.state] if args.state else None, limit=args.limit)
@@ -115,8 +115,8 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.journeys.journeys import print_ascii
     from mcp_server.cli.runs.view import frame_line, header_line, run_fields, shown
+    from mcp_server.cli.terminal.output import print_ascii
 
     async with stored(settings) as record:
         there = await record.store.run(args.id)

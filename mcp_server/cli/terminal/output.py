@@ -141,3 +141,8 @@ def ask_yes_no(question: str, *, stdin_is_tty: bool, proposed: bool = False) -> 
         if answer is not None:
             return answer
         say("Please answer y or n.")
+
+
+def print_ascii(answer: object) -> None:
+    """Print JSON in which every character that a terminal may act on is written as its number."""
+    print(json_text(answer, indent=2))
