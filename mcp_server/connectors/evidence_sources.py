@@ -64,7 +64,9 @@ class EvidenceSources:
             if source_kind(source) == "plane" and self._plane is not None:
                 return await self._plane().evidence(locator)
             if self._zulip is not None:
-                return await self._zulip().evidence(locator)
+                from mcp_server.connectors.zulip.evidence import fetched
+
+                return await fetched(self._zulip(), locator)
         except SourceAway as away:
             if isinstance(away.__cause__, SILENT):
                 self._silent[source_kind(source)] = self._monotonic() + AWAY_S, away.why

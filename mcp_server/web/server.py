@@ -7,13 +7,13 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KnowledgeError, StorageError
+from knowledge.errors import StorageError
 from knowledge.state.ports import StateStore
 from mcp_server.app.settings.settings import Settings, has_display
 from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_of, lease_name
@@ -34,15 +34,6 @@ logger = logging.getLogger("knowledge_forge.review")
 RENEW_S = 3.0
 STAND_BY_S = 2.0
 LAST_WORDS_S = 1.0
-PATIENCE_S = LEASE_S + 10.0
-"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
-
-
-class PageUnavailable(KnowledgeError):
-    """The page could not be shown by anybody."""
-
-    def __init__(self) -> None:
-        super().__init__("the review page can't be shown; the log has the details. Decide with: knowledge-forge review")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,46 +152,3 @@ async def _to_the_end(server: uvicorn.Server, sockets: list[socket.socket]) -> N
     """Serve until `should_exit`. The process's signals belong to whoever runs it, and cancelling lets it close properly."""
     with anyio.CancelScope(shield=True):
         await server._serve(sockets=sockets)  # noqa: SLF001 - `serve` is this, with the signals taken over
-
-
-def serve_page(settings: Settings) -> int:
-    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does.
-
-    Raises:
-        PageUnavailable: nobody shows it, and this process cannot.
-    """
-    try:
-        found = anyio.run(_serve_page, settings)
-    except KeyboardInterrupt:
-        return 0
-    if not found:
-        raise PageUnavailable
-    return 0
-
-
-async def _serve_page(settings: Settings) -> bool:
-    """Return whether there is a page, once another process shows it, or nobody can."""
-    from mcp_server.app.composition import open_app
-    from mcp_server.web.access.login_links import login_link, open_browser
-    from mcp_server.web.access.sessions import Sessions
-
-    async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
-        state, known = app.services.state, anyio.Event()
-        elsewhere = await address(state) is not None
-        if not elsewhere:
-            tasks.start_soon(show, app.services, app.desk, replace(settings, open_browser=False), known)
-            with anyio.move_on_after(PATIENCE_S):
-                await known.wait()
-        where = await address(state)
-        if where is None:
-            tasks.cancel_scope.cancel()
-            return False
-        link = await login_link(Sessions(state.trust, app.services.now), where)
-        print(f"To review, open this link (works once, within 10 minutes):\n\n  {link}\n", flush=True)  # noqa: T201 - a command's answer
-        if settings.open_browser and has_display():
-            await anyio.to_thread.run_sync(open_browser, link, abandon_on_cancel=True)
-        if not elsewhere:
-            print("Press Ctrl-C to stop.", flush=True)  # noqa: T201 - likewise
-            await anyio.sleep_forever()
-        tasks.cancel_scope.cancel()
-    return True

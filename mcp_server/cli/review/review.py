@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Do what is asked; 0 done, 1 nothing waits or it was not carried out."""
     if args.web:
-        from mcp_server.web.server import serve_page
+        from mcp_server.cli.review.web import serve_page
 
         return serve_page(settings)
     if args.approve and not args.hash:

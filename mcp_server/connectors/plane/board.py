@@ -272,7 +272,7 @@ class Board:
             NoSuchSource: there is no such task, or it may not be read.
             SourceAway: Plane cannot be asked now.
         """
-        from mcp_server.connectors.plane.text.markdown import markdown_of
+        from mcp_server.connectors.plane.text.html_markdown import markdown_of
 
         origin = f"plane:{locator}"
         try:

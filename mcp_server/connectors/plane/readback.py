@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcp_server.connectors.plane.model import PlaneTask
-from mcp_server.connectors.plane.text.markdown import differs, markdown_of, same_words
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
+from mcp_server.connectors.plane.text.markdown import differs, same_words
 from mcp_server.toolsets.plane.act_model import TaskField, TaskPlan, Value
 
 ONE_OF: Mapping[str, str] = {"assignees": "assignee", "labels": "label"}

@@ -18,7 +18,6 @@ from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 
 if TYPE_CHECKING:
-    from knowledge.writing.evidence.sources import Fetched
     from mcp_server.app.settings.settings import ZulipAccess
     from mcp_server.connectors.zulip.client import ZulipClient
 
@@ -242,17 +241,6 @@ class Chat:
     async def url_of_topic(self, channel: Channel, topic: str | None = None) -> str:
         """Return where a person sees the topic, or the channel."""
         return link_to_topic(self.site, await self.server(), channel, topic)
-
-    async def evidence(self, locator: str) -> Fetched:
-        """Return what was said at `channel/topic/message` or in `channel/topic`.
-
-        Raises:
-            NoSuchSource: nothing that may be used stands there.
-            SourceAway: it cannot be looked up now.
-        """
-        from mcp_server.connectors.zulip.evidence import fetched
-
-        return await fetched(self, locator)
 
     async def _others(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return who takes part besides the bot; the bot itself where nobody else does."""

@@ -14,7 +14,8 @@ from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.plane.model import PlaneTask, State
 from mcp_server.connectors.plane.readback import UNKNOWN
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
-from mcp_server.connectors.plane.text.markdown import html_of, markdown_of
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
+from mcp_server.connectors.plane.text.markdown import html_of
 from mcp_server.connectors.text.dates import in_utc
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.toolsets.plane.act_model import FieldName, TaskField, TaskPlan, TaskWish, answered

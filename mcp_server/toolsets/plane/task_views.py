@@ -314,7 +314,7 @@ async def task_told(
         BadCursor: it belongs to another task, or the task was changed since.
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
-    from mcp_server.connectors.plane.text.markdown import markdown_of
+    from mcp_server.connectors.plane.text.html_markdown import markdown_of
 
     project, task = await board.task(asked)
     key = question({"task": task.id, "at": told(task.updated_at), "include": sorted(set(include))})

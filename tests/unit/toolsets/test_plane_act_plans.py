@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskChanges
 from mcp_server.connectors.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
-from mcp_server.connectors.plane.text.markdown import html_of, markdown_of
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
+from mcp_server.connectors.plane.text.markdown import html_of
 from mcp_server.toolsets.plane.act_execution import changes_of, draft_of
 from mcp_server.toolsets.plane.act_model import (
     FieldName,

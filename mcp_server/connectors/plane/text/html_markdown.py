@@ -15,12 +15,14 @@ from typing import Literal
 
 from mcp_server.connectors.plane.text.html_tree import (
     INLINE,
+    LONGEST_HTML,
     Element,
     address_of,
     bare_addresses,
     parsed,
     plain_text,
 )
+from mcp_server.connectors.plane.text.markdown import THE_REST, html_of
 
 Kind = Literal["text", "code", "image", "break"]
 MARKS = {
@@ -203,8 +205,6 @@ class _Writer:
         return _put_together([MarkedText("text", run.text) for run in runs if run.text.strip()], _wholly_escaped)
 
     def _read_again(self, markdown: str) -> list[MarkedText] | None:
-        from mcp_server.connectors.plane.text.markdown import html_of
-
         read = parsed(html_of(markdown))
         inner = [child for child in read.children if not isinstance(child, str) or child.strip()]
         if len(inner) != 1 or isinstance(inner[0], str) or inner[0].tag not in ("p", *HEADINGS):
@@ -543,3 +543,12 @@ def _line_start(found: re.Match[str]) -> str:
 
 def _wholly_escaped(text: str) -> str:
     return PUNCTUATION.sub(r"\\\1", text)
+
+
+def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
+    """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
+
+    What `html_of` made comes back so that `html_of` makes the same of it again.
+    """
+    text = written(html or "", people or {})
+    return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text

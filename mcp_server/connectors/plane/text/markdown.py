@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from mcp_server.connectors.plane.text.html_tree import (
     ADDRESS_SCHEMES,
-    LONGEST_HTML,
     Element,
     address_of,
     parsed,
@@ -72,17 +71,6 @@ def html_of(markdown: str) -> str:
         filter_style_properties={"text-align"},
         link_rel=None,
     ).strip()
-
-
-def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
-    """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
-
-    What `html_of` made comes back so that `html_of` makes the same of it again.
-    """
-    from mcp_server.connectors.plane.text.html_markdown import written
-
-    text = written(html or "", people or {})
-    return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text
 
 
 def _as_code(markdown: str) -> str:

@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 
 from mcp_server.app.composition import open_app
-from mcp_server.connectors.plane.text.markdown import markdown_of
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from tests.contract.connectors.plane.test_client import NEEDED, Here, opened
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.support.hosts.writers import Refused, Writer, let_in

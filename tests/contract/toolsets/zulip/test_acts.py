@@ -22,6 +22,7 @@ from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Call, Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, errand_for
+from mcp_server.connectors.zulip.evidence import fetched
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.act_execution import Sending
 from mcp_server.toolsets.zulip.answers import MessageActed
@@ -309,8 +310,8 @@ async def test_no_channel_passes_for_another_place(here: ZulipHost, channel: str
     assert (await here.call(SEND, channel=channel, topic="x", text="same place"))["status"] == "done"
     assert (await here.call(SEND, channel=other, topic="x", text="another"))["status"] == "proposed"
     assert (await here.call(SEND, people=[HAMLET], text="another"))["status"] == "proposed"
-    fetched = await here.app.services.zulip.evidence(read["messages"][0]["place"])
-    assert (fetched.text, fetched.title) == (f"{HAMLET}: text", f"#{channel} > {HAMLET}")
+    evidence = await fetched(here.app.services.zulip, read["messages"][0]["place"])
+    assert (evidence.text, evidence.title) == (f"{HAMLET}: text", f"#{channel} > {HAMLET}")
 
 
 async def test_who_lists_channels_may_still_send_to_one(here: ZulipHost) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_server.connectors.zulip.evidence import fetched
 from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
 
 CHANNELS, READ, SEARCH = "zulip_list_channels", "zulip_read_messages", "zulip_search_messages"
@@ -304,14 +305,14 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
     first = both.said("The limit is 4,000.", topic="a/b")
     last = both.said("Agreed.", topic="a/b", by="Iago")
     chat = both.app.services.zulip
-    topic = await chat.evidence("Drawing/a/b")
+    topic = await fetched(chat, "Drawing/a/b")
     assert isinstance(topic, Fetched)
     assert topic.text == f"{HAMLET}: The limit is 4,000.\n\nIago: Agreed."
     assert (topic.title, topic.at.timestamp()) == ("#drawing > a/b", both.clock.at)
     assert topic.url.endswith("/topic/a.2Fb")
-    one = await chat.evidence(f"drawing/a/b/{first}")
+    one = await fetched(chat, f"drawing/a/b/{first}")
     assert (one.text, one.url.endswith(f"/near/{first}")) == (f"{HAMLET}: The limit is 4,000.", True)
-    assert (await chat.evidence(f"drawing/a/b/{last}")).text == "Iago: Agreed."
+    assert (await fetched(chat, f"drawing/a/b/{last}")).text == "Iago: Agreed."
 
 
 async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_is_not_any_more(
@@ -320,10 +321,10 @@ async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_
     chat = here.app.services.zulip
     for topic, cited in (("✔ done", "done"), ("open", "✔ open")):
         number = here.said(topic, topic=topic)
-        assert (await chat.evidence(f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
-        assert (await chat.evidence(f"drawing/{cited}/{number}")).text == f"{HAMLET}: {topic}"
+        assert (await fetched(chat, f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
+        assert (await fetched(chat, f"drawing/{cited}/{number}")).text == f"{HAMLET}: {topic}"
     here.said("of another topic", topic="✔ open")
-    assert (await chat.evidence("drawing/open")).text == f"{HAMLET}: open"
+    assert (await fetched(chat, "drawing/open")).text == f"{HAMLET}: open"
 
 
 async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
@@ -343,7 +344,7 @@ async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
         f"drawing/merge/{'9' * 5_000}",
     ):
         with pytest.raises(NoSuchSource):
-            await chat.evidence(locator)
+            await fetched(chat, locator)
     fenced.served.plan = lambda _method, _path, _number: before()
     with pytest.raises(SourceAway):
-        await chat.evidence(f"drawing/merge/{said}")
+        await fetched(chat, f"drawing/merge/{said}")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.html_tree import Element, parsed, plain_text
-from mcp_server.connectors.plane.text.markdown import differs, html_of, markdown_of
+from mcp_server.connectors.plane.text.markdown import differs, html_of
 from tests.doubles.plane_html import cleaned
 
 ORDINARY = """# Plan & *scope*

@@ -1,0 +1,66 @@
+"""`review --web`: shows the page from this process, or says where another process shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.web.address import LEASE_S, address
+from mcp_server.web.server import show
+
+PATIENCE_S = LEASE_S + 10.0
+"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
+
+
+class PageUnavailable(KnowledgeError):
+    """The page could not be shown by anybody."""
+
+    def __init__(self) -> None:
+        super().__init__("the review page can't be shown; the log has the details. Decide with: knowledge-forge review")
+
+
+def serve_page(settings: Settings) -> int:
+    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does.
+
+    Raises:
+        PageUnavailable: nobody shows it, and this process cannot.
+    """
+    try:
+        found = anyio.run(_serve_page, settings)
+    except KeyboardInterrupt:
+        return 0
+    if not found:
+        raise PageUnavailable
+    return 0
+
+
+async def _serve_page(settings: Settings) -> bool:
+    """Return whether there is a page, once another process shows it, or nobody can."""
+    from mcp_server.app.composition import open_app
+    from mcp_server.web.access.login_links import login_link, open_browser
+    from mcp_server.web.access.sessions import Sessions
+
+    async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
+        state, known = app.services.state, anyio.Event()
+        elsewhere = await address(state) is not None
+        if not elsewhere:
+            tasks.start_soon(show, app.services, app.desk, replace(settings, open_browser=False), known)
+            with anyio.move_on_after(PATIENCE_S):
+                await known.wait()
+        where = await address(state)
+        if where is None:
+            tasks.cancel_scope.cancel()
+            return False
+        link = await login_link(Sessions(state.trust, app.services.now), where)
+        print(f"To review, open this link (works once, within 10 minutes):\n\n  {link}\n", flush=True)
+        if settings.open_browser and has_display():
+            await anyio.to_thread.run_sync(open_browser, link, abandon_on_cancel=True)
+        if not elsewhere:
+            print("Press Ctrl-C to stop.", flush=True)
+            await anyio.sleep_forever()
+        tasks.cancel_scope.cancel()
+    return True
