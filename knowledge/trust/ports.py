@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from knowledge.state.quota.bounds import Quotas
+
 if TYPE_CHECKING:
     from knowledge.state.quota.bounds import Quotas
     from knowledge.state.retention.cuts import Shortened
@@ -389,3 +391,10 @@ class TrustRecords(Protocol):
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
         """Return which of these the caller was shown since then, each with where it came from."""
         ...
+
+
+PENDING: tuple[State, ...] = ("pending",)
+
+
+DOCUMENTED = 200
+"""Proposals among which one for the same page is looked for."""

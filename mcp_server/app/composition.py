@@ -58,7 +58,8 @@ from mcp_server.protocol.prompts import add_prompts
 from mcp_server.protocol.resources import add_resources
 from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.protocol.tasks.sdk_hooks import Seams
-from mcp_server.toolsets.registry import AnySpec, chosen, declared
+from mcp_server.toolsets.registry import chosen, declared
+from mcp_server.toolsets.spec import AnySpec
 from mcp_server.transport.tokens import bearer
 
 if TYPE_CHECKING:

@@ -4,45 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import CapacityLimiter
 
-from knowledge.errors import KnowledgeError
-from knowledge.search.reading_ledger import Reader, ReadingLedger
+from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import IndexStore, StateStore
-from mcp_server.gate.host_registration import Principal
+from mcp_server.app.absent import no_dispatcher, no_model, no_plane, no_runs, no_zulip
+from mcp_server.gate.caller import Clock
 from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agents.engine.runner import Runner
     from knowledge.history.page_history import PageHistory
-    from knowledge.merge.model import Doubt
     from knowledge.search.chunk_tier import Finder
     from knowledge.search.tiers import Tiers
-    from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.zulip.chat import Chat
+    from mcp_server.gate.policy import Trust
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.runs.supervisor import Runs
-    from mcp_server.toolsets.spec import ToolSpec
 
 MOST_WAITING = 100
 """Calls of one process that may wait for a person at once; each looks for news several times a second."""
-
-Clock = Callable[[], datetime]
-
-
-Report = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells the caller how far a call is: what is done, of how much (None: nobody knows), and a few words."""
-
-
-async def unreported(_done: float, _total: float | None, _words: str) -> None:
-    """Tell nobody."""
 
 
 async def nowhere() -> str | None:
@@ -54,73 +43,28 @@ async def nothing() -> None:
     """Do nothing."""
 
 
-class NotConfigured(KnowledgeError):
-    """A service that the settings do not name; its tools are not listed."""
-
-    def __init__(self, service: str) -> None:
-        self.service = service
-        super().__init__(f"{service} is not configured here; `knowledge-forge doctor` says how")
-
-
-def no_plane() -> Board:
-    """Raise that there is no Plane here."""
-    raise NotConfigured("Plane")
-
-
-def no_zulip() -> Chat:
-    """Raise that there is no Zulip here."""
-    raise NotConfigured("Zulip")
-
-
-def no_dispatcher() -> OutboxDispatcher:
-    """Raise that nothing is sent anywhere from here."""
-    raise NotConfigured("no other service")
-
-
-def no_model() -> ConfiguredModel:
-    """Raise that no language model is asked from here."""
-    raise NotConfigured("a language model")
-
-
-def no_runs() -> Runs:
-    """Raise that nothing is run here."""
-    raise NotConfigured("a language model")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
-
-    `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
-    `against` are texts that a person decided against, `doubts` what a model held of them then, `repeats` the sentences of somebody
-    else's that the call was found to repeat when it was put to them. `approval` is what the person
-    agreed to, `journey` the journey that the call belongs to, "" for none. `run` is the run of `agent_run` that makes the call,
-    `key` what it can be looked up by afterwards.
-    `detached`: the caller does not wait for what takes long, and asks for it later. `report` tells the caller how far it is.
-    """
-
-    principal: Principal
-    origin: str = "mcp"
-    trusted: bool = False
-    against: tuple[str, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    repeats: tuple[tuple[bytes, str], ...] = ()
-    approval: Approval | None = None
-    journey: str = ""
-    run: str = ""
-    key: str = ""
-    detached: bool = False
-    report: Report = unreported
+class ListedTool(Protocol):
+    """What others may know of a tool that this server lists."""
 
     @property
-    def scopes(self) -> tuple[str, ...]:
-        """Return in what the caller's reading is remembered: the journey and the run of the call, or "" outside of both."""
-        return tuple(scope for scope in (self.journey, self.run) if scope) or ("",)
+    def name(self) -> str:
+        """The name that hosts call."""
 
     @property
-    def reader(self) -> Reader:
-        """Return in whose name looks are noted."""
-        return Reader(self.principal.id, self.journey)
+    def toolset(self) -> str:
+        """The toolset that settings turn on or off."""
+
+    @property
+    def description(self) -> str:
+        """What models read."""
+
+    @property
+    def needs(self) -> Trust:
+        """The level that a call usually needs."""
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +76,7 @@ class Services:
     index: IndexStore
     state: StateStore
     now: Clock
-    tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
+    tools: Callable[[], Sequence[ListedTool]]
     ledger: ReadingLedger
     load_writing: Callable[[], Writing]
     load_journeys: Callable[[], Runner]

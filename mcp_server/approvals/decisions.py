@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin

@@ -14,7 +14,7 @@ import anyio
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import CannotDecide, require_trust
 from mcp_server.approvals.proposals import (
     AGAINST,
@@ -29,11 +29,12 @@ from mcp_server.approvals.proposals import (
     run_of,
     with_plain_answer,
 )
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
-from mcp_server.toolsets.registry import AnySpec, declared
-from mcp_server.toolsets.spec import BadArguments, CallPreview
+from mcp_server.toolsets.registry import declared
+from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPreview
 
 if TYPE_CHECKING:
     from knowledge.writing.requests import Approval

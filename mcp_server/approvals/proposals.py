@@ -13,13 +13,14 @@ from typing import Any
 from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Doubt
 from knowledge.state.quota.bounds import Quotas
-from knowledge.trust.ports import Kind, Proposal, ProposalLine, State
-from mcp_server.app.dependencies import Call, NotConfigured, Services
+from knowledge.trust.ports import DOCUMENTED, PENDING, Kind, Proposal, ProposalLine
+from mcp_server.app.absent import NotConfigured
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
-from mcp_server.toolsets.registry import AnySpec
-from mcp_server.toolsets.spec import CallPreview
+from mcp_server.toolsets.spec import AnySpec, CallPreview
 
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20
@@ -27,7 +28,6 @@ MOST_JOINED = 20
 """Calls that one proposal may gather before a newer one simply takes its place."""
 AGAINST = "$against"
 """Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
-PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
 PLACES = "places"
@@ -39,8 +39,6 @@ DOUBTS = "doubts"
 RUN = "run"
 """In a preview: the run of `agent_run` that made the call, with the beginning of its goal and the key of the call."""
 LONGEST_GOAL = 200
-DOCUMENTED = 200
-"""Proposals among which one for the same page is looked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import SourceAway
 from knowledge.pages.claim_source import source_kind
-from mcp_server.app.dependencies import no_plane, no_zulip
+from mcp_server.app.absent import no_plane, no_zulip
 from mcp_server.connectors.errors import ConnectorError, NoAnswer, ServiceLimited, Unreachable
 
 if TYPE_CHECKING:

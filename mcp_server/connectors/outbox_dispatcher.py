@@ -25,7 +25,7 @@ from mcp_server.connectors.errors import ReplyLost
 if TYPE_CHECKING:
     from knowledge.outbox.ports import Fate, Outbox, OutboxEntry
     from knowledge.writing.locks.page_locks import PageLocks
-    from mcp_server.app.dependencies import Call
+    from mcp_server.gate.caller import Call
 
 logger = logging.getLogger("knowledge_forge.outbox")
 

@@ -13,7 +13,8 @@ from mcp_server.gate.canonical_json import canonical_text
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import State
-    from mcp_server.app.dependencies import Call, Services
+    from mcp_server.app.dependencies import Services
+    from mcp_server.gate.caller import Call
 
 LOOKED_AMONG = 100
 APPROVED = "approved"

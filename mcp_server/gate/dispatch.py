@@ -15,19 +15,18 @@ from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
+from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
 from mcp_server.gate.journey_hook import ABOUT, JourneyHook, asked_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
-from mcp_server.gate.taint import tainted_texts
+from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.scores import held, standing_of
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
-from mcp_server.toolsets.knowledge.read_tools import origin_of
-from mcp_server.toolsets.registry import AnySpec
-from mcp_server.toolsets.spec import BadArguments
+from mcp_server.toolsets.spec import AnySpec, BadArguments
 
 logger = logging.getLogger("knowledge_forge.gate")
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 
 if TYPE_CHECKING:
     from agents.engine.events import Note

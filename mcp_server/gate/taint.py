@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from knowledge.errors import StorageError
-from knowledge.pages.claim_source import vouched
+from knowledge.pages.claim_source import FETCHED_KINDS, source_kind, vouched
 from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
 from knowledge.trust.forms import MOST_PASSAGES, PASSAGES_KEPT
@@ -208,8 +208,6 @@ _SAYS = {"plane": "key", "zulip": "place"}
 
 
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
-    from mcp_server.toolsets.knowledge.read_tools import origin_of
-
     if isinstance(node.get("path"), str) and isinstance(node.get("source"), str):
         return origin_of(node["path"], node["source"])
     named = node.get(_SAYS.get(toolset, ""))
@@ -219,3 +217,10 @@ def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
 def _passages_of(texts: Sequence[tuple[str, str]]) -> dict[bytes, str]:
     found = ((digest, origin) for origin, text in texts for digest in passages(text))
     return dict(islice(found, MOST_PASSAGES))
+
+
+def origin_of(path: str, source: str) -> str:
+    """Return where tainted text comes from: the place that it was fetched from, or the page that it lies in."""
+    from knowledge.merge.evidence.confidence import lineage_of
+
+    return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"

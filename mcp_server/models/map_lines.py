@@ -33,7 +33,7 @@ from mcp_server.web.text.sanitize import INVISIBLE
 if TYPE_CHECKING:
     from knowledge.search.summaries.ports import Summaries
     from knowledge.state.ports import IndexPosition, IndexStore, StateStore
-    from mcp_server.app.dependencies import Clock
+    from mcp_server.gate.caller import Clock
 
 log = logging.getLogger("knowledge_forge.models")
 

@@ -26,7 +26,7 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import checkpoints
 from mcp_server.approvals.elicitation import proposal_form as asking
@@ -36,7 +36,7 @@ from mcp_server.approvals.outcome import ending
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
-from mcp_server.gate.caller import caller
+from mcp_server.gate.caller import Call, caller
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
 from mcp_server.gate.host_registration import Principal, UnknownSecret
@@ -168,7 +168,7 @@ class GateExtension(Extension):
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
             return as_result(CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}"))
-        from mcp_server.toolsets.journeys.tools import told
+        from mcp_server.toolsets.journeys.answers import told
 
         position = await checkpoints.settle(self._services, call, question, reply)
         return as_result(CallAnswered(spec.as_json(await told(self._services, position))))

@@ -15,9 +15,9 @@ from mcp_server.app.dependencies import Services
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
+from mcp_server.gate.taint import origin_of
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.resources import add_journey_resources
-from mcp_server.toolsets.knowledge.read_tools import origin_of
 from mcp_server.toolsets.runs.resources import add_run_resources
 
 MAP_URI = "kb://map/"

@@ -33,7 +33,7 @@ from pydantic import AnyUrl, BaseModel
 
 from mcp_server.gate.host_registration import Principal
 from mcp_server.protocol.wire_errors import short, without_surrogates
-from mcp_server.toolsets.registry import AnySpec
+from mcp_server.toolsets.spec import AnySpec
 
 NAME = "knowledge-forge"
 

@@ -11,7 +11,7 @@ from agents.loop.limits import Full
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
     from agents.loop.store.ports import RunStore, Total
-    from mcp_server.app.dependencies import Clock
+    from mcp_server.gate.caller import Clock
 
 DAY = timedelta(days=1)
 PRECISION = timedelta(minutes=1)

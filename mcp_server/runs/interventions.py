@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from agents.loop.record.interventions import end, note_answer
 from agents.loop.store.ports import Hold
-from mcp_server.app.factories.model_runs import leads_runs
-from mcp_server.approvals.proposals import DOCUMENTED, PENDING
+from knowledge.trust.ports import DOCUMENTED, PENDING
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
     from agents.loop.store.ports import RunStore
     from knowledge.state.ports import StateStore
     from knowledge.trust.ports import TrustRecords
-    from mcp_server.app.dependencies import Clock, Services
+    from mcp_server.gate.caller import Clock
 
 
 async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now: Clock) -> tuple[Run, bool]:
@@ -40,18 +39,6 @@ async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     for one in await trust.lines(principal=whose, states=PENDING, limit=DOCUMENTED):
         if one.kind == "call" and one.run.get("id") == run.id:
             await trust.withdraw(one.id, whose, at=now())
-
-
-async def answer(services: Services, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:
-    """Put the person's answer to that question on record; the run goes on here if it is one that this process leads.
-
-    Raises:
-        RunNotThere: it asks nothing, or something else. NoSuchRun: there is none.
-    """
-    if leads_runs(services) and services.runs.model.name == run.header.model:
-        await services.runs.answer_aside(run.id, text, by, ask=ask)
-    else:
-        await leave_answer(store, run.id, text, by, ask=ask, now=services.now)
 
 
 async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: str, now: Clock) -> Run:

@@ -35,7 +35,7 @@ from mcp_server.runs.daily_limit import NO_BOUNDS, Day, DayBounds
 from mcp_server.runs.interventions import take_back
 
 if TYPE_CHECKING:
-    from mcp_server.app.dependencies import Clock
+    from mcp_server.gate.caller import Clock
     from mcp_server.models.language_model import ConfiguredModel
 
 logger = logging.getLogger("knowledge_forge.runs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from mcp_server.toolsets.journeys import tools as journeys
 from mcp_server.toolsets.knowledge import read_tools as knowledge
@@ -11,11 +10,9 @@ from mcp_server.toolsets.knowledge import write_tools as writing
 from mcp_server.toolsets.plane import act_tools as plane_acts
 from mcp_server.toolsets.plane import task_tools as plane
 from mcp_server.toolsets.runs import tools as runs
-from mcp_server.toolsets.spec import BadDeclaration, ToolSpec
+from mcp_server.toolsets.spec import AnySpec, BadDeclaration
 from mcp_server.toolsets.trust import tools as trust
 from mcp_server.toolsets.zulip import tools as zulip
-
-AnySpec = ToolSpec[Any, Any, Any]
 
 MODULES: tuple[tuple[AnySpec, ...], ...] = (
     knowledge.TOOLS,

@@ -12,7 +12,8 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from knowledge.wire.lean_schema import lean_input, lean_output
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.protocol.wire_errors import explain, loosen
@@ -213,3 +214,6 @@ class ToolSpec(Generic[A, P, R]):
         """Return `result` as plain JSON, nulls kept."""
         dumped: dict[str, Any] = self._adapter.dump_python(result, mode="json")
         return dumped
+
+
+AnySpec = ToolSpec[Any, Any, Any]

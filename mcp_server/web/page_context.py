@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
-from mcp_server.app.dependencies import Services, no_runs
+from mcp_server.app.absent import no_runs
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live

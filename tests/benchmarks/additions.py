@@ -13,8 +13,8 @@ from typing import Any
 
 from knowledge.search import chunk_tier as search
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.settings.settings import load
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.knowledge.read_tools import SearchPagesArguments
 from mcp_server.toolsets.knowledge.read_tools import search as search_tool

@@ -22,9 +22,9 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types import CallToolRequestParams
 
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.scores import grant

@@ -24,10 +24,10 @@ import anyio
 from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolUse
 from agents.loop.record.frames import Header, RunLimits
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.processes import first_listing, memory_mb, ours, served

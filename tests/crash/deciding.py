@@ -22,9 +22,9 @@ import anyio
 from knowledge.history.audit.chain import verify
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal
 

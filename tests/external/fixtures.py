@@ -18,7 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, ContentBlock, InputRequiredResult, TextContent
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.spec import Arguments, ToolSpec

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.state.ports import StateStore
-from mcp_server.app.dependencies import Clock, no_plane, no_zulip
+from mcp_server.app.absent import no_plane, no_zulip
 from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
 from mcp_server.connectors.errors import ConnectorError
+from mcp_server.gate.caller import Clock
 
 if TYPE_CHECKING:
     from mcp_server.connectors.http import Sender, ServiceAddress

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_server.app.dependencies import Services, no_model, no_runs
+from mcp_server.app.absent import no_model, no_runs
+from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
+from mcp_server.runs.local import leads_runs
 
 if TYPE_CHECKING:
     from agents.loop.model.ports import Provider
@@ -30,8 +32,6 @@ CONTRADICTIONS, ROUTES = "contradictions", "routes"
 
 Sleep = Callable[[float], Awaitable[None]]
 
-RUNS = "agent_run"
-"""A process that does not list this tool leads no runs, not even those that others began: it may have been told to change nothing."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -120,11 +120,6 @@ def _making_lines() -> Callable[[KnowledgeBase, ConfiguredModel, str], MapLines]
         )
 
     return made
-
-
-def leads_runs(services: Services) -> bool:
-    """Return whether this process leads runs."""
-    return services.load_runs is not no_runs and any(spec.name == RUNS for spec in services.tools())
 
 
 async def keep_runs(services: Services, *, here: bool = True) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_server.app.settings.variables import VARIABLES
-from mcp_server.toolsets.registry import AnySpec
+from mcp_server.toolsets.spec import AnySpec
 
 _FRONT = """---
 title: {title}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.summary import summary
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, standing_of

@@ -149,7 +149,7 @@ async def _events(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.app.factories.journey_store import journeys_in
     from mcp_server.app.knowledge_base import open_state
     from mcp_server.cli.journeys.view import happened
-    from mcp_server.toolsets.journeys.tools import event_line
+    from mcp_server.toolsets.journeys.answers import event_line
 
     async with open_state(settings) as state:
         store, after = journeys_in(state), args.after

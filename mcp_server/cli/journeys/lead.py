@@ -86,7 +86,7 @@ class LocalHost:
         Raises:
             NotDone: it answered with an error.
         """
-        from mcp_server.app.dependencies import Call
+        from mcp_server.gate.caller import Call
         from mcp_server.gate.dispatch import CallFailed, UnknownTool
 
         try:

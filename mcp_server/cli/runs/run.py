@@ -80,8 +80,8 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
 async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, context: str) -> int:
     """Begin the run as this process's host, which needs no level for that: what it does in it passes the gate."""
     from agents.loop.errors import DaySpent
-    from mcp_server.app.dependencies import Call
     from mcp_server.cli.journeys.lead import NotDone
+    from mcp_server.gate.caller import Call
     from mcp_server.gate.host_registration import identify, os_user
     from mcp_server.gate.policy import Refuse, Trust
     from mcp_server.toolsets.runs.tools import AGENT_RUN, WrongRun, pinned, plan_run

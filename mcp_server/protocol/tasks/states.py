@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import NotConfigured, Services
+from mcp_server.app.absent import NotConfigured
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
@@ -278,7 +279,7 @@ class ProtocolTasks:
         if not text or not await run_rounds.counts(self._services, who, run.id):
             return
         from agents.loop.errors import RunNotThere
-        from mcp_server.runs.interventions import answer
+        from mcp_server.runs.local import answer
 
         try:
             runs = self._services.runs.store

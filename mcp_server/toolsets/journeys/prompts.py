@@ -156,7 +156,7 @@ class JourneyPrompts:
 
     async def _going_on(self, agent: str, journey: str, new: Mapping[str, str] | None = None) -> str:
         from agents.prompts.prompt import BRIEF_TOKENS, cut
-        from mcp_server.toolsets.journeys.tools import told
+        from mcp_server.toolsets.journeys.answers import told
 
         require_handle(caller.get(), journey)
         position = await self._services.journeys.position(journey)
@@ -180,7 +180,7 @@ class JourneyPrompts:
     async def _begun(self, name: str, brief: str, given: Mapping[str, str]) -> str:
         from agents.bounds import MOST_BRIEF_CHARS
         from agents.errors import BadStart
-        from mcp_server.toolsets.journeys.tools import told
+        from mcp_server.toolsets.journeys.answers import told
 
         if len(brief) > MOST_BRIEF_CHARS:
             raise BadStart(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")

@@ -238,7 +238,7 @@ async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
 
 async def _events(services: Services, journey: str) -> Mapping[str, Any]:
     """Return the events of a journey, the newest of very many."""
-    from mcp_server.toolsets.journeys.tools import event_line
+    from mcp_server.toolsets.journeys.answers import event_line
 
     require_handle(caller.get(), journey)
     state = await services.journeys.store.journey(journey)

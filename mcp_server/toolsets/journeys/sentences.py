@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.journeys.tools import Journey
+    from mcp_server.toolsets.journeys.answers import Journey
 
 KEPT = (
     "It answers with journey_id and version, and with what follows here, so that you can work at once. From then on the work "

@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.state.ports import Filters
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.gate.taint import origin_of
 from mcp_server.toolsets.spec import Arguments, InJourney, ToolSpec
 
 LONGEST_QUERY = 20_000
@@ -78,13 +79,6 @@ async def read(services: Services, call: Call, asked: ReadPageArguments) -> Page
     from mcp_server.connectors.page_mentions import cited_by
 
     return replace(reading, cited_by=await cited_by(services, reading.path))
-
-
-def origin_of(path: str, source: str) -> str:
-    """Return where tainted text comes from: the place that it was fetched from, or the page that it lies in."""
-    from knowledge.merge.evidence.confidence import lineage_of
-
-    return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"
 
 
 async def read_from(_services: Services, reading: PageReading) -> tuple[str, ...]:

@@ -14,9 +14,11 @@ from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
 from knowledge.writing.model import Stakes
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.knowledge.read_tools import origin_of, quoted_from
+from mcp_server.gate.taint import origin_of
+from mcp_server.toolsets.knowledge.read_tools import quoted_from
 from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
 
 if TYPE_CHECKING:

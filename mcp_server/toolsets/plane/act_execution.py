@@ -25,9 +25,10 @@ from mcp_server.toolsets.plane.act_model import LONG, Kind, TaskField, TaskPlan,
 from mcp_server.toolsets.plane.answers import TaskActed
 
 if TYPE_CHECKING:
-    from mcp_server.app.dependencies import Call, Services
+    from mcp_server.app.dependencies import Services
     from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.plane.board import Board
+    from mcp_server.gate.caller import Call
 
 Result = dict[str, str | None]
 """What is remembered of an act: ids and keys, no text."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.connectors.plane.model import Priority
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.answers import TaskActed
 from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate

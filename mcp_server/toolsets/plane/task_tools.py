@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.connectors.plane.model import Priority
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.answers import Projects, TaskList, TaskView
 from mcp_server.toolsets.spec import Arguments, InJourney, ToolSpec

@@ -11,8 +11,8 @@ from agents.loop.model.ports import ToolDefinition
 from agents.loop.tools import CallOutcome
 from knowledge.errors import KnowledgeError
 from knowledge.pages.claim_source import place_of
-from mcp_server.app.dependencies import Call
 from mcp_server.approvals.proposals import one_line
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered, CallFailed, UnknownTool
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.runs.recovery import Lost, not_before, recalled
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from agents.engine.events import Json
     from agents.loop.record.frames import Header, ToolCallFrame
     from agents.loop.record.run import Run
-    from mcp_server.app.dependencies import Services
+    from mcp_server.app.dependencies import ListedTool, Services
     from mcp_server.gate.dispatch import Gate
-    from mcp_server.toolsets.registry import AnySpec
+    from mcp_server.toolsets.spec import AnySpec
 
 logger = logging.getLogger("knowledge_forge.runs")
 
@@ -96,7 +96,7 @@ class GatedTools:
     def _call(self, key: str, journey: str = "") -> Call:
         return Call(principal_of(self._header), origin="inner", run=self._header.id, key=key, journey=journey)
 
-    def _offered(self) -> list[AnySpec]:
+    def _offered(self) -> list[ListedTool]:
         wanted = set(self._header.toolsets)
         return [
             spec

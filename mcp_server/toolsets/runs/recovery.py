@@ -12,7 +12,7 @@ from agents.loop.record.frames import Control
 from agents.loop.tools import CallOutcome
 from knowledge.errors import KnowledgeError
 from knowledge.history.audit.chain import fields_of
-from mcp_server.approvals.proposals import DOCUMENTED
+from knowledge.trust.ports import DOCUMENTED
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.policy import Refuse, Trust
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from agents.loop.record.run import Run
     from knowledge.history.ports import Ledger
     from knowledge.trust.ports import Proposal
-    from mcp_server.app.dependencies import Call, Services
+    from mcp_server.app.dependencies import Services
+    from mcp_server.gate.caller import Call
     from mcp_server.gate.dispatch import Gate
-    from mcp_server.toolsets.registry import AnySpec
+    from mcp_server.toolsets.spec import AnySpec
 
 AT_ONCE = 500
 """Audit records read at once, from the newest back."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec

@@ -11,9 +11,10 @@ from pydantic import Field
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, State
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, standing_of
 from mcp_server.toolsets.spec import Arguments, ToolSpec

@@ -24,9 +24,10 @@ from mcp_server.toolsets.zulip.answers import MessageActed
 
 if TYPE_CHECKING:
     from knowledge.outbox.ports import OutboxEntry
-    from mcp_server.app.dependencies import Call, Services
+    from mcp_server.app.dependencies import Services
     from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.zulip.chat import Chat
+    from mcp_server.gate.caller import Call
 
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there already is known before it is sent; what was done earlier may have been taken back since."""

@@ -83,7 +83,7 @@ async def answer(page_context: PageContext, request: Request, session: Session, 
         if run.ask is None:  # a form about nothing would answer whatever is asked next
             return see(address_of(run.id))
         return await _asked(page_context, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
-    from mcp_server.runs.interventions import answer as answered
+    from mcp_server.runs.local import answer as answered
 
     await answered(page_context.services, page_context.runs, run, text, session.user, ask=form.get("ask", ""))
     return see(address_of(run.id))

@@ -20,12 +20,13 @@ from knowledge.errors import ConfiguresNow, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import ProposalVerdict
 from mcp_server.app.composition import open_app
-from mcp_server.app.dependencies import MOST_WAITING, Call
+from mcp_server.app.dependencies import MOST_WAITING
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import MOST_PENDING
 from mcp_server.approvals.wait import ended
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant, thaw
 from mcp_server.toolsets.knowledge.write_tools import RevertArguments, change, plan_revert

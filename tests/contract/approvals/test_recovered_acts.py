@@ -16,12 +16,12 @@ import pytest
 from knowledge.errors import DatabaseUnavailable
 from knowledge.trust.ports import Proposal, ProposalVerdict
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposal_executor import UNSURE
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
 from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, errand_for
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant

@@ -28,7 +28,7 @@ from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal, State
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName
@@ -37,6 +37,7 @@ from mcp_server.approvals.elicitation import proposal_form as asking_form
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.elicitation.run_elicitation import MOST_ROUNDS
 from mcp_server.cli.trust.acts import enrol
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
 from mcp_server.runs.daily_limit import Day, DayBounds

@@ -14,10 +14,10 @@ import pytest
 
 from knowledge.outbox.ports import OutboxEntry
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.doctor import examine
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant

@@ -16,9 +16,10 @@ from mcp_types import Implementation, TextContent
 from knowledge.errors import StorageError
 from knowledge.trust.ports import TrustRecord
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered, CallFailed, Gate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.policy import Trust
@@ -201,7 +202,7 @@ async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minu
     async with opened(settings) as app:
         now = 1000.0
         services = app.services
-        gate = Gate([NOTE, *services.tools()], services, app.gate._proposing, clock=lambda: now)
+        gate = Gate([NOTE, *app.gate._specs.values()], services, app.gate._proposing, clock=lambda: now)
         me = Call(Principal(ME, UNENROLLED))
         assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), CallAnswered)
         gate._services = replace(services, state=Unreachable())  # type: ignore[arg-type]  # only what the gate asks

@@ -16,7 +16,7 @@ import pytest
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered, Outcome
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.scores import grant

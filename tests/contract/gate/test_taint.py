@@ -16,8 +16,9 @@ from knowledge.pages.claim_source import place_of
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import TrustRecords
 from mcp_server.app.composition import open_app
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Trust

@@ -10,8 +10,8 @@ import pytest
 from agents.loop.decision import MOST_ARGUMENTS_CHARS, MOST_CALLS, MOST_NOTED, MOST_SAID_CHARS
 from agents.loop.record.frames import Header, PlanFrame, ToolCallFrame, ToolResult
 from agents.loop.store.ports import Hold
-from mcp_server.app.dependencies import Call as InnerCall
 from mcp_server.app.knowledge_base import utc_now
+from mcp_server.gate.caller import Call as InnerCall
 from mcp_server.gate.dispatch import CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.runs.supervisor import MOST_ASIDE, MOST_UNDER_WAY

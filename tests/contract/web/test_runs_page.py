@@ -15,9 +15,9 @@ from agents.loop.record.frames import Header, PersonAnswered, RunLimits
 from agents.loop.record.run import Run
 from agents.loop.store.ports import RunStore
 from agents.loop.tools import CallOutcome
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.values import LanguageModelName
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.runs.locations import runs_in
 from tests.doubles.provider import KEY, Model

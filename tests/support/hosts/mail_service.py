@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.connectors.errors import ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, Json, errand_for
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.registry import AnySpec
-from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import AnySpec, Arguments, CallPreview, ToolSpec
 
 PLACE = "https://mail.example/all"
 

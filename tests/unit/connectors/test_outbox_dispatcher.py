@@ -22,7 +22,6 @@ from knowledge.outbox.retention import put_away
 from knowledge.state.memory_store import MemoryStateStore
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
-from mcp_server.app.dependencies import Call
 from mcp_server.connectors.errors import NoAnswer, ReplyLost, ServiceRefused, Unreachable
 from mcp_server.connectors.outbox_dispatcher import (
     BUSY,
@@ -43,6 +42,7 @@ from mcp_server.connectors.outbox_dispatcher import (
     Renounced,
     errand_for,
 )
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from tests.support.state.ledgers import NOW
 

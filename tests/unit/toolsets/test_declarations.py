@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.reference_pages import tool_table
 from mcp_server.app.settings.values import TOOLSETS
+from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.read_tools import KB_MAP, KB_READ, KB_SEARCH
 from mcp_server.toolsets.knowledge.write_tools import KB_MERGE

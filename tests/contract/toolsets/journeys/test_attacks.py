@@ -30,9 +30,9 @@ from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault
 from knowledge.tokens import count_tokens
 from mcp_server.app.composition import open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.factories.team_files import VaultFiles
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.toolsets.journeys.condition_context import KnowledgeLook

@@ -22,9 +22,9 @@ from agents.loop.record.frames import ToolResult
 from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call as InnerCall
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call as InnerCall
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import Taints

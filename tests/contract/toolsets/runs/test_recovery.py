@@ -20,9 +20,9 @@ from agents.loop.tools import CallOutcome
 from knowledge.errors import DatabaseUnavailable, OutcomeUnknown
 from knowledge.state.sqlite.store import SqliteStateStore
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.dependencies import Call
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant

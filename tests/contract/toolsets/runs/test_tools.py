@@ -17,10 +17,10 @@ from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 from agents.loop.store.ports import Hold
 from knowledge.trust.ports import Proposal, ProposalVerdict
 from knowledge.writing.requests import Approval
-from mcp_server.app import dependencies as services
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
+from mcp_server.gate.caller import Call as GateCall
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import TAINTED
@@ -470,7 +470,7 @@ async def test_a_host_that_may_only_read_begins_no_run(tmp_path: Path) -> None:
 async def test_a_caller_that_does_not_wait_is_told_that_it_goes_on(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         reads(host)
-        call = services.Call(Principal(os_user(), "desktop"), detached=True)
+        call = GateCall(Principal(os_user(), "desktop"), detached=True)
         answer = await host.app.gate.dispatch("agent_run", {"goal": GOAL}, call)
         assert isinstance(answer, CallAnswered)
         content: Mapping[str, Any] = answer.content

@@ -19,10 +19,11 @@ from knowledge.errors import KnowledgeError
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
 from mcp_server.app.composition import listed
-from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, errand_for
 from mcp_server.connectors.zulip.evidence import fetched
+from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.act_execution import Sending
 from mcp_server.toolsets.zulip.answers import MessageActed

@@ -1,0 +1,47 @@
+"""What stands in for a service that the settings do not name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowledge.errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
+    from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.zulip.chat import Chat
+    from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.runs.supervisor import Runs
+
+
+class NotConfigured(KnowledgeError):
+    """A service that the settings do not name; its tools are not listed."""
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        super().__init__(f"{service} is not configured here; `knowledge-forge doctor` says how")
+
+
+def no_plane() -> Board:
+    """Raise that there is no Plane here."""
+    raise NotConfigured("Plane")
+
+
+def no_zulip() -> Chat:
+    """Raise that there is no Zulip here."""
+    raise NotConfigured("Zulip")
+
+
+def no_dispatcher() -> OutboxDispatcher:
+    """Raise that nothing is sent anywhere from here."""
+    raise NotConfigured("no other service")
+
+
+def no_model() -> ConfiguredModel:
+    """Raise that no language model is asked from here."""
+    raise NotConfigured("a language model")
+
+
+def no_runs() -> Runs:
+    """Raise that nothing is run here."""
+    raise NotConfigured("a language model")

@@ -1,0 +1,143 @@
+"""What the journey tools answer, and how it is read from a journey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.app.dependencies import Services
+
+if TYPE_CHECKING:
+    from agents.engine.events import Logged
+    from agents.engine.progress.position import JourneyPosition
+
+
+MOST_TOLD = 40
+"""Events of one answer, the newest; the resource has all."""
+
+
+LONGEST_FIELD = 200
+"""Characters of one field of an event; the resource has all of it."""
+
+
+UNLISTED = (
+    "Journeys are not listed over HTTP without a token. Continue one by its id, or send the token of a registered host."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Where a journey stands and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
+
+    `work_schema` is null where the host has it already: after work that was recorded and is not enough.
+    """
+
+    journey_id: str
+    version: int
+    agent: str
+    state: str
+    phase: str
+    visit: int
+    prompt: str
+    work_schema: Mapping[str, Any] | None
+    allowed_tools: Sequence[str]
+    checkpoint: Mapping[str, Any] | None
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyView(Journey):
+    """The same, with what the view shows: `events`, or `text` (Mermaid, or the report)."""
+
+    text: str | None = None
+    events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItem:
+    """A journey in a list."""
+
+    journey_id: str
+    agent: str
+    title: str
+    state: str
+    phase: str
+    version: int
+    moved: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItems:
+    """Journeys, newest first; and the agents that there are. `note` says why no journeys are listed to this caller."""
+
+    journeys: Sequence[JourneyItem]
+    next_cursor: str | None
+    agents: Sequence[Mapping[str, str]]
+    note: str | None = None
+
+
+def _shortened(value: Any) -> Any:
+    """Return the value of a field as it is; of a long one its beginning, as text."""
+    from agents.engine.events import canonical
+
+    text = value if isinstance(value, str) else canonical(value)
+    return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
+
+
+def event_line(logged: Logged) -> dict[str, Any]:
+    """Return an event as a flat object; of a work and a brief only that they are there."""
+    from agents.engine.events import logged_form
+
+    form = dict(logged_form(logged))
+    form.pop("key", None)
+    event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}
+    return {**form, **event}
+
+
+async def told(
+    services: Services, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
+) -> Journey:
+    """Return the position as a host is told of it; `lean`: without what it can do next."""
+    from agents.prompts import prompt as prompting
+
+    state, agent = position.state, position.agent
+    stayed = after_submit and prompting.stayed(state)
+    listed = [spec.name for spec in services.tools()]
+    form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
+    phase = position.phase
+    return Journey(
+        journey_id=position.journey,
+        version=state.version,
+        agent=agent.name,
+        state=state.status,
+        phase=state.phase,
+        visit=state.visit,
+        prompt="" if lean else prompting.short(state) if stayed else prompting.prompt(agent, state),
+        work_schema=form.schema if form else None,
+        allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
+        checkpoint=await checkpoint(services, position),
+        conversation=state.conversation,
+    )
+
+
+async def checkpoint(services: Services, position: JourneyPosition) -> Mapping[str, Any] | None:
+    """Return what a person is asked, and where they can answer; None if nothing is."""
+    from agents.engine.work.questions import open_questions, within
+    from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
+
+    asked = position.state.checkpoint
+    if asked is None:
+        return None
+    page = await services.review_address()
+    questions = within(open_questions(position.state), QUESTIONS_TOKENS)
+    told = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]
+    return {
+        "phase": asked.phase,
+        "next": asked.target,
+        "kind": asked.kind,
+        "question": TO_ANSWER if asked.asks else question(position.agent, position.state),
+        "verified": asked.own_hand,
+        "review_url": f"{page}/journeys/{position.journey}" if page else None,
+        **({"questions": told} if asked.asks else {}),
+    }
