@@ -10,6 +10,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said
 from mcp_server.cli.terminal.output import console, output, print_json
 
@@ -123,8 +124,6 @@ def _chosen(asked: str, files: Sequence[str]) -> str:
 
 
 def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
-    from mcp_server.cli.terminal.escape import visible
-
     for problem in problems:
         print(visible(str(problem)))
     if problems:
@@ -151,8 +150,6 @@ async def _show(args: argparse.Namespace, settings: Settings) -> None:
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from mcp_server.cli.terminal.escape import visible
 
     columns = ("agent", "origin", "summary")
     table = Table(box=None, pad_edge=False)

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed_call
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ MADE = {"id": "s1", "result": "it stands by the tank", "artefacts": ["url:camera
 
 async def journey(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
     """Show a journey of the agent `build` on its way through two server processes, and what it does not let pass."""
-    from rich.markup import escape
-
     begun, took = await timed_call(client, "journey_start", agent="build", brief=BRIEF)
     step(console, "Journeys", "long work lives here, not in a chat", f"journey_start('build', {BRIEF!r})", took)
     console.print(f" [bold]{escape(begun['journey_id'])}[/] is in {begun['phase']}, version {begun['version']}.")

@@ -7,8 +7,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.demo.steps import call, step
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -74,10 +82,6 @@ async def _connected(stack: AsyncExitStack, name: str, kb: Path, state: Path) ->
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    from mcp_server.app.knowledge_base import open_state, utc_now
-    from mcp_server.gate.host_registration import Principal, enrol, os_user
-    from mcp_server.gate.trust.scores import grant
-
     async with open_state(Settings(kb=kb, state_dir=state)) as opened:
         secret = await enrol(opened, name, now=utc_now())
         await grant(opened, Principal(os_user(), name).id, 3, by=os_user(), now=utc_now())
@@ -94,9 +98,6 @@ def _say(console: Console, what: str) -> None:
 
 
 def _tell(console: Console, who: str, what: str, answer: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.padding import Padding
-
     colour = "green" if answer["status"] == "done" else "yellow"
     console.print(f" [bold]{who}[/] {what}: [{colour}]{answer['status']}[/]")
     for conflict in answer["conflicts"]:
@@ -109,9 +110,6 @@ def _tell(console: Console, who: str, what: str, answer: dict[str, Any]) -> None
 
 
 def _show(console: Console, text: str, history: dict[str, Any]) -> None:
-    from rich.markdown import Markdown
-    from rich.panel import Panel
-
     states = len(history["revisions"])
     title = f"{PAGE} @ {history['revision']}, {states} states on record, each can be brought back"
     console.print(Panel(Markdown(text), title=title, border_style="dim"))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+from rich.padding import Padding
+
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver
 from mcp_server.cli.demo.steps import REFUSED_TOOL, DemoFailed, call, step, text_of, timed_call
+from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
+from mcp_server.gate.trust.scores import grant
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -20,9 +28,6 @@ CONTENT = "# From a stranger\n\nWritten by a host that nobody let in, after a pe
 
 async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
     """Show what the gate knows of this client, and that it holds: a call waits, a yes carries it out, a refusal is real."""
-    from rich.markup import escape
-    from rich.padding import Padding
-
     status, took = await timed_call(client, "trust_status")
     step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
     console.print(
@@ -42,8 +47,6 @@ async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict
 
 async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
     """Let the stranger write a page: it waits, a person approves what they saw, and the stranger learns what became of it."""
-    from rich.markup import escape
-
     answer = await call(client, "kb_merge", path=PAGE, content=CONTENT)
     if answer["status"] != "proposed" or (kb / PAGE).exists():
         raise DemoFailed("the gate let a stranger write; please report this")
@@ -67,10 +70,6 @@ async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> 
 
 async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
     """Approve it, as the verb `review` does."""
-    from mcp_server.app.composition import open_app
-    from mcp_server.approvals.approvers import Approver
-    from mcp_server.gate.host_registration import os_user
-
     async with open_app(Settings(kb=kb, state_dir=state), indexing=False, announcing=False) as app:
         proposal = await app.base.state.trust.proposal(proposal_id)
         if proposal is None:
@@ -80,10 +79,6 @@ async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
 
 async def _refused(client: Client, kb: Path, state: Path) -> str:
     """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
-    from mcp_server.app.knowledge_base import open_state, utc_now
-    from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
-    from mcp_server.gate.trust.scores import grant
-
     async with open_state(Settings(kb=kb, state_dir=state)) as opened:
         await grant(opened, Principal(os_user(), UNENROLLED).id, 0, by=os_user(), now=utc_now())
     result = await client.call_tool(REFUSED_TOOL, {"path": ""})

@@ -17,7 +17,9 @@ import anyio
 import anyio.to_thread
 
 from agents.engine.work.markdown import counted
-from knowledge.errors import EmbedderUnavailable, KnowledgeError
+from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
+from knowledge.pages.vault import Vault
+from knowledge.state.ownership import others_could_read, others_could_replace
 from knowledge.trust.ports import State
 from mcp_server.app.settings.settings import Settings, user_file
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
@@ -61,8 +63,6 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 
 async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[DoctorFinding]:
     """Return what there is to say, in the order in which a person would ask."""
-    from knowledge.pages.vault import Vault
-
     findings = [_program(), _file(settings), *(DoctorFinding("setting", "note", note) for note in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
@@ -162,7 +162,6 @@ async def _state(base: KnowledgeBase) -> DoctorFinding:
 
 async def _size(base: KnowledgeBase) -> DoctorFinding:
     """Say how large the state is and what takes the most of it."""
-    from knowledge.errors import size_in_words
     from mcp_server.cli.server.state import said
 
     size, sums = await base.state.size(), Counter[str]()
@@ -179,8 +178,6 @@ async def _size(base: KnowledgeBase) -> DoctorFinding:
 
 async def _folder(folder: Path) -> DoctorFinding | None:
     """Say whether other accounts can get at the state, and the command that stops it."""
-    from knowledge.state.ownership import others_could_read, others_could_replace
-
     if exposed := others_could_read(folder):
         return DoctorFinding(
             "folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend

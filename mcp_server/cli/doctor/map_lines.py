@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agents.engine.work.markdown import counted
+from knowledge.search.map_lines import Entries
 from mcp_server.app.knowledge_base import SUMMARIES
 from mcp_server.cli.doctor.result import DoctorFinding
 
@@ -24,7 +25,6 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
     """Say how many there are, and how many may still come; nothing where the settings name no model for it."""
     if settings.provider is None or SUMMARIES not in settings.provider.helps:
         return None
-    from knowledge.search.map_lines import Entries
     from knowledge.search.summaries.cache import RememberedLines
     from knowledge.search.summaries.gaps import wanted
     from mcp_server.models.locations import summaries_in

@@ -14,17 +14,23 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from agents.loop.model.errors import Overloaded, ProviderError, ProviderLimited
+from agents.loop.model.ports import FromUser, ModelRequest, ToolDefinition
+from agents.loop.providers.access import RequestPatience
+from agents.loop.providers.usage import conversation_id
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.notes import lacking_model, listed
 from mcp_server.app.settings.settings import ModelAccess, Settings
 from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
+from mcp_server.models.language_model import ConfiguredModel, day_bounds
+from mcp_server.runs.daily_limit import DAY, Day
+from mcp_server.runs.locations import runs_in
 
 if TYPE_CHECKING:
-    from agents.loop.model.errors import ProviderError
     from agents.loop.model.ports import ModelReply
     from knowledge.state.ports import StateStore
-    from mcp_server.models.language_model import ConfiguredModel
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -51,11 +57,6 @@ async def model_examined(
 
 async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding | None:
     """Say what of the bounds on all runs together is taken; nothing where there are none."""
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.models.language_model import day_bounds
-    from mcp_server.runs.daily_limit import DAY, Day
-    from mcp_server.runs.locations import runs_in
-
     access, store = settings.provider, runs_in(state)
     if access is None or (access.run_day_tokens is None and access.run_day_cost is None):
         return None
@@ -77,11 +78,6 @@ def _unset(settings: Settings) -> DoctorFinding:
 
 
 async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[DoctorFinding]:
-    from agents.loop.model.errors import Overloaded, ProviderError, ProviderLimited
-    from agents.loop.providers.access import RequestPatience
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.models.language_model import ConfiguredModel
-
     patience = RequestPatience(tries=2, whole_s=LONGEST_S, longest_wait_s=5.0, waits_s=5.0)
     model = ConfiguredModel(access, now=utc_now, sleep=sleep, patience=patience)
     try:
@@ -93,9 +89,6 @@ async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]])
 
 
 async def _answer_of(model: ConfiguredModel) -> ModelReply:
-    from agents.loop.model.ports import FromUser, ModelRequest, ToolDefinition
-    from agents.loop.providers.usage import conversation_id
-
     ready = ToolDefinition("ready", "Tell that you are ready.", {"type": "object", "properties": {}})
     asked = ModelRequest(
         conversation_id("doctor", 1, secrets.token_hex(4)),

@@ -15,13 +15,16 @@ from urllib.parse import urlsplit
 import anyio
 
 from knowledge.errors import KnowledgeError
+from knowledge.state.ownership import others_could_read
 from knowledge.state.ports import StateStore
+from mcp_server.app.factories.connectors import connecting
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.notes import CALLED, TOGETHER, lacking, listed
 from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
 from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, Unreachable
+from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, UnknownName, Unreachable
 
 if TYPE_CHECKING:
     from mcp_server.connectors.plane.client import PlaneClient
@@ -81,9 +84,6 @@ async def services_examined(
     settings: Settings, state: StateStore, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> list[DoctorFinding]:
     """Return what there is to say of both. `sleep` waits between tries of what only asks."""
-    from mcp_server.app.factories.connectors import connecting
-    from mcp_server.app.knowledge_base import utc_now
-
     plane, zulip = settings.plane, settings.zulip
     async with connecting(settings, state, utc_now, sleep) as connected:
         looks = {
@@ -119,8 +119,6 @@ def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
 
 def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
     """Yield which files hold a key that other accounts can read."""
-    from knowledge.state.ownership import others_could_read
-
     model = settings.provider
     keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
     for file in filter(None, (settings.file, settings.zulip_config, settings.model_key_file)):
@@ -246,7 +244,6 @@ def _named(
 
 def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
     """Return that nothing bears the name, with what may be meant."""
-    from mcp_server.connectors.errors import UnknownName
     from mcp_server.connectors.text.name_match import chosen
 
     try:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys.records import led
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import object_of
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import say
+from mcp_server.cli.terminal.output import print_ascii, say
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
@@ -31,9 +32,7 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
     """Ask what is not answered yet, and record all answers at the version at which the questions were asked."""
     from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
-    from mcp_server.cli.journeys.records import led
     from mcp_server.cli.journeys.view import standing_line, state_fields
-    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     given = await _given(args)

@@ -6,26 +6,27 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from agents.bounds import BACK_TO
+from agents.engine.decide import decided
+from agents.engine.events import Decided, canonical
+from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys.records import led
+from mcp_server.cli.journeys.view import STATES, coming, shown, state_fields
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import say
+from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
-    from agents.engine.runner import JourneyDecision
 
 NOT_DONE = 1
 
 
 async def decide(args: argparse.Namespace, settings: Settings) -> int:
     """Show what it is about, ask whether it is meant, and record the word at the version that was shown."""
-    from mcp_server.cli.journeys.records import led
-    from mcp_server.cli.journeys.view import state_fields
-    from mcp_server.cli.terminal.output import print_ascii
-    from mcp_server.gate.host_registration import os_user
-
     opinion = _opinion(args)
     async with led(settings) as runner:
         # To end a journey nobody has to know its agent.
@@ -52,9 +53,6 @@ def _opinion(args: argparse.Namespace) -> JourneyDecision:
     Raises:
         WronglyAsked: the options do not fit the decision.
     """
-    from agents.bounds import BACK_TO
-    from agents.engine.runner import JourneyDecision
-
     changes: dict[str, Any] = {}
     if args.changes is not None:
         if args.decision != "modify":
@@ -87,11 +85,6 @@ def _about(here: JourneyPosition, opinion: JourneyDecision) -> list[str]:
     Raises:
         JourneyOver, NotToDecide, NeedsOwnHand: the word would not count.
     """
-    from agents.bounds import BACK_TO
-    from agents.engine.decide import decided
-    from agents.engine.events import Decided, canonical
-    from mcp_server.cli.journeys.view import coming, shown
-
     state = here.state
     phase = state.checkpoint.phase if state.checkpoint else state.phase
     word = Decided(opinion.decision, opinion.channel, phase, opinion.note, dict(opinion.changes) or None)
@@ -116,8 +109,6 @@ async def _refused(args: argparse.Namespace) -> str:
 
 
 def _outcome(decision: str, now: JourneyPosition) -> str:
-    from mcp_server.cli.journeys.view import STATES
-
     state = now.state
     lacks = [f.text for f in state.feedback if f.version == state.version]
     missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
@@ -127,11 +118,7 @@ def _outcome(decision: str, now: JourneyPosition) -> str:
 
 async def fork(args: argparse.Namespace, settings: Settings) -> int:
     """Begin a journey of its own where the other one stood; what was read in that one counts as read in this one, too."""
-    from agents.engine.runner import AT_VERSION, FORK_OF
     from mcp_server.app.composition import open_app
-    from mcp_server.cli.journeys.view import state_fields
-    from mcp_server.cli.terminal.output import print_ascii
-    from mcp_server.gate.host_registration import os_user
 
     inputs = {FORK_OF: args.id} | ({AT_VERSION: args.at} if args.at is not None else {})
     async with open_app(settings, indexing=False, announcing=False) as app:

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from agents.errors import BadJourneyFile, JourneyExists, NoSuchJourney
+from agents.store.forms import new_id
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys.records import head, stored
+from mcp_server.cli.journeys.view import state_fields
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import say
+from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
     from agents.engine.events import Logged
@@ -37,8 +43,6 @@ class AnotherIsHere(KnowledgeError):
 async def export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the journey's file, whole or not at all."""
     from agents.store.export_file import exported
-    from mcp_server.cli.journeys.records import stored
-    from mcp_server.cli.terminal.output import print_ascii
 
     async with stored(settings) as store:
         log = await store.events(args.id)
@@ -60,7 +64,6 @@ def _write(path: Path, text: str) -> None:
     Raises:
         ConfigurationRefused: something else is there, or nothing can be written.
     """
-    from agents.errors import BadJourneyFile
     from agents.store.export_file import imported
     from mcp_server.hosts.files import ConfigurationRefused, rewrite
 
@@ -82,10 +85,6 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     """
     from agents.store.export_file import imported
     from mcp_server.app.composition import open_app
-    from mcp_server.cli.journeys.records import head
-    from mcp_server.cli.journeys.view import state_fields
-    from mcp_server.cli.terminal.output import print_ascii
-    from mcp_server.gate.host_registration import os_user
 
     own, log = imported(await anyio.to_thread.run_sync(_read, args.file))
     journey = _id(args.as_id or own, given=args.as_id is not None)
@@ -98,16 +97,12 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     if settings.json:
         print_ascii(state_fields(journey, agent, state))
     else:
-        from mcp_server.cli.terminal.escape import visible
-
         what = "was here already, nothing was added" if done else f"was taken over with {len(log)} events"
         print(visible(f"{journey} {what}; version {state.version}, in {state.phase}"))
     return 0
 
 
 def _read(name: str) -> str:
-    from agents.errors import BadJourneyFile
-
     raw = sys.stdin.buffer.read() if name == STANDARD else Path(name).read_bytes()
     try:
         return raw.decode()
@@ -121,9 +116,6 @@ def _id(journey: str, *, given: bool) -> str:
     Raises:
         WronglyAsked, BadJourneyFile: no journey can have it.
     """
-    from agents.errors import BadJourneyFile
-    from agents.store.forms import new_id
-
     try:
         return new_id(journey)
     except ValueError as error:
@@ -133,8 +125,6 @@ def _id(journey: str, *, given: bool) -> str:
 
 
 async def _new(store: JourneyStore, journey: str) -> bool:
-    from agents.errors import NoSuchJourney
-
     try:
         await store.events(journey, limit=1)
     except NoSuchJourney:
@@ -148,8 +138,6 @@ async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
     Raises:
         BadLog, BadStart, AnotherIsHere: nothing was taken over.
     """
-    from agents.errors import JourneyExists
-
     try:
         return (await runner.adopt(journey, log)).repeated
     except JourneyExists:

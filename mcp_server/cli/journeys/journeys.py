@@ -12,6 +12,7 @@ from mcp_server.cli.journeys import answer as journey_answering
 from mcp_server.cli.journeys import lead as journey_leading
 from mcp_server.cli.journeys import rerun as journey_rerunning
 from mcp_server.cli.journeys.records import MOST_LISTED, head, led, listing, stored
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
 
@@ -179,7 +180,6 @@ async def _graph(args: argparse.Namespace, settings: Settings) -> int:
 async def _report(args: argparse.Namespace, settings: Settings) -> int:
     from agents.report.journey_report import whole
     from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.cli.terminal.escape import visible
 
     async with led(settings) as runner:
         agent, state = await head(runner, args.id)

@@ -17,7 +17,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
 from mcp_server.cli.terminal.options import WronglyAsked, said, share, whole
-from mcp_server.cli.terminal.output import say
+from mcp_server.cli.terminal.output import print_ascii, say
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
@@ -265,6 +265,4 @@ def going_on(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _print(answer: Mapping[str, Any]) -> None:
-    from mcp_server.cli.terminal.output import print_ascii
-
     print_ascii(answer)

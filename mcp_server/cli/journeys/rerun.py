@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys.lead import desk
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import said, whole
-from mcp_server.cli.terminal.output import say
+from mcp_server.cli.terminal.output import print_ascii, say
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
@@ -35,8 +36,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     """Fork it there, do again what came after, and say of each step where it led."""
     from agents.engine.progress.rerun import acts_after, again
-    from mcp_server.cli.journeys.lead import desk
-    from mcp_server.cli.terminal.output import print_ascii
     from mcp_server.gate.host_registration import os_user
 
     async with desk(settings) as at:

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agents.engine.fold import fold
+from agents.engine.progress.metrics import averages, by_part, table, waits
+from agents.errors import NoSuchAgent
+from agents.report.spent import parts_of
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys.records import led, listing
+from mcp_server.cli.journeys.view import STATES, Averages, average_fields, averaged
+from mcp_server.cli.terminal.output import print_ascii
 
 if TYPE_CHECKING:
     from agents.engine.agent import Agent
@@ -16,17 +23,12 @@ if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from agents.engine.state import JourneyState
     from agents.store.ports import JourneyLine
-    from mcp_server.cli.journeys.view import Averages
 
 NOTHING = 1
 
 
 async def stats(args: argparse.Namespace, settings: Settings) -> int:
     """Print averages per phase for each agent that has journeys."""
-    from mcp_server.cli.journeys.records import led, listing
-    from mcp_server.cli.journeys.view import average_fields, averaged
-    from mcp_server.cli.terminal.output import print_ascii
-
     async with led(settings) as runner:
         lines = await listing(runner.store, agent=args.agent)
         agents = sorted({one.agent for one in lines})
@@ -41,11 +43,6 @@ async def stats(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _averages(runner: Runner, agent: str, lines: Sequence[JourneyLine]) -> Averages:
-    from agents.engine.fold import fold
-    from agents.engine.progress.metrics import averages, by_part
-    from agents.report.spent import parts_of
-    from mcp_server.cli.journeys.view import STATES, Averages
-
     counts, leading = Counter(one.status for one in lines), await _agent(runner, agent)
     rows, forks = [], 0
     for one in lines:
@@ -64,15 +61,11 @@ async def _averages(runner: Runner, agent: str, lines: Sequence[JourneyLine]) ->
 
 def _rows(log: Sequence[Logged], state: JourneyState) -> Sequence[PhaseRow]:
     """Return what a journey took up to its newest step: one that was left lying does not grow slower."""
-    from agents.engine.progress.metrics import table, waits
-
     return table(state, state.moved_at, waited=waits(log, state.moved_at))
 
 
 async def _agent(runner: Runner, agent: str) -> Agent | None:
     """Return the agent; None if it is not there any more."""
-    from agents.errors import NoSuchAgent
-
     try:
         return await runner.catalogue.agent(agent)
     except NoSuchAgent:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, said
 from mcp_server.cli.terminal.output import drawing, json_text, output, say
 
@@ -91,7 +92,6 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
     from mcp_server.cli.journeys.view import line_fields, waiting_line
     from mcp_server.cli.review.card import fields, listed
     from mcp_server.cli.runs import view as run_view
-    from mcp_server.cli.terminal.escape import visible
     from mcp_server.runs.locations import runs_in
 
     waiting = await review.waiting()

@@ -7,6 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rich.cells import chop_cells
+from rich.text import Text
+
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.approvals.approvers import CannotDecide
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
-    from rich.text import Text
 
     from mcp_server.cli.review.session import ReviewSession
 
@@ -117,8 +119,6 @@ class Screen:
         return _Drawn(text, ScreenPage(count, len(text), height, folded=some_folded))
 
     def _list_line(self, at: int, width: int) -> Text:
-        from rich.text import Text
-
         proposal, here = self._waiting[at], at == self._view.at
         who = visible(proposal.principal)
         text = Text(f"{'>' if here else ' '} {listed(proposal)}  ({who})", style="reverse" if here else "")
@@ -126,8 +126,6 @@ class Screen:
         return text
 
     def _paint(self, lines: Sequence[Text], height: int, page: ScreenPage) -> None:
-        from rich.text import Text
-
         count = len(self._waiting)
         head = f"{self._view.at + 1} of {count}" if self._view.reading else f"{count} waiting for a person"
         if self._view.reading and page.lines > page.height:
@@ -187,8 +185,6 @@ def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
 
 def wrapped(blocks: Sequence[CardBlock], width: int) -> list[Text]:
     """Return the blocks as lines that fit, each under its heading, with an empty line between blocks."""
-    from rich.text import Text
-
     lines: list[Text] = []
     for block in blocks:
         lines += [Text(part, style="bold underline") for part in _cut(block.title, width)]
@@ -199,8 +195,6 @@ def wrapped(blocks: Sequence[CardBlock], width: int) -> list[Text]:
 
 def _cut(text: str, width: int) -> list[str]:
     """Return the text in pieces that fit the width, after a space where there is one; no character is left out."""
-    from rich.cells import chop_cells
-
     pieces, start = [], 0
     while start < len(text):
         piece = chop_cells(text[start : start + width], width)[0]

@@ -12,8 +12,10 @@ from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal, ProposalLine, State
 from mcp_server.approvals.approvers import Approvals, Approver, Requirement, requirement
 from mcp_server.approvals.page_notice import Review
+from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
 from mcp_server.cli.review.card import Asker, CardContext, counted
 from mcp_server.cli.review.view import Word
+from mcp_server.gate.trust.scores import held, standing_of
 
 MOST_LISTED = 500
 MOST_FLAGS = 200
@@ -105,16 +107,11 @@ class ReviewSession:
         return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
 
     async def _contradictions(self, proposal: Proposal) -> Sequence[Contradiction]:
-        from mcp_server.approvals.proposals import AGAINST, calls_of
-
         against = {text for call in calls_of(proposal) for text in call.get(AGAINST, ())}
         flags = [flag for path in proposal.documents for flag in await self.state.ledger.flags(path, limit=MOST_FLAGS)]
         return [flag.contradiction for flag in flags if flag.contradiction.existing.text in against]
 
     async def _asker(self, proposal: Proposal) -> Asker:
-        from mcp_server.approvals.proposals import principal_of
-        from mcp_server.gate.trust.scores import held, standing_of
-
         holds = held(await standing_of(self.state, principal_of(proposal), now=self.now()))
         earlier = await self.state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
         past = counted(earlier, besides=proposal.id)

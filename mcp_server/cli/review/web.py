@@ -8,7 +8,10 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
+from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.web.access.login_links import login_link, open_browser
+from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.address import LEASE_S, address
 from mcp_server.web.server import show
 
@@ -40,10 +43,6 @@ def serve_page(settings: Settings) -> int:
 
 async def _serve_page(settings: Settings) -> bool:
     """Return whether there is a page, once another process shows it, or nobody can."""
-    from mcp_server.app.composition import open_app
-    from mcp_server.web.access.login_links import login_link, open_browser
-    from mcp_server.web.access.sessions import Sessions
-
     async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.loop.errors import RunNotThere
 from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.runs.view import (
@@ -183,8 +184,6 @@ class Lead:
 
     async def _moved(self, run: Run) -> bool:
         """Lead the run on from where it stands; False where it waits for somebody who is not here, or for another day."""
-        from agents.loop.errors import RunNotThere
-
         runs = self.app.services.runs
         if why := await runs.day.spent():
             say(f"it waits: {why}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.loop.errors import DaySpent
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName, model_name
 from mcp_server.cli.runs.lead import leading, until_signalled
@@ -79,7 +80,6 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, context: str) -> int:
     """Begin the run as this process's host, which needs no level for that: what it does in it passes the gate."""
-    from agents.loop.errors import DaySpent
     from mcp_server.cli.journeys.lead import NotDone
     from mcp_server.gate.caller import Call
     from mcp_server.gate.host_registration import identify, os_user

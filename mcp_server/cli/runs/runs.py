@@ -12,13 +12,32 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.loop.errors import RunNotThere
+from agents.loop.explanation import STANDS
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.runs.lead import NoModel, answer_line, code_of, leading, until_signalled
 from mcp_server.cli.runs.run import add_provider
+from mcp_server.cli.runs.view import STATES as STANDINGS
+from mcp_server.cli.runs.view import (
+    answer_lines,
+    end_line,
+    frame_line,
+    head_line,
+    header_line,
+    line_fields,
+    listed,
+    question_lines,
+    run_fields,
+    shown,
+    step_lines,
+    ways_on,
+)
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, output, say
+from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
+from mcp_server.runs.locations import runs_in
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -83,9 +102,6 @@ class RunRecords:
 @asynccontextmanager
 async def stored(settings: Settings) -> AsyncIterator[RunRecords]:
     """Yield the runs on record."""
-    from mcp_server.app.knowledge_base import open_state
-    from mcp_server.runs.locations import runs_in
-
     async with open_state(settings) as state:
         yield RunRecords(state, runs_in(state))
 
@@ -94,10 +110,6 @@ async def stored(settings: Settings) -> AsyncIterator[RunRecords]:
 
 
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.runs.view import STATES as STANDINGS
-    from mcp_server.cli.runs.view import line_fields, listed
-    from mcp_server.cli.terminal.output import print_ascii
-
     async with stored(settings) as record:
         found = await record.store.runs(state=STANDINGS[args.state] if args.state else None, limit=args.limit)
     if settings.json:
@@ -115,9 +127,6 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.runs.view import frame_line, header_line, run_fields, shown
-    from mcp_server.cli.terminal.output import print_ascii
-
     async with stored(settings) as record:
         there = await record.store.run(args.id)
     if args.frames:
@@ -134,8 +143,6 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _follow(args: argparse.Namespace, settings: Settings) -> int:
     """Print each step once it is on record; the exit code says how the run stands then."""
-    from mcp_server.cli.runs.view import frame_line, head_line, step_lines
-
     start, warned = 0, False
     async with stored(settings) as record:
         if not settings.json:
@@ -160,8 +167,6 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _ended(record: RunRecords, there: Run, settings: Settings) -> int:
     """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.cli.runs.view import answer_lines, end_line, ways_on
     from mcp_server.gate.taint import Taints
     from mcp_server.web.address import address
 
@@ -177,8 +182,6 @@ async def _ended(record: RunRecords, there: Run, settings: Settings) -> int:
 
 
 async def _adrift(record: RunRecords, run_id: str) -> bool:
-    from mcp_server.app.knowledge_base import utc_now
-
     return any(one.id == run_id for one in await record.store.runs(adrift_at=utc_now(), limit=MOST_ADRIFT))
 
 
@@ -221,9 +224,6 @@ async def _asking(args: argparse.Namespace, settings: Settings) -> Run:
     Raises:
         RunNotThere: it asks nothing.
     """
-    from agents.loop.errors import RunNotThere
-    from agents.loop.explanation import STANDS
-
     async with stored(settings) as record:
         there = await record.store.run(args.id)
     if there.ask is None:
@@ -239,8 +239,6 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
         return (await text_of(STANDARD)).strip()
     if args.text:
         return str(args.text)
-    from mcp_server.cli.runs.view import question_lines
-
     if not keyboard.is_terminal():
         raise WronglyAsked(f"say the answer: knowledge-forge runs answer {there.id} TEXT, or - to read it")
     for line in question_lines(there):
@@ -250,7 +248,6 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
 
 async def _left(there: Run, text: str, settings: Settings) -> int:
     """Put the answer on record. The run is led on by whichever server has its model."""
-    from mcp_server.app.knowledge_base import utc_now
     from mcp_server.gate.host_registration import os_user
     from mcp_server.runs.interventions import leave_answer
 
@@ -293,8 +290,6 @@ def _require_its_model(there: Run, settings: Settings) -> None:
 
 async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
     """End the run, and take back what it waits for. A call that is under way is still recorded when it comes back."""
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.cli.runs.view import end_line
     from mcp_server.gate.host_registration import os_user
     from mcp_server.runs.interventions import cancel
 
@@ -309,6 +304,4 @@ async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _tell(run: Run, settings: Settings, sentence: str) -> None:
-    from mcp_server.cli.runs.view import run_fields
-
     print(json_text(run_fields(run), indent=2) if settings.json else visible(sentence))

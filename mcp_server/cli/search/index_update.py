@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from mcp_server.cli.terminal.output import drawing
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ async def bring_up_to_date(
 
 async def _servers_up(base: KnowledgeBase) -> None:
     """Bring search servers up as well. One that is away is told of; a server of ours brings it up later."""
-    from knowledge.errors import EngineUnavailable
-
     for follower in await base.followers():
         try:
             await follower.catch_up(base.index)
@@ -74,8 +73,6 @@ async def _servers_up(base: KnowledgeBase) -> None:
 
 async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
     """Return why the vectors could not be made anew; nothing when all are there."""
-    from knowledge.errors import EmbedderUnavailable
-
     try:
         await base.indexer.renew(lease.fence)
     except EmbedderUnavailable as error:

@@ -7,7 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import anyio
+from rich.markup import escape
+from rich.table import Table
 
+from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.options import whole
 from mcp_server.cli.terminal.output import output, print_json
@@ -33,16 +36,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
-    from mcp_server.app.knowledge_base import open_base
-
     async with open_base(settings) as base:
         return await base.tiers.map(args.path, args.depth)
 
 
 def _show(view: MapView) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     console = output()
     console.print(f"[bold]{escape(view.title)}[/]  [dim]{_pages(view.count)}[/]")
     console.print(escape(view.summary) + "\n")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.options import said
 from mcp_server.cli.terminal.output import print_json
@@ -41,7 +42,5 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _read(args: argparse.Namespace, settings: Settings) -> PageReading:
-    from mcp_server.app.knowledge_base import open_base
-
     async with open_base(settings) as base:
         return await base.tiers.read(args.path, section=args.section, view="outline" if args.outline else "full")

@@ -8,7 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import anyio
+from rich.markup import escape
+from rich.padding import Padding
 
+from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
 from mcp_server.cli.terminal.options import WronglyAsked, whole
@@ -52,8 +55,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
-    from mcp_server.app.knowledge_base import open_base
-
     with bar(shown=not settings.json) as on_progress:
         async with open_base(settings, on_progress=on_progress) as base:
             if not args.no_index:
@@ -76,9 +77,6 @@ async def _complete(base: KnowledgeBase, on_progress: Callable[[Progress], None]
 
 
 def _show(answer: SearchAnswer) -> None:
-    from rich.markup import escape
-    from rich.padding import Padding
-
     console = output()
     if answer.route.mode == "navigation":
         for page in answer.pages:

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from knowledge.errors import KnowledgeError, NoUserFolder
+from knowledge.pages.claim_source import source_kind
 from knowledge.state.locations import default_state_dir
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings, host_environment, user_file
@@ -159,7 +160,6 @@ def _default_state_dir(kb: Path) -> Path | None:
 
 async def _unvouched(settings: Settings) -> tuple[str, ...]:
     """Return the services that are configured and of which a person has not vouched for anything yet."""
-    from knowledge.pages.claim_source import source_kind
     from mcp_server.app.knowledge_base import open_state
 
     configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]

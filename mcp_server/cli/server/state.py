@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.errors import size_in_words
+from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import Parser, add_common
 from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
@@ -34,8 +38,6 @@ class Compacted:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    from mcp_server.cli.terminal.options import Parser, add_common
-
     actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
     shown = actions.add_parser("show", help="say what takes the space, by kind and by who stored it (the default)")
     add_common(shown)
@@ -66,16 +68,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _look(settings: Settings) -> tuple[str, StateSize, list[Held]]:
-    from mcp_server.app.knowledge_base import open_state
-
     async with open_state(settings) as state:
         return state.place, await state.size(), list(await state.held())
 
 
 def _listed(place: str, size: StateSize, found: list[Held], settings: Settings) -> list[str]:
-    from knowledge.errors import size_in_words
-    from mcp_server.cli.terminal.escape import visible
-
     kept = "forever" if settings.retention is None else f"{settings.retention.days} days after they end"
     lines = [f"{visible(place)}: {said(size)}", f"Texts are kept whole for {kept} (FORGE_RETENTION).", ""]
     for one in found[:MOST_ROWS]:
@@ -91,8 +88,6 @@ def _listed(place: str, size: StateSize, found: list[Held], settings: Settings) 
 
 def said(size: StateSize) -> str:
     """Return how large the state is, as people read it."""
-    from knowledge.errors import size_in_words
-
     parts = [size_in_words(size.size_bytes)]
     if size.log_bytes:
         parts.append(f"a log of {size_in_words(size.log_bytes)}")
@@ -104,7 +99,6 @@ def said(size: StateSize) -> str:
 async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
     from mcp_server.app.composition import holder_name
     from mcp_server.app.factories.journey_store import journeys_in
-    from mcp_server.app.knowledge_base import open_state
     from mcp_server.app.retention import Retention
     from mcp_server.runs.locations import runs_in
 
@@ -121,8 +115,6 @@ async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT
 
 async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
     """Write the file anew where that is asked for, or where it is short work and nothing else gives its free pages back."""
-    from knowledge.errors import size_in_words
-
     size = await state.size()
     if not asked and (state.gives_back or not size.free_bytes):
         return False, ""
@@ -136,8 +128,6 @@ async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noq
 
 
 def _told(done: Compacted) -> list[str]:
-    from knowledge.errors import size_in_words
-
     p = done.shortened
     lines = [
         f"Shortened {p.proposals:,} proposals, {p.journeys:,} journeys and {p.runs:,} runs: {size_in_words(p.freed_bytes)} of text.",

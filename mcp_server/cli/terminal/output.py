@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any
 
+from mcp_server.cli.terminal.escape import EscapedStream, harmless, one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,8 +34,6 @@ def drawing(*, stderr: bool = False, **more: Any) -> Console:
     """Return a console that marks what would act in the texts that it shows. Its own colours and moves get through."""
     from rich.console import Console, ConsoleOptions, RenderableType  # `serve` never draws
     from rich.segment import Segment
-
-    from mcp_server.cli.terminal.escape import EscapedStream, harmless
 
     class Drawing(Console):
         @property
@@ -79,8 +79,6 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as it is written."""
-        from mcp_server.cli.terminal.escape import harmless, one_line
-
         said = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error and not self._tracebacks:

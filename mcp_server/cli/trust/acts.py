@@ -11,7 +11,10 @@ from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
+from mcp_server.cli.review.card import ending
+from mcp_server.cli.review.review import open_review
 from mcp_server.cli.terminal.output import say
+from mcp_server.gate.host_registration import digest
 
 if TYPE_CHECKING:
     from mcp_server.cli.review.session import ReviewSession
@@ -45,8 +48,6 @@ async def act(
         done = await review.desk.approve(proposal.id, proposal.hash, review.person)
         say(ADVISORY)
     if done.state != "executed":
-        from mcp_server.cli.review.card import ending
-
         raise NotCarriedOut(done, ending(done))
     return done
 
@@ -90,9 +91,6 @@ async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     """
     import secrets
 
-    from mcp_server.cli.review.review import open_review
-    from mcp_server.gate.host_registration import digest
-
     secret = secrets.token_urlsafe(32)
     async with open_review(settings) as review:
         arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
@@ -106,8 +104,6 @@ async def trust_place(settings: Settings, place: str) -> None:
     Raises:
         CannotDecide, NotCarriedOut: nothing was changed.
     """
-    from mcp_server.cli.review.review import open_review
-
     async with open_review(settings) as review:
         await act(review, "place.trust", {"place": place})
 
@@ -118,7 +114,5 @@ async def grant(settings: Settings, principal: str, level: float) -> None:
     Raises:
         BadGrant, NotCarriedOut: nothing was changed.
     """
-    from mcp_server.cli.review.review import open_review
-
     async with open_review(settings) as review:
         await act(review, "trust.grant", {"principal": principal, "level": level})

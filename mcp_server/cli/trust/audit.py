@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from knowledge.pages.paths import within
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, output, print_json
 
@@ -87,8 +89,6 @@ async def _verify(state: StateStore, args: argparse.Namespace, settings: Setting
 
 
 def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
-    from mcp_server.cli.terminal.escape import visible
-
     seq, digest = found.end
     if found.broken:
         print(f"the audit chain does not hold ({found.records} records)")
@@ -147,7 +147,6 @@ def _fields(record: AuditRecord) -> dict[str, Any]:
 
 def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
     from knowledge.history.audit.mentions import mentions
-    from knowledge.pages.paths import within
 
     if not mentions(fields, " ".join(args.text)):
         return False
@@ -193,8 +192,6 @@ def _shown(paths: list[str] | tuple[str, ...]) -> str:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from mcp_server.cli.terminal.escape import visible
 
     if not rows:
         print("nothing recorded")

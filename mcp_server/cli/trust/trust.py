@@ -6,11 +6,15 @@ import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
+from rich.table import Table
+from rich.text import Text
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal.output import output, print_json, say
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
@@ -110,8 +114,6 @@ def _registered(principal: str) -> bool:
 
 
 async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
-    from mcp_server.app.knowledge_base import open_state
-
     async with open_state(settings) as state:
         hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
         known = {Principal(os_user(), host).id for host in [*hosts, UNENROLLED]}
@@ -169,8 +171,6 @@ async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.app.knowledge_base import open_state
-
     async with open_state(settings) as state:
         changes = await state.history(_principal(args.name), limit=100)
         if not changes:
@@ -229,8 +229,6 @@ def _principal(name: str) -> str:
 
 async def _row(state: StateStore, principal: str) -> dict[str, object]:
     """Return what the principal holds now: what sinks in idle time has sunk, and its person's grant counts."""
-    from mcp_server.app.knowledge_base import utc_now
-
     user, _, host = principal.rpartition("@")
     trust_record = await standing_of(state, Principal(user, host), now=utc_now())
     holds = held(trust_record)
@@ -247,10 +245,6 @@ async def _row(state: StateStore, principal: str) -> dict[str, object]:
 
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from mcp_server.cli.terminal.escape import visible
 
     if not rows:
         print("nothing recorded")
