@@ -13,9 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TextIO, cast
 
-from knowledge.errors import KnowledgeError
-from mcp_server.cli.terminal.escape import EscapedStream
-
 if TYPE_CHECKING:
     import argparse
 
@@ -127,6 +124,7 @@ def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
 
 def _explained(error: BaseException) -> int:
     """Say why in one sentence and return the exit code; raise what no person can have caused."""
+    from knowledge.errors import KnowledgeError
     from mcp_server.app.settings.settings import BadSetting
     from mcp_server.cli.terminal.options import WronglyAsked
 
@@ -182,6 +180,8 @@ def _forget_the_working_directory() -> None:
 
 def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
     """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
+    from mcp_server.cli.terminal.escape import EscapedStream
+
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, TextIOWrapper):

@@ -10,7 +10,6 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.index.engines.codes import encode
 from knowledge.pages.markdown.chunk import Chunk
 from knowledge.state.ports import Progress
 
@@ -120,5 +119,7 @@ async def _one_by_one(embedder: Embedder, texts: Sequence[str], error: Exception
 
 def packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:
     """Return `(half, code)` of each row, as they are stored."""
+    from knowledge.index.engines.codes import encode  # loads numpy, which a run without work does not need
+
     halves = vectors.astype("<f2")
     return [(half.tobytes(), code.tobytes()) for half, code in zip(halves, encode(vectors), strict=True)]

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agents.engine.events import ToolError, ToolStart, ToolSuccess
-from agents.errors import AgentError, JourneyOver, ToolOutsidePhase, WaitsForPerson
 from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.app.dependencies import Services
@@ -51,6 +49,9 @@ class JourneyHook:
         Raises:
             ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: it is not let in, which is recorded where there is a journey.
         """
+        from agents.engine.events import ToolError, ToolStart
+        from agents.errors import AgentError
+
         position = await self._services.journeys.position(call.journey)
         begun = Accompanied(secrets.token_hex(4), tool, position.state.phase, self._clock())
         start = ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
@@ -64,6 +65,8 @@ class JourneyHook:
 
     async def succeeded(self, call: Call, begun: Accompanied, content: Mapping[str, Any]) -> None:
         """Record that the call was answered."""
+        from agents.engine.events import ToolSuccess
+
         told = ToolSuccess(
             begun.id, begun.tool, self._took_ms(begun), summary_of(content), facts_of(content), begun.phase
         )
@@ -71,6 +74,9 @@ class JourneyHook:
 
     async def carried_out(self, proposal: Proposal, content: Mapping[str, Any]) -> None:
         """Record in the journey of a proposal, if it has one, that a person's yes was carried out."""
+        from agents.engine.events import ToolSuccess
+        from agents.errors import AgentError
+
         if not proposal.journey:
             return
         facts = {**facts_of(content), "proposal": proposal.id}
@@ -83,6 +89,8 @@ class JourneyHook:
 
     async def failed(self, call: Call, begun: Accompanied, why: str) -> None:
         """Record that the call was refused, or failed."""
+        from agents.engine.events import ToolError
+
         await self._note_if_possible(call, ToolError(begun.id, begun.tool, self._took_ms(begun), why[:LONGEST_ERROR]))
 
     def _took_ms(self, begun: Accompanied) -> float:
@@ -106,6 +114,7 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
     Raises:
         ToolOutsidePhase, JourneyOver, WaitsForPerson: it may not.
     """
+    from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
     from agents.prompts.prompt import tools_at
 
     state, journey, phase = position.state, position.journey, position.phase

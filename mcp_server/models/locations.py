@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from knowledge.search.summaries.memory import MemorySummaries
 from knowledge.search.summaries.ports import Summaries
-from knowledge.search.summaries.postgres import PostgresSummaries
 from knowledge.search.summaries.sqlite import SqliteSummaries
 from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 
 
@@ -18,6 +16,9 @@ def summaries_in(state: StateStore) -> Summaries:
         return SqliteSummaries(state.database)
     if isinstance(state, MemoryStateStore):
         return MemorySummaries()
+    from knowledge.search.summaries.postgres import PostgresSummaries
+    from knowledge.state.postgres.store import PostgresStateStore
+
     if isinstance(state, PostgresStateStore):
         return PostgresSummaries(state.tables)
     raise TypeError(f"no lines of maps are known to lie in a {type(state).__name__}")

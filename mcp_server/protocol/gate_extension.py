@@ -43,7 +43,6 @@ from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.protocol.tasks.wire import declared
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
-from mcp_server.toolsets.runs.tools import answered
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -218,6 +217,8 @@ class GateExtension(Extension):
         spec = self._gate.spec(name)
         if not run or not isinstance(outcome, CallAnswered) or spec is None or call.detached:
             return as_result(outcome)
+        from mcp_server.toolsets.runs.tools import answered
+
         there = await run_rounds.followed(self._services, call, run)
         if isinstance(allowed := await self._gate.decide(name, Trust.READ, call.principal), Refuse):
             return as_result(CallFailed(allowed.why))
@@ -245,6 +246,8 @@ class GateExtension(Extension):
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
             return CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
+        from mcp_server.toolsets.runs.tools import answered
+
         try:
             run = await run_rounds.settle(self._services, self._desk, call, question, reply)
             return CallAnswered(spec.as_json(await answered(self._services, run)))

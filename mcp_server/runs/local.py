@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from mcp_server.app.absent import no_runs
 from mcp_server.app.dependencies import Services
-from mcp_server.runs.interventions import leave_answer
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -26,6 +25,10 @@ async def answer(services: Services, store: RunStore, run: Run, text: str, by: s
     if leads_runs(services) and services.runs.model.name == run.header.model:
         await services.runs.answer_aside(run.id, text, by, ask=ask)
     else:
+        from mcp_server.runs.interventions import (
+            leave_answer,  # start-up needs `leads_runs`, and nothing of the journal of runs
+        )
+
         await leave_answer(store, run.id, text, by, ask=ask, now=services.now)
 
 

@@ -13,7 +13,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.app.settings.settings import BadSetting
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.transport.http_limits import MCP, bounded
 from mcp_server.transport.signals import ending_signals
 from mcp_server.transport.tokens import KnownTokens
 
@@ -56,6 +55,8 @@ def http_app(server: ForgeServer) -> Starlette:
 async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     """Serve until a signal that ends programs; say on stderr where."""
     import uvicorn
+
+    from mcp_server.transport.http_limits import MCP, bounded
 
     with bound(address) as listening:
         config = bounded(http_app(server), MCP, log_level="warning", timeout_graceful_shutdown=ENDING_S)

@@ -23,7 +23,6 @@ from knowledge.offload import CALLER, A, R
 from mcp_server.app.absent import no_runs
 from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
-from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize_line
@@ -89,6 +88,8 @@ class PageContext:
         """Return the runs on record. Looking at them takes no language model."""
         if self.services.load_runs is not no_runs:
             return self.services.runs.store
+        from mcp_server.runs.locations import runs_in
+
         return runs_in(self.services.state)
 
     @cached_property

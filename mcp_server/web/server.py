@@ -16,12 +16,7 @@ import anyio.to_thread
 from knowledge.errors import StorageError
 from knowledge.state.ports import StateStore
 from mcp_server.app.settings.settings import Settings, has_display
-from mcp_server.transport.http_limits import PAGE, bounded
-from mcp_server.web.access.login_links import Inviting, open_browser
 from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_of, lease_name
-from mcp_server.web.application import page_app
-from mcp_server.web.live_updates import Live
-from mcp_server.web.page_context import PageContext
 from mcp_server.web.ports import listening, preferred_port
 
 if TYPE_CHECKING:
@@ -31,6 +26,8 @@ if TYPE_CHECKING:
 
     from mcp_server.app.dependencies import Services
     from mcp_server.approvals.approvers import Approvals
+    from mcp_server.web.access.login_links import Inviting
+    from mcp_server.web.page_context import PageContext
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -137,6 +134,12 @@ class _Running:
 
 def _wired(showing: ServedPages, name: str, port: int) -> _Running:
     import uvicorn
+
+    from mcp_server.transport.http_limits import PAGE, bounded
+    from mcp_server.web.access.login_links import Inviting, open_browser
+    from mcp_server.web.application import page_app
+    from mcp_server.web.live_updates import Live
+    from mcp_server.web.page_context import PageContext
 
     settings = showing.settings
     page_context = PageContext(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)

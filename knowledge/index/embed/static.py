@@ -19,7 +19,6 @@ from tokenizers import Tokenizer
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.center import CENTER_FLOAT16
-from knowledge.search.query.analysis import remembered_words
 
 DIMENSIONS = 256
 MOST_WORDS = 49_152
@@ -223,6 +222,10 @@ def general_weight(rank: int) -> float:
 
 
 def _default_words() -> Callable[[str], Sequence[str]]:
+    from knowledge.search.query.analysis import (
+        remembered_words,  # finding imports embedding's port; the cycle stays open
+    )
+
     return remembered_words
 
 

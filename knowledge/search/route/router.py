@@ -16,7 +16,6 @@ import anyio
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
 from knowledge.search.route.examples import Example, Examples, plain, shipped_examples, team_examples
-from knowledge.search.route.neighbours import embedded
 from knowledge.search.route.phrases import NAMES, RouteSigns, signs, values
 from knowledge.search.route.route_kind import NAMED, Mode, QuestionRoute, by_rules
 from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
@@ -160,6 +159,8 @@ class Router:
             self._calls_until_retry -= 1
             return
         async with self._lock:
+            from knowledge.search.route.neighbours import embedded
+
             try:
                 self._neighbours = await embedded(embedder, shipped_examples(), self._team.examples)
             except EmbedderUnavailable as error:

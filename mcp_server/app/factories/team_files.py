@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agents.catalogue import BuiltIn
 from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, Listed
 from knowledge.pages.paths import is_hidden
 from knowledge.pages.vault import Vault, stamp_of
@@ -81,6 +80,7 @@ class VaultFiles:
 
 def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
     """Return the agents of this program and those of the team whose knowledge base this is."""
+    from agents.catalogue import BuiltIn
     from agents.spec.catalogue import TeamCatalogue
     from mcp_server.toolsets.registry import declared
 

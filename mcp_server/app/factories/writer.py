@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import TYPE_CHECKING
 
 from knowledge.history.page_history import PageHistory
 from knowledge.history.past_states import Past
 from knowledge.history.ports import Ledger
-from knowledge.index.embed.static import StaticEmbedder
 from knowledge.index.ports import KeywordIndex
 from knowledge.offload import Aside
 from knowledge.pages.vault import Vault
@@ -30,6 +30,9 @@ from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 from knowledge.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from knowledge.index.embed.static import StaticEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +110,6 @@ class Meaning:
 
 @cache
 def _meaning_here() -> Meaning:
+    from knowledge.index.embed.static import StaticEmbedder
+
     return Meaning(cache(StaticEmbedder))

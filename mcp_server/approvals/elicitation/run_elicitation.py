@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from agents.engine.work.markdown import one_line, quoted
-from agents.loop.errors import NoSuchRun, RunNotThere
-from agents.loop.explanation import STANDS
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
@@ -26,8 +23,6 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, standing_of
-from mcp_server.toolsets.runs.decision_notes import chain_of
-from mcp_server.toolsets.runs.tools import reporting
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -128,6 +123,8 @@ async def _decidable(services: Services, run: Run) -> str:
 
 async def _newest(services: Services, proposal: str) -> Proposal | None:
     """Return the proposal, or the one that took its place."""
+    from mcp_server.toolsets.runs.decision_notes import chain_of
+
     chain = await chain_of(services.state.trust, proposal) if proposal else ()
     return chain[-1] if chain else None
 
@@ -138,6 +135,9 @@ async def form(services: Services, asked: RunQuestion) -> asking.ElicitationForm
     Raises:
         RunNotThere: the run does not wait for that any more.
     """
+    from agents.loop.errors import RunNotThere
+    from agents.loop.explanation import STANDS
+
     run = await services.runs.store.run(asked.run)
     if run.ask and run.ask.id == asked.on:
         return asking.ElicitationForm(_marked(_question_text(run)), SCHEMA)
@@ -151,6 +151,8 @@ async def form(services: Services, asked: RunQuestion) -> asking.ElicitationForm
 
 def _question_text(run: Run) -> str:
     """Return what stands above the fields: each line of the question is quoted, so that none passes for the server's."""
+    from agents.engine.work.markdown import one_line, quoted
+
     shown = "\n".join(quoted(run.ask.question if run.ask else "", LONGEST_QUESTION))
     return (
         f"A run of {run.header.principal} asks. Its goal: {one_line(run.header.goal, LONGEST_GOAL)}\n\n{shown}\n\n"
@@ -190,6 +192,8 @@ async def settle(services: Services, desk: Approvals, call: Call, asked: RunQues
     Raises:
         NoSuchRun: there is none of this caller.
     """
+    from agents.loop.errors import NoSuchRun
+
     run = await services.runs.store.run(asked.run)
     if run.header.principal != call.principal.id:
         raise NoSuchRun(asked.run)
@@ -248,6 +252,8 @@ async def _led_on(services: Services, call: Call, run: str, answer: _PersonAnswe
 
 async def followed(services: Services, call: Call, run: str) -> Run:
     """Return the run when it is over or waits for a person, or as it stands after a while. Others lead it."""
+    from mcp_server.toolsets.runs.tools import reporting
+
     progress = reporting(call)
     with anyio.move_on_after(FOLLOWED_S):
         async for at, frame in services.runs.followed(run):
@@ -277,7 +283,9 @@ async def _goes_on(services: Services, run: Run) -> bool:
 
 async def _once(services: Services, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
     """Return the run after it was led on as far as that goes now."""
+    from agents.loop.errors import RunNotThere
     from mcp_server.runs.resume import became
+    from mcp_server.toolsets.runs.tools import reporting
 
     runs, progress = services.runs, reporting(call)
     there = await runs.store.run(run)

@@ -18,7 +18,6 @@ from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.plane.errors import SERVICE, BadReference, ClosedProject, TooManyProjects
 from mcp_server.connectors.plane.model import Comment, Cycle, Label, Module, PlaneMember, PlaneTask, Project, State
 from mcp_server.connectors.plane.pagination import Walked, everything
-from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.wire import SOURCE
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.toolsets.plane.queries import GROUPS, Reference, reference_of, states_meant
@@ -273,6 +272,8 @@ class Board:
             NoSuchSource: there is no such task, or it may not be read.
             SourceAway: Plane cannot be asked now.
         """
+        from mcp_server.connectors.plane.text.html_markdown import markdown_of
+
         origin = f"plane:{locator}"
         try:
             project, task = await self.task(locator.partition("#")[0])

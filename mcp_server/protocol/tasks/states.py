@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Any
 from mcp_types import ElicitResult
 from pydantic import ValidationError
 
-from agents.loop.errors import NoSuchRun, RunNotThere
-from agents.loop.record.frames import AskUser, PersonAnswered
-from agents.loop.record.run import fold
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
@@ -37,8 +34,6 @@ from mcp_server.protocol.gate_extension import as_result
 from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, ProtocolTask, TaskForm
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.runs.decision_notes import chain_of
-from mcp_server.toolsets.runs.tools import AGENT_RUN as TOOL
-from mcp_server.toolsets.runs.tools import answered
 
 if TYPE_CHECKING:
     from agents.loop.record.frames import PersonAnswered as Answer
@@ -115,6 +110,8 @@ class ProtocolTasks:
 
     async def handle(self, task: str) -> str:
         """Return the id of the handle of a call that left this run, or this proposal, open."""
+        from agents.loop.errors import NoSuchRun
+
         if await self._services.state.trust.proposal(task) is not None:
             return task
         try:
@@ -191,6 +188,8 @@ class ProtocolTasks:
         return _Traced(task, given[int(count) - 1].at, run=there, answers=int(count))
 
     async def _run_of(self, run: str, who: Principal) -> Run:
+        from agents.loop.errors import NoSuchRun
+
         try:
             there = await self._services.runs.store.run(run)
         except NoSuchRun:
@@ -260,6 +259,9 @@ class ProtocolTasks:
 
     async def _answered(self, run: Run) -> Mapping[str, Any]:
         """Return what the call would have returned that began the run, had it waited."""
+        from mcp_server.toolsets.runs.tools import AGENT_RUN as TOOL
+        from mcp_server.toolsets.runs.tools import answered
+
         outcome = CallAnswered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
@@ -276,6 +278,7 @@ class ProtocolTasks:
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
         if not text or not await run_rounds.counts(self._services, who, run.id):
             return
+        from agents.loop.errors import RunNotThere
         from mcp_server.runs.local import answer
 
         try:
@@ -302,11 +305,16 @@ class ProtocolTasks:
 
 def _answers(run: Run) -> Sequence[Answer]:
     """Return what a person answered the run, oldest first."""
+    from agents.loop.record.frames import PersonAnswered
+
     return [frame for frame in run.frames if isinstance(frame, PersonAnswered)]
 
 
 def _when_it_asked(run: Run, answers: int) -> Run | None:
     """Return the run as it stood when it asked after so many answers; None if it has not."""
+    from agents.loop.record.frames import AskUser
+    from agents.loop.record.run import fold
+
     asked = [frame.number for frame in run.frames if isinstance(frame, AskUser)]
     return fold(run.header, run.frames[: asked[answers] + 1]) if answers < len(asked) else None
 

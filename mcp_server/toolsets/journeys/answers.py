@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agents.engine.events import canonical, logged_form
 from mcp_server.app.dependencies import Services
 
 if TYPE_CHECKING:
@@ -80,12 +79,16 @@ class JourneyItems:
 
 def _shortened(value: Any) -> Any:
     """Return the value of a field as it is; of a long one its beginning, as text."""
+    from agents.engine.events import canonical
+
     text = value if isinstance(value, str) else canonical(value)
     return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
 
 
 def event_line(logged: Logged) -> dict[str, Any]:
     """Return an event as a flat object; of a work and a brief only that they are there."""
+    from agents.engine.events import logged_form
+
     form = dict(logged_form(logged))
     form.pop("key", None)
     event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}

@@ -13,9 +13,6 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptArgument
 
-from agents.engine.events import Logged, Started
-from agents.engine.graph import ALWAYS, ways_out
-from agents.errors import AgentError, BadStart
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
@@ -147,6 +144,8 @@ class JourneyPrompts:
         Raises:
             MCPError: there is no such journey or agent, or the database is away.
         """
+        from agents.errors import AgentError
+
         try:
             told: str = without_surrogates(await text)
         except AgentError as error:
@@ -180,6 +179,7 @@ class JourneyPrompts:
 
     async def _begun(self, name: str, brief: str, given: Mapping[str, str]) -> str:
         from agents.bounds import MOST_BRIEF_CHARS
+        from agents.errors import BadStart
         from mcp_server.toolsets.journeys.answers import told
 
         if len(brief) > MOST_BRIEF_CHARS:
@@ -223,6 +223,8 @@ def as_input(text: str, form: Mapping[str, Any]) -> Any:
 
 def done_by_itself(graph: PhaseGraph) -> list[str]:
     """Return the phases that the server does when a journey begins, as far as no condition decides about it."""
+    from agents.engine.graph import ALWAYS, ways_out
+
     found, phase = list[str](), graph.phase(graph.initial)
     while phase.automatic and phase.name not in found:
         found.append(phase.name)
@@ -236,6 +238,7 @@ def done_by_itself(graph: PhaseGraph) -> list[str]:
 def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> JourneyPosition:
     """Return where a journey stands as soon as it is begun. Nothing is recorded."""
     from agents.engine.decide import started
+    from agents.engine.events import Logged, Started
     from agents.engine.fold import fold
     from agents.engine.progress.position import JourneyPosition
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource
 
-from agents.engine.graph import mermaid, ways_out
-from agents.errors import AgentError, NoSuchAgent
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
-from mcp_server.toolsets.journeys.answers import event_line
 from mcp_server.toolsets.journeys.prompts import note_reading, own_entries, team_agents
 from mcp_server.toolsets.spec import JOURNEYS
 
@@ -134,6 +131,8 @@ def _add_journeys(server: ForgeServer, services: Services) -> None:
 
 def definition(agent: Agent) -> dict[str, Any]:
     """Return what an agent is, without its words and schemas, which its phases have."""
+    from agents.engine.graph import mermaid
+
     graph = agent.graph
     return {
         "agent": agent.name,
@@ -195,6 +194,8 @@ def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
 
 def _ways(agent: Agent) -> list[dict[str, Any]]:
     """Return the transitions, phase by phase in the order in which they are tried."""
+    from agents.engine.graph import ways_out
+
     return [
         {
             "from": t.source,
@@ -213,7 +214,9 @@ def _ways(agent: Agent) -> list[dict[str, Any]]:
 
 async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
     """Return all of a journey, also of one whose agent is gone."""
+    from agents.engine.graph import mermaid
     from agents.engine.state import get_state
+    from agents.errors import NoSuchAgent
 
     require_handle(caller.get(), journey)
     state = await services.journeys.store.journey(journey)
@@ -235,6 +238,8 @@ async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
 
 async def _events(services: Services, journey: str) -> Mapping[str, Any]:
     """Return the events of a journey, the newest of very many."""
+    from mcp_server.toolsets.journeys.answers import event_line
+
     require_handle(caller.get(), journey)
     state = await services.journeys.store.journey(journey)
     await note_reading(services, journey)
@@ -276,6 +281,8 @@ async def _found(reading: Awaitable[T]) -> T:
     Raises:
         ResourceNotFoundError: it is not there; ResourceError: it cannot be read now. Both say why.
     """
+    from agents.errors import AgentError
+
     try:
         return await reading
     except AgentError as error:

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from agents.engine.events import StepUsage
-from agents.engine.graph import mermaid
-from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
 from mcp_server.app.dependencies import Services
@@ -127,6 +124,7 @@ async def start(services: Services, call: Call, asked: StartArguments) -> Journe
 
 async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:
     """Record work and go where it leads."""
+    from agents.engine.events import StepUsage
     from agents.engine.runner import Submission
 
     usage = asked.usage or ReportedUsage()
@@ -167,6 +165,8 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
 
 async def status(services: Services, call: Call, asked: JourneyStatusArguments) -> JourneyView:
     """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
+    from agents.errors import NoSuchAgent, PhaseGone
+
     require_handle(call.principal, asked.journey_id)
     events = await newest_events(services, asked.journey_id) if asked.view == "events" else ()
     try:
@@ -214,6 +214,8 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
 
 async def _text(services: Services, position: JourneyPosition, asked: JourneyStatusArguments) -> str | None:
     if asked.view == "graph":
+        from agents.engine.graph import mermaid
+
         return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
     if asked.view == "report":
         from agents.report.journey_report import report
@@ -270,6 +272,8 @@ async def _agents(services: Services) -> Sequence[Mapping[str, str]]:
 
 async def _behind(services: Services, cursor: str | None, key: str) -> str | None:
     """Return the id of the journey behind which the cursor goes on, None without one."""
+    from agents.errors import NoSuchJourney
+
     if cursor is None:
         return None
     last = str(unseal(cursor, key, str)[0])

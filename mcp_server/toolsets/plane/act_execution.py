@@ -11,8 +11,6 @@ from anyio import to_thread
 
 from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
-from mcp_server.connectors.outbox_dispatcher import errand_for
-from mcp_server.connectors.page_mentions import noted
 from mcp_server.connectors.plane.model import CLEAR, Clear, KeyTaken, PlaneTask, TaskChanges, TaskDraft
 from mcp_server.connectors.plane.readback import (
     ReadbackDifference,
@@ -159,6 +157,8 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
         EffectChanged: a person agreed to something else than what would happen now.
         ConnectorError: it was certainly not done.
     """
+    from mcp_server.connectors.outbox_dispatcher import errand_for
+
     outbox_entry = errand_for(
         call,
         tool=TOOLS[plan.kind],
@@ -194,6 +194,8 @@ async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed 
 
 async def _concluded(services: Services, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     """Return the answer, and remember which pages the text names that is in Plane now."""
+    from mcp_server.connectors.page_mentions import noted
+
     answer = await told(services.plane, plan, delivered)
     texts = [one.will_be for one in plan.fields if one.name in LONG]
     if answer.status == "done" and texts and answer.key:

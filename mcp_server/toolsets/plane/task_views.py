@@ -15,7 +15,6 @@ from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.errors import SERVICE
 from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
 from mcp_server.connectors.plane.pagination import Walked
-from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.toolsets.plane.answers import CommentAnswer, ProjectLine, Projects, TaskLine, TaskList, TaskView, Tied
 from mcp_server.toolsets.plane.queries import (
     OVERDUE,
@@ -315,6 +314,8 @@ async def task_told(
         BadCursor: it belongs to another task, or the task was changed since.
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
+    from mcp_server.connectors.plane.text.html_markdown import markdown_of
+
     project, task = await board.task(asked)
     key = question({"task": task.id, "at": told(task.updated_at), "include": sorted(set(include))})
     start = _start(cursor, key)

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
-from agents.loop.errors import NoSuchRun
-from agents.loop.explanation import explained
-from agents.loop.record.frames import frame_text, header_text
 from knowledge.errors import KnowledgeError
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
@@ -86,6 +83,7 @@ def _fits(line: RunLine, typed: str) -> bool:
 
 
 async def _explained(services: Services, run_id: str) -> str:
+    from agents.loop.explanation import explained
     from mcp_server.toolsets.runs.sentences import ended_with
 
     run = await _own(services, run_id)
@@ -99,6 +97,7 @@ async def _explained(services: Services, run_id: str) -> str:
 
 
 async def _frames(services: Services, run_id: str) -> str:
+    from agents.loop.record.frames import frame_text, header_text
     from mcp_server.toolsets.runs.sentences import status_of
 
     run = await _own(services, run_id)
@@ -130,6 +129,8 @@ async def _own(services: Services, run_id: str) -> Run:
     Raises:
         NoSuchRun: the caller has none with that id.
     """
+    from agents.loop.errors import NoSuchRun
+
     run, who = await services.runs.store.run(run_id), caller.get()
     if who is None or run.header.principal != who.id:
         raise NoSuchRun(run_id)
@@ -149,6 +150,8 @@ async def _found(reading: Awaitable[T]) -> T:
     Raises:
         ResourceNotFoundError: it is not there; ResourceError: it cannot be read now. Both say why.
     """
+    from agents.loop.errors import NoSuchRun
+
     try:
         return await reading
     except NoSuchRun as error:

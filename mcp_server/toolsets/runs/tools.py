@@ -12,7 +12,6 @@ from pydantic import Field
 
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.app.dependencies import Services
-from mcp_server.approvals.summary import summary
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
@@ -378,6 +377,8 @@ async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) 
 
 async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str, Any] | None:
     """Return the proposal that the run waits for, as its caller is told of it."""
+    from mcp_server.approvals.summary import summary
+
     waits = await state.trust.proposal(run.proposal) if run.proposal else None
     return await summary(waits, page) if waits else None
 

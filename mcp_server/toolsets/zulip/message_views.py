@@ -13,7 +13,6 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.wire.cursors import question
-from mcp_server.connectors.page_mentions import noted
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.message_time import LAST_ID, moment_of, since_moment
 from mcp_server.connectors.zulip.model import Message, Where, Window
@@ -320,6 +319,8 @@ def origins(told: Messages | Channels) -> Sequence[str]:
 
 async def remember_mentions(services: Services, told: Messages) -> None:
     """Remember which pages the topics in an answer name. What people say to each other in private names none for others."""
+    from mcp_server.connectors.page_mentions import noted
+
     texts: dict[str, list[MessageLine]] = {}
     for line in told.messages:
         texts.setdefault(line.place, []).append(line)

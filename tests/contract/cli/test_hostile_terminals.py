@@ -174,7 +174,7 @@ def test_no_verb_lets_a_text_act_on_the_terminal(
     verb: str, words: list[str], stored: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(stored.settings.state_dir.parent)  # `journeys export` writes the file that it is told
+    monkeypatch.chdir(stored.settings.kb.parent)  # `journeys export` writes the file that it is told
     places = ["--kb", str(stored.settings.kb), "--state-dir", str(stored.settings.state_dir)]
     try:
         main([*verb.split(), *stored.words(words), *places])
