@@ -40,7 +40,6 @@ class MergeRequest:
     intent: str = ""
     against: tuple[str, ...] = ()
     earlier: tuple[MergeRequest, ...] = ()
-    approval: Approval | None = None
     judgement: PairJudgement | None = None
     repeats: tuple[tuple[bytes, str], ...] = ()
 
@@ -52,7 +51,6 @@ class MoveRequest:
     actor: Actor
     path: str
     to: str
-    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,6 @@ class DeleteRequest:
     actor: Actor
     path: str
     base_revision: str
-    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,6 @@ class RevertRequest:
     actor: Actor
     path: str
     revision: str
-    approval: Approval | None = None
 
 
 ChangeRequest = MoveRequest | DeleteRequest | RevertRequest

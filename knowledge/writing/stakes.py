@@ -56,11 +56,6 @@ class Appraiser:
             (path, await anyio.to_thread.run_sync(self._files.real, path), *filter(None, map(_clean, asked)))
         )
 
-    async def marked(self, path: str) -> bool:
-        """Return whether the page at `path` says, or a folder above it, that somebody else wrote its text."""
-        found = await anyio.to_thread.run_sync(self._files.look, path)
-        return found.raw is not None and bool(await anyio.to_thread.run_sync(self._marks, path, found.raw))
-
     async def stakes(self, contents: Contents, work: ActWork[Any], *, asked: Collection[str] = ()) -> Stakes:
         """Return what is at stake when `work` is done to files that hold `contents`, and were asked for by those names."""
         changes = [

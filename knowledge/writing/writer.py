@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio.to_thread
 
@@ -44,6 +44,7 @@ from knowledge.writing.stakes import Appraiser
 FORESEEN_CHARACTERS = 16_000
 """Content and page from this length on are merged in mind before the page is held."""
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -77,23 +78,21 @@ class Transactions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What a merge would answer, the request with the page that it means, and what is at stake in it."""
+class WritePlan(Generic[R, T]):
+    """What a call would do to pages: `request` with the page that it means, and the `act`, whose result holds the answer.
 
-    request: MergeRequest
-    merged: Merged
-    stakes: Stakes
-    rehearsed: Rehearsed[MergeOutcome]
+    `rehearsed` is what the act would do to the pages as they were, `answer` what the call would answer, and `effect` what would
+    become of files; all None where nobody has to see that before: then it is worked out once, from the pages as they are under
+    their locks. `stakes` are those that were found; no more may be at stake when it is done. `note` is for the answer.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ChangePreview:
-    """The same of a move, a deletion or a return."""
-
-    request: ChangeRequest
-    changed: ChangeAnswer
-    stakes: Stakes
-    rehearsed: Rehearsed[ChangeAnswer]
+    request: R
+    act: PageAct[Any]
+    stakes: Stakes = field(default_factory=Stakes)
+    rehearsed: Rehearsed[Any] | None = None
+    answer: T | None = None
+    effect: Effect | None = None
+    note: str = ""
 
 
 class Writer:
@@ -122,39 +121,46 @@ class Writer:
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
         self._witnesses, self._appraiser, self._judge, self._aside = witnesses, appraiser, judge, aside or Here()
 
-    async def aimed(self, request: MergeRequest) -> MergeRequest | None:
-        """Return the request for the page that it names; None where only a preview tells page or effect.
-
-        That is so without a page or a base, where the page may configure the server, and where its text is marked as somebody
-        else's.
-        """
-        if request.base_revision is None:
-            return None
-        target = await self._pages.target(request.path)
-        if target.kind != "page" or any(map(may_configure, await self._appraiser.names(target.path, request.path))):
-            return None
-        return None if await self._appraiser.marked(target.path) else replace(request, path=target.path)
-
-    async def preview_merge(self, request: MergeRequest) -> Preview:
+    async def plan_merge(
+        self, request: MergeRequest, *, unseen: bool = False, dry_run: bool = False
+    ) -> WritePlan[MergeRequest, Merged]:
         """Return what merging would do now, and into which page. Changes nothing.
+
+        `unseen`: nobody has to see what would happen. Where request and path alone tell which page is meant and that it
+        configures nothing, its plan is not rehearsed. `dry_run`: nothing is going to happen, so its effect is not worked out.
 
         Raises:
             NoSuchSource: what it cites does not exist.
             KnowledgeError: the request cannot be met; the message says why.
         """
-        target, asked = await self._pages.target(request.path), request.path
-        note = None
+        asked, note = request.path, None
+        target = await self._pages.target(asked)
+        unseen = unseen and target.kind == "page" and request.base_revision is not None
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
+        if unseen and any(map(may_configure, await self._appraiser.names(target.path, asked))):
+            unseen = False
         request = replace(request, path=target.path)
-        request, act, told = await self._merge_act(request)
+        cited = [await self._judged(await self._witnesses.cited(one)) for one in (*request.earlier, request)]
+        *earlier, last = [(one.request, one.verified) for one in cited]
+        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=earlier)
+        judgements = [one.request.judgement for one in cited]
+        *before, request = [
+            replace(one, judgement=judgement)
+            for one, judgement in zip((*request.earlier, request), judgements, strict=True)
+        ]
+        request = replace(request, earlier=tuple(before))
+        told = _joined(*dict.fromkeys([*(one.note for one in cited), *(one.note for one in judgements if one)]))
+        if unseen:
+            return WritePlan(request, act, note=told)
         rehearsed = await self._acts.rehearse(act)
-        outcome = rehearsed.result
-        merged = replace(outcome.merged, note=_joined(note, told, outcome.merged.note) or None)
+        merged = rehearsed.result.merged
+        merged = replace(merged, note=_joined(note, told, merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[asked, request.path])
-        return Preview(request, merged, stakes, rehearsed)
+        effect = None if dry_run else await self._effect(rehearsed, stakes)
+        return WritePlan(request, act, stakes, rehearsed, merged, effect, told)
 
     async def shown(self, path: str) -> str | None:
         """Return the page's revision, None if there is no page; a write may be based on it from now on."""
@@ -165,60 +171,37 @@ class Writer:
         await self._past.shown(path, file.raw, file.revision)
         return file.revision
 
-    async def merge(self, request: MergeRequest, stakes: Stakes) -> Merged:
-        """Merge into the page at exactly `request.path`, which `preview_merge` has found, with what is there by now.
-
-        No more may be at stake than was found then.
+    async def merge(self, plan: WritePlan[MergeRequest, Merged], approval: Approval | None = None) -> Merged:
+        """Merge as planned, with what is in the page by now.
 
         Raises:
-            ConfiguresNow, UnmarksNow: more would be, with what is there by now.
-            NoSuchSource: what it cites does not exist; nothing is written.
+            ConfiguresNow, UnmarksNow: more would be at stake than when it was planned, with what is there by now.
+            EffectChanged: something else would happen than a person agreed to.
             WriteUndone: what was written was found wrong and taken back.
         """
-        _, act, told = await self._merge_act(request)
+        request = plan.request
         if self._takes_long(request):
             # While pages are held nothing is cancelled. What is worked out before is not worked out again.
-            await self._acts.rehearse(act)
-        done = await self._run(act, request.approval, stakes)
-        outcome = replace(
-            done.result, merged=replace(done.result.merged, note=_joined(told, done.result.merged.note) or None)
-        )
-        revision = outcome.merged.revision
-        if outcome.brought and revision is not None:
-            self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
+            await self._acts.rehearse(plan.act)
+        done = await self._run(plan, approval)
+        outcome: MergeOutcome = done.result
+        merged = replace(outcome.merged, note=_joined(plan.note, outcome.merged.note) or None)
+        if outcome.brought and merged.revision is not None:
+            self._elsewhere.look(Written(request.actor, request.path, merged.revision, outcome.brought))
         if outcome.known is not None:
-            return await self._gone_on_from(request.path, outcome.known, outcome.merged)
-        if outcome.merged.status in ("unchanged", "conflict", "analysis"):
+            # With the page's own revision as base, what others wrote would count as read, and as taken out by who sends the
+            # page without it. So the answer has that of the page as the caller knows it, kept as what was shown to it.
+            revision = revision_of(outcome.known)
+            await self._past.shown(request.path, outcome.known, revision)
+            note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
+            return replace(merged, revision=revision, note=_joined(merged.note, note))
+        if merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)
-        return outcome.merged
+        return merged
 
     def _takes_long(self, request: MergeRequest) -> bool:
         there = self._vault.look(request.path)
         return len(request.content) + (there.stamp.size if there else 0) > FORESEEN_CHARACTERS
-
-    async def _gone_on_from(self, path: str, known: bytes, merged: Merged) -> Merged:
-        """Return the answer with the revision of the page as the caller knows it, kept as what was shown to it.
-
-        Named as base with the page's own revision, what others wrote would count as read, and as taken out by who sends the
-        page without it.
-        """
-        revision = revision_of(known)
-        await self._past.shown(path, known, revision)
-        note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
-        return replace(merged, revision=revision, note=_joined(merged.note, note))
-
-    async def _merge_act(self, request: MergeRequest) -> tuple[MergeRequest, PageAct[MergeOutcome], str]:
-        """Return the request with what a model holds of it, its act with what is cited looked at, and what there is to tell."""
-        cited = [await self._judged(await self._witnesses.cited(one)) for one in (*request.earlier, request)]
-        *before, last = [(one.request, one.verified) for one in cited]
-        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=before)
-        judgements = [one.request.judgement for one in cited]
-        *earlier, asked = [
-            replace(one, judgement=judgement)
-            for one, judgement in zip((*request.earlier, request), judgements, strict=True)
-        ]
-        notes = [one.note for one in cited] + [one.note for one in judgements if one is not None]
-        return replace(asked, earlier=tuple(earlier)), act, _joined(*dict.fromkeys(notes))
 
     async def _judged(self, cited: Cited) -> Cited:
         """Return what is cited with what a model holds of it. No page is locked meanwhile, and a person's edit waits for none."""
@@ -233,41 +216,44 @@ class Writer:
         judgement = await self._judge.judged(pairs) if pairs else PairJudgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
-    async def _run(self, act: PageAct[T], approval: Approval | None, stakes: Stakes) -> ActDone[T]:
-        act = replace(act, work=self._as_decided(act, approval, stakes))
+    async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> ActDone[Any]:
+        """Do the act as planned, which does only what was decided on; look at what it wrote, and take it back if that is wrong."""
+        seen: dict[str, bytes | None] = {}
+        path = plan.act.paths[0]
+
+        async def work(contents: Contents) -> ActWork[Any]:
+            seen.clear()
+            seen.update(contents)
+            found = await plan.act.work(contents)
+            # Two edits that are harmless alone can configure something together, and so can a link that was put in the way.
+            stakes = await self._appraiser.stakes(contents, found)
+            if stakes.configures and not plan.stakes.configures:
+                raise ConfiguresNow(path)
+            if new := set(stakes.unmarks) - set(plan.stakes.unmarks):
+                raise UnmarksNow(path, sorted(new))
+            stakes = replace(stakes, configures=plan.stakes.configures)  # also by the name that it was asked for by
+            if approval is not None and await self._digest(plan, Rehearsed(contents, found), stakes) != approval.effect:
+                raise EffectChanged(path)
+            return replace(found, places=stakes.places)
+
+        async def check(written: Contents) -> Sequence[str]:
+            return await self._problems(seen, written)
+
+        act = replace(plan.act, work=work, check=check)
         if approval is not None:
             act = replace(act, proposal=approval.proposal, decision=approval.decision)
-        done = await self._acts.run(self._checked(act))
+        done = await self._acts.run(act)
         if done.undone:
-            raise WriteUndone(act.paths[0], done.undone)
+            raise WriteUndone(path, done.undone)
         return done
 
-    def _as_decided(
-        self, act: PageAct[T], approval: Approval | None, decided: Stakes
-    ) -> Callable[[Contents], Awaitable[ActWork[T]]]:
-        """Return the act's work, which does only what was decided on, where it was decided on.
+    async def _digest(self, plan: WritePlan[Any, Any], rehearsed: Rehearsed[Any], stakes: Stakes) -> str:
+        """Return the digest of what would happen now: that of the plan where nothing has changed that it follows from."""
+        if plan.effect is not None and (plan.rehearsed, plan.stakes) == (rehearsed, stakes):
+            return plan.effect.digest
+        return (await self._effect(rehearsed, stakes)).digest
 
-        Raises:
-            ConfiguresNow, UnmarksNow: with what is in the files now more is at stake than was `decided` on: two edits that are
-                harmless alone can do that together, and so can a link that was put in the way.
-            EffectChanged: something else would happen than a person agreed to.
-        """
-
-        async def work(contents: Contents) -> ActWork[T]:
-            found = await act.work(contents)
-            now = await self._appraiser.stakes(contents, found)
-            if now.configures and not decided.configures:
-                raise ConfiguresNow(act.paths[0])
-            if new := set(now.unmarks) - set(decided.unmarks):
-                raise UnmarksNow(act.paths[0], sorted(new))
-            now = replace(now, configures=decided.configures)  # also by the name that it was asked for by
-            if approval is not None and (await self.effect(Rehearsed(contents, found), now)).digest != approval.effect:
-                raise EffectChanged(act.paths[0])
-            return replace(found, places=now.places)
-
-        return work
-
-    async def effect(self, rehearsed: Rehearsed[Any], stakes: Stakes) -> Effect:
+    async def _effect(self, rehearsed: Rehearsed[Any], stakes: Stakes) -> Effect:
         """Return what doing it would do to files."""
         work, contents = rehearsed.work, rehearsed.contents
         # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
@@ -275,20 +261,6 @@ class Writer:
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
         asked = (dict(contents), told, stakes)
         return await self._aside.run(effect_in, asked, size=size, what="showing what would change")
-
-    def _checked(self, act: PageAct[T]) -> PageAct[T]:
-        """Return the act with a look at what it wrote."""
-        seen: dict[str, bytes | None] = {}
-
-        async def work(contents: Contents) -> object:
-            seen.clear()
-            seen.update(contents)
-            return await act.work(contents)
-
-        async def check(written: Contents) -> Sequence[str]:
-            return await self._problems(seen, written)
-
-        return replace(act, work=work, check=check)  # type: ignore[arg-type]  # what `work` returns is the act's own
 
     async def _problems(self, before: Contents, written: Contents) -> list[str]:
         found: list[str] = []
@@ -341,22 +313,33 @@ class Writer:
         target = await self._pages.target(path)
         return target, f"no page {under} speaks of this, so it is a page of its own"
 
-    async def preview_change(self, request: ChangeRequest) -> ChangePreview:
-        """Return the request with paths of pages, what doing it would answer now, and what is at stake in it."""
+    async def plan_change(
+        self, request: ChangeRequest, *, dry_run: bool = False
+    ) -> WritePlan[ChangeRequest, ChangeAnswer]:
+        """Return what moving, deleting or bringing back a page would do now; `dry_run` as of `plan_merge`."""
         asked = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
-        rehearsed = await self._acts.rehearse(await self._act(request))
+        if isinstance(request, MoveRequest):
+            act = self._moving.move(request, await self._linking.to(request.path))
+        elif isinstance(request, DeleteRequest):
+            act = self._moving.delete(request, await self._linking.to(request.path))
+        else:
+            act = await self._moving.revert(request)
+        rehearsed = await self._acts.rehearse(act)
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[*asked, request.path])
-        return ChangePreview(request, rehearsed.result, stakes, rehearsed)
+        effect = None if dry_run else await self._effect(rehearsed, stakes)
+        return WritePlan(request, act, stakes, rehearsed, rehearsed.result, effect)
 
-    async def change(self, request: ChangeRequest, stakes: Stakes) -> ChangeAnswer:
-        """Move, delete or bring back the page, whose path `preview_change` has found; `stakes` as of `merge`.
+    async def change(
+        self, plan: WritePlan[ChangeRequest, ChangeAnswer], approval: Approval | None = None
+    ) -> ChangeAnswer:
+        """Move, delete or bring back the page as planned.
 
         Raises:
-            ConfiguresNow, UnmarksNow: as `merge`.
-            WriteUndone: what was written was found wrong and taken back.
+            ConfiguresNow, UnmarksNow, EffectChanged, WriteUndone: as `merge`.
         """
-        return (await self._run(await self._act(request), request.approval, stakes)).result
+        changed: ChangeAnswer = (await self._run(plan, approval)).result
+        return changed
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         if isinstance(request, RevertRequest):
@@ -372,13 +355,6 @@ class Writer:
         if to == path:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)
-
-    async def _act(self, request: ChangeRequest) -> PageAct[ChangeAnswer]:
-        if isinstance(request, MoveRequest):
-            return self._moving.move(request, await self._linking.to(request.path))
-        if isinstance(request, DeleteRequest):
-            return self._moving.delete(request, await self._linking.to(request.path))
-        return await self._moving.revert(request)
 
 
 def _joined(*notes: str | None) -> str:

@@ -34,7 +34,7 @@ from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
 from mcp_server.toolsets.registry import declared
-from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPreview
+from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview, CallsDoNotJoin
 
 if TYPE_CHECKING:
     from knowledge.writing.requests import Approval
@@ -65,7 +65,7 @@ class Planned:
     spec: AnySpec
     call: Call
     asked: Any
-    plan: Any
+    plan: CallPlan[Any]
     shown: CallPreview
 
 
@@ -248,7 +248,7 @@ class ProposalExecutor:
             raise CannotDecide(
                 f"{proposal.tool} is not listed here: start this with the settings of its service, or use the page"
             )
-        if spec is None or spec.plan is None or spec.shows is None:
+        if spec is None or spec.plan is None:
             raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
@@ -262,19 +262,16 @@ class ProposalExecutor:
             journey=proposal.journey,
             run=run_of(proposal).get("id", ""),
         )
-        asked = [spec.parse(one) for one in calls]
-        plan = None
-        if len(asked) > 1 and spec.joins is not None:
-            plan = await spec.joins(self.services, call, asked)
-            if plan is None:
-                raise CannotDecide(f"{CHANGED}: its {len(asked)} calls do not go together any more")
-        if plan is None:
-            plan = await spec.plan(self.services, call, asked[-1])
-        rehearsed = spec.rehearsed(plan) if spec.rehearsed else None
-        if rehearsed is not None:
-            note = getattr(rehearsed, "note", None) or "nothing would happen"
+        *earlier, last = [spec.parse(one) for one in calls]
+        call = replace(call, earlier=tuple(earlier) if spec.joins else ())
+        try:
+            plan = await spec.plan(self.services, call, last)
+        except CallsDoNotJoin:
+            raise CannotDecide(f"{CHANGED}: its {len(calls)} calls do not go together any more") from None
+        if plan.preview is None:
+            note = getattr(plan.answer, "note", None) or "nothing would happen"
             raise CannotDecide(f"{CHANGED}: {note}")
-        return Planned(spec, call, asked[-1], plan, with_plain_answer(spec, spec.shows(plan)))
+        return Planned(spec, call, last, plan, with_plain_answer(spec, plan.preview))
 
     async def _void(self, proposal: Proposal, planned: Planned) -> None:
         """Propose anew what would happen now, in the place of what was approved."""

@@ -20,7 +20,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
-from mcp_server.toolsets.spec import AnySpec, CallPreview
+from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
 
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20
@@ -245,23 +245,26 @@ class Proposing:
         self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: ProposalDraft
     ) -> ProposalDraft | None:
         """Return one draft for what waits and what came; None if they do not go together."""
-        if not older or spec.joins is None or any(one.tool != spec.name for one in older):
+        if not older or not spec.joins or spec.plan is None or any(one.tool != spec.name for one in older):
             return None
         calls = [*(one for proposal in older for one in calls_of(proposal)), *draft.calls]
         long = sum(len(one.arguments) for one in older) > LONGEST // 4
         if long or len(calls) > MOST_JOINED or any(AGAINST in one for one in calls):
             return None
-        plan = await spec.joins(self._services, call, [spec.parse(dict(one)) for one in calls])
-        if plan is None or spec.shows is None:
+        *earlier, last = [spec.parse(dict(one)) for one in calls]
+        try:
+            plan = await spec.plan(self._services, replace(call, earlier=tuple(earlier)), last)
+        except CallsDoNotJoin:
             return None
-        joined = replace(draft, calls=calls, shown=with_plain_answer(spec, spec.shows(plan)))
+        if plan.preview is None:
+            return None
+        joined = replace(draft, calls=calls, shown=with_plain_answer(spec, plan.preview))
         # What waits already, and all of it together, may need more than the call that came last.
         needed = max(draft.level_needed, int(spec.level_for(plan)), *(one.level_needed for one in older))
         if needed == draft.level_needed:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
-        person = spec.only_by_person(plan) if spec.only_by_person else ""
-        return replace(joined, level_needed=needed, why=f"{why}. {person}" if person else why)
+        return replace(joined, level_needed=needed, why=f"{why}. {plan.only_by_person}".removesuffix(". "))
 
 
 def places_of(proposal: Proposal) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge.search.reading_ledger import Reader
 from mcp_server.gate.host_registration import Principal
@@ -34,6 +35,8 @@ class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
 
     `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
+    `began` is when the gate began with the call, on its own clock: what was read of the caller's trust since then counts.
+    `earlier` are the arguments of calls of the same caller that are planned together with this one, oldest first.
     `against` are texts that a person decided against, `doubts` what a model held of them then, `repeats` the sentences of somebody
     else's that the call was found to repeat when it was put to them. `approval` is what the person
     agreed to, `journey` the journey that the call belongs to, "" for none. `run` is the run of `agent_run` that makes the call,
@@ -44,6 +47,8 @@ class Call:
     principal: Principal
     origin: str = "mcp"
     trusted: bool = False
+    began: float = math.inf
+    earlier: tuple[Any, ...] = ()
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     repeats: tuple[tuple[bytes, str], ...] = ()

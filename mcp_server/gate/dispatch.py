@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
 
-from knowledge.errors import KnowledgeError, OutcomeUnknown
+from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
@@ -26,7 +27,7 @@ from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trus
 from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.scores import held, standing_of
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
-from mcp_server.toolsets.spec import AnySpec, BadArguments
+from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -35,6 +36,8 @@ CANCELLED = "the caller went away before it was answered"
 MOST_NAMED = 2
 """Places that a proposal names of those that its caller has read."""
 MOST_OFFERED = 10
+COUNTS_S = 1.0
+"""How long what was read of a caller's trust counts within one call; what takes longer is decided on what they hold then."""
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
 CRASHED_ELSEWHERE = (
     "failed inside the server, and it is not known whether it was done: look there before you do it again"
@@ -87,13 +90,6 @@ def crashed(error: Exception) -> str:
     return CRASHED_ELSEWHERE if isinstance(error, BrokeElsewhere) else CRASHED
 
 
-def _told(outcome: Outcome, call: Call) -> Outcome:
-    """Return what the caller is told: one that is known by handles only is handed none that it does not hold."""
-    if isinstance(outcome, CallAnswered) and call.principal.by_handle:
-        return replace(outcome, content=without_handles(outcome.content))
-    return outcome
-
-
 class Gate:
     """Decides on calls by what the caller holds at that moment."""
 
@@ -124,21 +120,15 @@ class Gate:
         spec = self._specs.get(name)
         if spec is None:
             raise UnknownTool(name, list(self._specs))
-        caller = CALLER.set(call.principal.id)
-        try:
-            return await self._answered(spec, call, arguments)
-        finally:
-            CALLER.reset(caller)
-
-    async def _answered(self, spec: AnySpec, call: Call, arguments: dict[str, Any]) -> Outcome:
-        name = spec.name
+        call = replace(call, began=self._clock())
+        token = CALLER.set(call.principal.id)
         try:
             asked = spec.parse(arguments)
-            journey = spec.journey_of(asked)
-            if journey:
+            if journey := spec.journey_of(asked):
                 require_handle(call.principal, journey)
-                return _told(await self._in_journey(spec, replace(call, journey=journey), asked), call)
-            return _told(await self._run(spec, call, asked), call)
+                outcome = await self._in_journey(spec, replace(call, journey=journey), asked)
+            else:
+                outcome = await self._run(spec, call, asked)
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)
@@ -146,13 +136,16 @@ class Gate:
         except Exception as error:
             logger.exception("tool %s failed", name)
             return CallFailed(f"{name} {crashed(error)}", unsure=isinstance(error, BrokeElsewhere))
-
-    async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
+        finally:
+            CALLER.reset(token)
+        if isinstance(outcome, CallAnswered) and call.principal.by_handle:
+            # Who is known by handles only is handed none that it does not hold.
+            return replace(outcome, content=without_handles(outcome.content))
+        return outcome
 
     async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Answer a call that belongs to a journey, if its phase uses the tool, and record it there, start and end."""
-        decision = await self.decide(spec.name, Trust.READ, call.principal)  # what a journey says is for who may read
+        decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)  # it is for who may read
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
         summary = asked_of(asked.model_dump(mode="json", include=set(ABOUT)))
@@ -175,135 +168,174 @@ class Gate:
             await self._companion.succeeded(call, begun, outcome.content)
         return outcome
 
+    async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
+
     async def _answer(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        decision = await self.decide(spec.name, spec.needs, call.principal)
+        decision = await self.decide(spec.name, spec.needs, call.principal, began=call.began)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
-        origins, content = await self._note_taint(spec, call, result), spec.as_json(result)
+        origins = tuple(await spec.taints(self._services, result)) if spec.taints else ()
+        await self._note_taint(call, origins)
+        content = spec.as_json(result)
         if origins:
             await self._services.taints.saw(call.principal.id, tainted_texts(content, spec.toolset, origins))
         return CallAnswered(content, origins=origins)
 
-    async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        """Plan, decide on that plan, and only then act or propose."""
-        if spec.plan is None or spec.shows is None:
+    async def _act(self, spec: AnySpec, call: Call, asked: Any, *, to_be_shown: bool = False) -> Outcome:
+        """Plan, decide on that plan, and only then act or propose. `to_be_shown`: whatever level the caller holds."""
+        if spec.plan is None:
             raise TypeError(f"{spec.name} cannot act")
-        decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
-        if isinstance(decision, Refuse):
-            return CallFailed(decision.why)
-        usual = await self.decide(spec.name, spec.needs, call.principal)
-        call = replace(call, trusted=isinstance(usual, Allow))
+        may_read = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
+        if isinstance(may_read, Refuse):  # a plan shows what is written there
+            return CallFailed(may_read.why)
+        usual = await self.decide(spec.name, spec.needs, call.principal, began=call.began)
+        call = replace(call, trusted=isinstance(usual, Allow) and not to_be_shown)
         plan = await spec.plan(self._services, call, asked)
-        origins = await self._note_taint(spec, call, plan)
-        shown = spec.rehearsed(plan) if spec.rehearsed else None
-        if shown is not None:
-            content = spec.as_json(shown)
-            await self._saw_difference(call, content, origins)
-            return CallAnswered(content, origins=origins)
+        await self._note_taint(call, plan.origins)
+        if plan.answer is not None:
+            content = spec.as_json(plan.answer)
+            await self._saw_difference(call, content, plan.origins)
+            return CallAnswered(content, origins=plan.origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
         if isinstance(decision, Allow):
-            return replace(await self.carry_out(spec, call, asked, plan), origins=origins)
+            try:
+                return replace(await self.carry_out(spec, call, asked, plan), origins=plan.origins)
+            except UnmarksNow:
+                if plan.preview is not None:
+                    raise
+                # The page was first looked at under its lock, and it is marked: what needs more is planned whole.
         if call.trusted:  # it was planned for one who needs no preview
-            plan = await spec.plan(self._services, replace(call, trusted=False), asked)
-            origins = await self._note_taint(spec, call, plan)  # it is shown now
-        told = await self._propose(spec, replace(call, trusted=False), asked, plan=plan, decision=decision)
-        return replace(told, origins=origins)
+            return await self._act(spec, call, asked, to_be_shown=True)
+        if plan.preview is None or not isinstance(decision, Propose):
+            raise TypeError(f"{spec.name} shows nobody what it would do")
+        told = await self._propose(spec, call, asked, plan=plan, shown=plan.preview, decision=decision)
+        return replace(told, origins=plan.origins)
 
-    async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
-        person = spec.only_by_person(plan) if spec.only_by_person else ""
-        taint, places = await self._taint(spec, call, plan)
-        decision = await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
+    async def _decide_on(self, spec: AnySpec, call: Call, plan: CallPlan[Any]) -> Decision:
+        """Return whether the plan may be executed.
+
+        An act that leaves the machine, or that agents are taught by, needs a level more of who has read what nobody vouches for.
+        """
+        taint, places = "", tuple[str, ...]()
+        leaves = spec.open_world and not spec.leads
+        if leaves or plan.teaches:
+            read = [one for scope in call.scopes for one in await self._services.taints.of(call.principal.id, scope)]
+            home = place_of(plan.destination) if leaves and plan.destination else None
+            foreign = sorted({origin for origin in read if home is None or place_of(origin) != home})
+            if foreign:
+                told = ", and agents are told what stands there" if plan.teaches else ""
+                taint = f"You read text from {_listed(foreign)}, which nobody has vouched for{told}"
+                # A person could vouch for these instead.
+                places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))[
+                    :MOST_OFFERED
+                ]
+        needed, person = spec.level_for(plan), plan.only_by_person
+        decision = await self.decide(spec.name, needed, call.principal, taint=taint, person=person, began=call.began)
         return replace(decision, places=places) if isinstance(decision, Propose) else decision
 
-    async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> CallAnswered:
+    async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any]) -> CallAnswered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
-        if spec.apply is None:
-            raise TypeError(f"{spec.name} cannot act")
-        result = await self._applied(spec.apply, spec, call, plan)
         try:
-            flagged = await self._unsettled(spec, call, asked, result)
-        except Exception:
-            # What is done is done, and must not be told as failed. The claims stay listed as contradictions.
-            logger.exception("what %s left for a person cannot be put to one now", spec.name)
-            flagged = None
-        if flagged is not None:
-            return CallAnswered({**spec.as_json(result), "proposal": await summary(flagged, self._address)})
-        return CallAnswered(spec.as_json(result))
-
-    async def _applied(self, apply: Callable[..., Awaitable[Any]], spec: AnySpec, call: Call, plan: Any) -> Any:
-        try:
-            return await apply(self._services, call, plan)
+            result = await plan.execute(call)
         except KnowledgeError:
             raise
         except Exception as error:
             if spec.open_world:
                 raise BrokeElsewhere from error
             raise
-
-    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> CallAnswered:
-        if spec.shows is None:
-            raise TypeError(f"{spec.name} cannot act")
-        shown = spec.shows(plan)
-        answer = shown.answer
-        if shown.changes_nothing:
-            return CallAnswered(spec.as_json(answer))
-        flagged = None if shown.files else await self._unsettled(spec, call, asked, answer)
-        if flagged is not None:
-            return CallAnswered({**spec.as_json(answer), "proposal": await summary(flagged, self._address)})
-        proposal = await self._proposing.call(
-            spec, call, asked.model_dump(mode="json"), shown=with_plain_answer(spec, shown), decision=decision
+        try:
+            flagged = await self._unsettled(spec, call, asked, plan, result)
+        except Exception:
+            # What is done is done, and must not be told as failed. The claims stay listed as contradictions.
+            logger.exception("what %s left for a person cannot be put to one now", spec.name)
+            flagged = None
+        content = spec.as_json(result)
+        return CallAnswered(
+            content if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
         )
-        told = proposed(spec.as_json(answer), proposal, await summary(proposal, self._address))
+
+    async def _propose(
+        self, spec: AnySpec, call: Call, asked: Any, *, plan: CallPlan[Any], shown: CallPreview, decision: Propose
+    ) -> CallAnswered:
+        content = spec.as_json(shown.answer)
+        if shown.changes_nothing:
+            return CallAnswered(content)
+        flagged = None if shown.files else await self._unsettled(spec, call, asked, plan, shown.answer)
+        if flagged is not None:
+            return CallAnswered({**content, "proposal": await summary(flagged, self._address)})
+        proposal = await self._proposing.call(
+            spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision
+        )
+        told = proposed(content, proposal, await summary(proposal, self._address))
         return CallAnswered(told, waits=proposal if proposal.state == "pending" else None)
 
-    async def _unsettled(self, spec: AnySpec, call: Call, asked: Any, answer: Any) -> Proposal | None:
+    async def _unsettled(
+        self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any
+    ) -> Proposal | None:
         """Return the proposal of what the answer left for a person; None if it left nothing."""
-        if spec.unsettled is None or spec.shows is None or call.against:
+        if plan.unsettled is None or call.against:
             return None
-        left = await spec.unsettled(self._services, replace(call, trusted=False), asked, answer)
+        left = await plan.unsettled(replace(call, trusted=False), answer)
         if left is None:
             return None
-        plan, against = left
-        grant = await self._grant(call.principal, Trust.READ)
+        settling, against = left
+        if settling.preview is None:
+            raise TypeError(f"{spec.name} shows nobody what it would do")
+        held = (await self._grant(call.principal, Trust.READ, began=call.began)).level
         why = "claims contradict what is there; a yes writes the new ones in place of those"
-        shown = with_plain_answer(spec, spec.shows(plan))
         arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
-        draft = ProposalDraft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
+        shown = with_plain_answer(spec, settling.preview)
+        draft = ProposalDraft("flag", [arguments], shown, int(spec.level_for(settling)), int(held), why)
         return await self._proposing.claims(spec, call, draft)
 
     async def decide(
-        self, what: str, needed: Trust, principal: Principal, *, taint: str = "", person: str = ""
+        self,
+        what: str,
+        needed: Trust,
+        principal: Principal,
+        *,
+        taint: str = "",
+        person: str = "",
+        began: float = math.inf,
     ) -> Decision:
-        """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal."""
+        """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal.
+
+        `began` is that of the call that this is about (`Call.began`); without it trust is read anew.
+        """
         try:
-            return decide(await self._grant(principal, needed), what, needed, taint=taint, person=person)
+            return decide(await self._grant(principal, needed, began=began), what, needed, taint=taint, person=person)
         except Exception:
             logger.exception("cannot decide on %s", what)
             return Refuse(f"{what} is {CLOSED}")
 
-    async def _grant(self, principal: Principal, needed: Trust) -> Grant:
+    async def _grant(self, principal: Principal, needed: Trust, *, began: float) -> Grant:
+        """Return what the principal holds: read once for a call, and again when that is a second old, for planning may take long."""
+        known, at = self._remembered.get(principal.id, (None, 0.0))
+        if known is not None and at > began and self._clock() - at <= COUNTS_S:
+            return known
+        asked_at = (
+            self._clock()
+        )  # before it is read: what another call was reading when this one began is too old for it
         try:
             grant = held(await standing_of(self._services.state, principal, now=self._services.now()))
         except Exception:
-            known, at = self._remembered.get(principal.id, (None, 0.0))
-            if known is None or needed > Trust.READ or self._clock() - at > REMEMBERED_S:
+            if known is None or needed > Trust.READ or asked_at - at > REMEMBERED_S:
                 raise
             logger.warning("state database unreachable: reading goes on with what %s held before", principal.id)
             return known
-        self._remembered[principal.id] = (grant, self._clock())
+        self._remembered[principal.id] = (grant, asked_at)
         return grant
 
-    async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> tuple[str, ...]:
-        """Remember where text came from that nobody vouches for, before the caller can act on it, and return that."""
-        origins = tuple(await spec.taints(self._services, told)) if spec.taints else ()
+    async def _note_taint(self, call: Call, origins: Sequence[str]) -> None:
+        """Remember where text came from that nobody vouches for, before the caller can act on it."""
         for scope in call.scopes if origins else ():
             await self._services.taints.note(call.principal.id, scope, origins)
-        return origins
 
     async def _saw_difference(self, call: Call, content: Mapping[str, Any], origins: Sequence[str]) -> None:
         """Remember what a difference quotes of a page that is somebody else's; what it adds is the caller's."""
@@ -314,25 +346,6 @@ class Gate:
         if source is not None:
             quoted = "\n".join(line[1:] for line in diff.split("\n") if not line.startswith("+"))
             await self._services.taints.saw(call.principal.id, [(origin_of(path, source), quoted)])
-
-    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> tuple[str, tuple[str, ...]]:
-        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not.
-
-        Also the places for which a person could vouch instead.
-        """
-        teaches = spec.teaches is not None and spec.teaches(plan)
-        leaves = spec.open_world and spec.shows is not None and not spec.leads
-        if not (leaves or teaches):
-            return "", ()
-        found = [origin for scope in call.scopes for origin in await self._services.taints.of(call.principal.id, scope)]
-        destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
-        foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
-        if not foreign:
-            return "", ()
-        places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))
-        where = _listed(sorted(set(foreign)))
-        told = ", and agents are told what stands there" if teaches else ""
-        return f"You read text from {where}, which nobody has vouched for{told}", places[:MOST_OFFERED]
 
 
 def _listed(origins: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from knowledge.errors import KnowledgeError
 from knowledge.wire.lean_schema import lean_input, lean_output
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
@@ -42,8 +43,11 @@ JOURNEYS = "journeys"
 """The toolset whose calls are about journeys, and belong to none."""
 
 A = TypeVar("A", bound=Arguments)
-P = TypeVar("P")
 R = TypeVar("R")
+
+
+class CallsDoNotJoin(KnowledgeError):
+    """Several calls of one caller that cannot be done as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,8 @@ class CallPreview:
     `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
     the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
     those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
-    this one. `destination` is where something goes that leaves the machine, like `zulip:design`. `doubts` are what a language
-    model holds of it, which is kept with what a person is asked about, and so are the sentences of somebody else's text that
-    it `repeats`.
+    this one. `doubts` are what a language model holds of it, which is kept with what a person is asked about, and so are the
+    sentences of somebody else's text that it `repeats`.
     """
 
     answer: Any
@@ -64,7 +67,6 @@ class CallPreview:
     documents: tuple[str, ...]
     files: Sequence[Mapping[str, Any]] = ()
     revisions: Mapping[str, str | None] = field(default_factory=dict)
-    destination: str = ""
     doubts: Sequence[Mapping[str, Any]] = ()
     repeats: Sequence[tuple[bytes, str]] = ()
 
@@ -74,28 +76,52 @@ class CallPreview:
         return not self.effect
 
 
+async def _never(_call: Call) -> Any:
+    raise TypeError("a plan with an answer is not executed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlan(Generic[R]):
+    """What a call would do, worked out before anybody decides on it. Nothing has changed yet.
+
+    `execute` does exactly that, later and outside of any request if need be; its call says who asked and what a person agreed
+    to. `preview` is what a person is shown; None where the caller was trusted to need none, and where there is an `answer`:
+    that of a call with nothing to decide on (a rehearsal, or nothing that could be done), which whoever may read gets.
+
+    `level` is what this very plan needs, where that is more than its tool usually does. `only_by_person` says why a person
+    decides whatever level the caller holds. `origins` are where the text comes from that nobody vouches for and that the
+    answer or the preview quotes. `destination` is where something goes that leaves the machine, like `zulip:design`. `teaches`:
+    it writes what agents are told before they begin, which text that nobody vouches for holds up as it does what leaves.
+
+    `unsettled` plans what an answer left for a person to decide; with that plan it returns the texts that they would decide
+    against.
+    """
+
+    execute: Callable[[Call], Awaitable[R]] = _never
+    preview: CallPreview | None = None
+    answer: R | None = None
+    level: Trust = Trust.NONE
+    only_by_person: str = ""
+    origins: tuple[str, ...] = ()
+    destination: str = ""
+    teaches: bool = False
+    unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None
+
+
 @dataclass(frozen=True)
-class ToolSpec(Generic[A, P, R]):
+class ToolSpec(Generic[A, R]):
     """A tool as declared.
 
-    A tool that changes nothing (level 0 and 1) has `answer`. One of level 2 and up has `plan`, which computes what would
-    happen and changes nothing, and `apply`, which does exactly that; the gate stands between them. `result` is the type
-    (a dataclass) of what is answered.
+    A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
+    it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate stands between that and the
+    plan's execution. `result` is the type (a dataclass) of what is answered. The answers of a tool that plans have a `status`
+    and a `proposal`, and where they have a `revision` that is of the page at `path`.
 
-    `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
-    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does. `only_by_person` returns why a
-    plan waits for a person whatever level its caller holds, "" where it need not.
-
-    `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
-    `proposal`, and where they have a `revision` that is of the page at `path`.
-    `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
-    decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
-    plan is about, because a difference and a conflict quote them. `teaches` returns whether a plan writes what agents are told
-    before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
+    `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: what it does it does by calls that pass
+    the gate themselves, so what its caller has read counts there and not here.
     `recalled` returns the answer to a call whose process died over it, found by asking the service (`call.approval` or `call.key`
     says which); None when what it began is not there, and can be done (again) without being done twice. Its status is `done`
     or `unsure`.
-    `leads`: what it does it does by calls that pass the gate themselves, so what its caller has read counts there and not here.
     """
 
     name: str
@@ -106,21 +132,14 @@ class ToolSpec(Generic[A, P, R]):
     arguments: type[A]
     result: type[R]
     answer: Callable[[Services, Call, A], Awaitable[R]] | None = None
-    plan: Callable[[Services, Call, A], Awaitable[P]] | None = None
-    apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
-    rehearsed: Callable[[P], R | None] | None = None
-    plan_needs: Callable[[P], Trust] | None = None
-    only_by_person: Callable[[P], str] | None = None
-    shows: Callable[[P], CallPreview] | None = None
-    joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
-    unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
-    taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None
-    teaches: Callable[[P], bool] | None = None
+    taints: Callable[[Services, R], Awaitable[Sequence[str]]] | None = None
+    plan: Callable[[Services, Call, A], Awaitable[CallPlan[R]]] | None = None
     recalled: Callable[[Services, Call, A], Awaitable[R | None]] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    joins: bool = False
     leads: bool = False
 
     def check(self) -> None:
@@ -133,15 +152,12 @@ class ToolSpec(Generic[A, P, R]):
             raise BadDeclaration(f"tool {self.name} declares no trust level; every tool needs one")
         if not self.title or not self.description:
             raise BadDeclaration(f"tool {self.name} needs a title and a description")
-        acts = None not in (self.plan, self.apply, self.shows)
-        if self.level >= Trust.PROPOSE and (not acts or self.answer is not None):
-            raise BadDeclaration(
-                f"tool {self.name} has level {int(self.level)} and needs plan, apply and shows, not answer"
-            )
+        if self.level >= Trust.PROPOSE and (self.plan is None or self.answer is not None):
+            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs plan, not answer")
         if self.level >= Trust.PROPOSE and not {"status", "proposal"} <= set(self.output_schema["properties"]):
             raise BadDeclaration(f"tool {self.name} may be proposed: its answer needs `status` and `proposal`")
-        if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None or self.apply is not None):
-            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
+        if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None):
+            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan")
         if self.level >= Trust.PROPOSE and self.read_only:
             raise BadDeclaration(f"tool {self.name} cannot be read-only at level {int(self.level)}")
 
@@ -156,9 +172,9 @@ class ToolSpec(Generic[A, P, R]):
         """Return the journey that the call belongs to, "" for none."""
         return "" if self.toolset == JOURNEYS else getattr(asked, JOURNEY_FIELD, None) or ""
 
-    def level_for(self, plan: P) -> Trust:
+    def level_for(self, plan: CallPlan[R]) -> Trust:
         """Return the level that this very plan needs: the tool's, or more."""
-        return max(self.needs, self.plan_needs(plan)) if self.plan_needs else self.needs
+        return max(self.needs, plan.level)
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -216,4 +232,4 @@ class ToolSpec(Generic[A, P, R]):
         return dumped
 
 
-AnySpec = ToolSpec[Any, Any, Any]
+AnySpec = ToolSpec[Any, Any]

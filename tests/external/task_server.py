@@ -28,7 +28,7 @@ from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import enrol
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 from mcp_server.transport.http import http_app
 from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request
@@ -76,30 +76,19 @@ async def greet(_request: Request, asked: Greeted) -> list[ContentBlock]:
     return [text(f"Hello, {asked.name}!")]
 
 
-async def planned(_services: Services, _call: Call, asked: Any) -> Any:
-    return asked
+async def planned(_services: Services, _call: Call, asked: Slow | Failing | Deleting) -> CallPlan[Done]:
+    async def execute(_call: Call) -> Done:
+        if isinstance(asked, Failing):
+            raise IntendedFailure("this job always fails")
+        return Done("done", f"computed {asked.label}" if isinstance(asked, Slow) else f"deleted {asked.filename}")
 
-
-async def compute(_services: Services, _call: Call, plan: Slow) -> Done:
-    return Done("done", f"computed {plan.label}")
-
-
-async def fail(_services: Services, _call: Call, _plan: Failing) -> Done:
-    raise IntendedFailure("this job always fails")
-
-
-async def delete(_services: Services, _call: Call, plan: Deleting) -> Done:
-    return Done("done", f"deleted {plan.filename}")
-
-
-def shown(plan: Any) -> CallPreview:
-    told = json.dumps(plan.model_dump())
-    return CallPreview(Done("analysis", ""), told, effect=told, documents=())
+    told = json.dumps(asked.model_dump())
+    return CallPlan(execute=execute, preview=CallPreview(Done("analysis", ""), told, effect=told, documents=()))
 
 
 TOOLS = (
     spec("greet", "Greets.", greet, Greeted),
-    ToolSpec[Slow, Slow, Done](
+    ToolSpec[Slow, Done](
         "slow_compute",
         "Compute slowly",
         Trust.ROUTINE,
@@ -108,10 +97,8 @@ TOOLS = (
         Slow,
         Done,
         plan=planned,
-        apply=compute,
-        shows=shown,
     ),
-    ToolSpec[Failing, Failing, Done](
+    ToolSpec[Failing, Done](
         "failing_job",
         "Fail",
         Trust.ROUTINE,
@@ -120,10 +107,8 @@ TOOLS = (
         Failing,
         Done,
         plan=planned,
-        apply=fail,
-        shows=shown,
     ),
-    ToolSpec[Deleting, Deleting, Done](
+    ToolSpec[Deleting, Done](
         "confirm_delete",
         "Delete",
         Trust.EDIT,
@@ -132,8 +117,6 @@ TOOLS = (
         Deleting,
         Done,
         plan=planned,
-        apply=delete,
-        shows=shown,
     ),
 )
 

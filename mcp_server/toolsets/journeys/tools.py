@@ -289,7 +289,7 @@ async def read_in(services: Services, answer: Journey) -> Sequence[str]:
     return tuple(await services.taints.of_journey(answer.journey_id))
 
 
-JOURNEY_START = ToolSpec[StartArguments, None, Journey](
+JOURNEY_START = ToolSpec[StartArguments, Journey](
     name="journey_start",
     title="Start a journey",
     level=Trust.READ,
@@ -304,7 +304,7 @@ JOURNEY_START = ToolSpec[StartArguments, None, Journey](
     taints=read_in,
 )
 
-JOURNEY_SUBMIT = ToolSpec[SubmitArguments, None, Journey](
+JOURNEY_SUBMIT = ToolSpec[SubmitArguments, Journey](
     name="journey_submit",
     title="Submit work of a phase",
     level=Trust.READ,
@@ -320,7 +320,7 @@ JOURNEY_SUBMIT = ToolSpec[SubmitArguments, None, Journey](
     idempotent=True,
 )
 
-JOURNEY_DECIDE = ToolSpec[DecideArguments, None, Journey](
+JOURNEY_DECIDE = ToolSpec[DecideArguments, Journey](
     name="journey_decide",
     title="Relay a person's decision",
     level=Trust.READ,
@@ -333,7 +333,7 @@ JOURNEY_DECIDE = ToolSpec[DecideArguments, None, Journey](
     idempotent=True,
 )
 
-JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, None, JourneyView](
+JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, JourneyView](
     name="journey_status",
     title="Where a journey stands",
     level=Trust.READ,
@@ -347,7 +347,7 @@ JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, None, JourneyView](
     idempotent=True,
 )
 
-JOURNEY_LIST = ToolSpec[ListArguments, None, JourneyItems](
+JOURNEY_LIST = ToolSpec[ListArguments, JourneyItems](
     name="journey_list",
     title="Journeys and agents",
     level=Trust.READ,

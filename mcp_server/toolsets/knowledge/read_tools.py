@@ -39,7 +39,7 @@ async def show_map(services: Services, call: Call, asked: MapArguments) -> MapVi
     return view
 
 
-KB_MAP = ToolSpec[MapArguments, None, MapView](
+KB_MAP = ToolSpec[MapArguments, MapView](
     name="kb_map",
     title="Map of the knowledge base",
     level=Trust.READ,
@@ -92,7 +92,7 @@ async def quoted_from(services: Services, paths: Iterable[str]) -> tuple[str, ..
     return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
 
 
-KB_READ = ToolSpec[ReadPageArguments, None, PageReading](
+KB_READ = ToolSpec[ReadPageArguments, PageReading](
     name="kb_read",
     title="Read a page",
     level=Trust.READ,
@@ -175,7 +175,7 @@ async def found_from(_services: Services, found: SearchAnswer) -> tuple[str, ...
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
 
 
-KB_SEARCH = ToolSpec[SearchPagesArguments, None, SearchAnswer](
+KB_SEARCH = ToolSpec[SearchPagesArguments, SearchAnswer](
     name="kb_search",
     title="Search the knowledge base",
     level=Trust.READ,

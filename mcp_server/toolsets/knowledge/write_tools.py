@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field, field_validator
 
@@ -13,20 +14,18 @@ from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
-from knowledge.writing.model import Stakes
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
 from mcp_server.toolsets.knowledge.read_tools import quoted_from
-from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, CallsDoNotJoin, InJourney, ToolSpec
 
 if TYPE_CHECKING:
     from knowledge.merge.model import Doubt
-    from knowledge.writing.effect import Effect, FileEffect
-    from knowledge.writing.model import Rehearsed
-    from knowledge.writing.requests import MergeRequest
-    from knowledge.writing.writer import Preview
+    from knowledge.writing.effect import FileEffect
+    from knowledge.writing.requests import Approval, ChangeRequest, MergeRequest
+    from knowledge.writing.writer import WritePlan
 
 LONGEST_CONTENT = 4_000_000
 LONGEST_INTENT = 500
@@ -37,52 +36,43 @@ JOURNEY = "journey"
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class WritePlan(Generic[R]):
-    """What a call would do: `preview` is what it would answer, None where nobody has to see it; `request` is what `apply` does."""
+def _call_plan(
+    plan: WritePlan[Any, R],
+    origins: tuple[str, ...],
+    execute: Callable[[WritePlan[Any, R], Approval | None], Awaitable[R]],
+    *,
+    unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None,
+) -> CallPlan[R]:
+    """Return what the gate has to know of a plan for pages."""
+    from knowledge.writing.related.target_page import teaches
 
-    preview: R | None
-    request: Any
-    act: bool
-    stakes: Stakes = field(default_factory=Stakes)
-    rehearsed: Rehearsed[Any] | None = None
-    effect: Effect | None = None
-
-    @property
-    def configures(self) -> bool:
-        """Return whether it changes what configures the server."""
-        return self.stakes.configures
-
-
-def shown(plan: WritePlan[R]) -> R | None:
-    """Return the answer of a call that writes nothing."""
-    return None if plan.act else plan.preview
-
-
-def needed(plan: WritePlan[Any]) -> Trust:
-    """Return the level of the plan: what configures the server needs the highest, what takes a mark of origin away one more."""
-    if plan.configures:
-        return Trust.HIGH_STAKES
-    moves = plan.request.actor.tool in ("kb_move", "kb_delete")
-    return (Trust.HIGH_STAKES if moves else Trust.ROUTINE) if plan.stakes.unmarks else Trust.NONE
-
-
-def only_by_person(plan: WritePlan[Any]) -> str:
-    """Return why a person decides on the plan whatever level its caller holds; "" where the level decides."""
-    if not plan.stakes.unmarks:
-        return ""
-    more = f" and {len(plan.stakes.unmarks) - 1} more" if len(plan.stakes.unmarks) > 1 else ""
-    return f"{plan.stakes.unmarks[0]}{more}, and only a person decides that"
+    request, stakes, level, person = plan.request, plan.stakes, Trust.NONE, ""
+    tool = request.actor.tool
+    if stakes.unmarks:
+        level = Trust.HIGH_STAKES if tool in ("kb_move", "kb_delete") else Trust.ROUTINE
+        more = f" and {len(stakes.unmarks) - 1} more" if len(stakes.unmarks) > 1 else ""
+        person = f"{stakes.unmarks[0]}{more}, and only a person decides that"
+    changed = plan.rehearsed.work.contents if plan.rehearsed else {}
+    named = [request.path, getattr(request, "to", None) or "", *changed, *stakes.places.values()]
+    return CallPlan(
+        execute=lambda call: execute(plan, call.approval),
+        preview=_shown(plan),
+        level=Trust.HIGH_STAKES if stakes.configures else level,
+        only_by_person=person,
+        origins=origins,
+        teaches=tool != "kb_delete" and any(map(teaches, named)),
+        unsettled=unsettled,
+    )
 
 
-def shows(plan: WritePlan[Any]) -> CallPreview:
-    """Return what a person is shown of the plan, which must have been planned whole."""
-    if plan.preview is None or plan.rehearsed is None or plan.effect is None:
-        raise ValueError("a plan that nobody was to see cannot be shown")
+def _shown(plan: WritePlan[Any, R]) -> CallPreview | None:
+    """Return what a person is shown of the plan; None if nobody was to see it."""
+    if plan.rehearsed is None or plan.effect is None:
+        return None
     work, request, effect = plan.rehearsed.work, plan.request, plan.effect
     nothing = not work.contents and not work.contradictions and not work.record
     return CallPreview(
-        answer=plan.preview,
+        answer=plan.answer,
         sentence=_sentence(request, effect.files),
         effect="" if nothing else effect.digest,
         documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
@@ -129,34 +119,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("”", "'").split())
 
 
-async def planned_from(services: Services, plan: WritePlan[Any]) -> tuple[str, ...]:
-    """Return where the text of the plan's page comes from, if nobody vouches for it: difference and conflicts quote it."""
-    return await quoted_from(services, [plan.request.path])
-
-
-async def merged_from(services: Services, plan: WritePlan[Merged]) -> tuple[str, ...]:
-    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says.
-
-    What is merged from a journey may repeat whatever was read in it.
-    """
-    found = list(await planned_from(services, plan))
-    for one in (*plan.request.earlier, plan.request):
-        if (kind := source_kind(one.source)) in FETCHED_KINDS:
-            found.append(origin_of(one.path, one.source))
-        elif kind == JOURNEY:
-            found += await services.taints.of_journey(one.source.partition(":")[2])
-    return tuple(dict.fromkeys(found))
-
-
-def teaches(plan: WritePlan[Any]) -> bool:
-    """Return whether the plan writes a page that agents are told of before they begin."""
-    from knowledge.writing.related.target_page import teaches as told_to_agents
-
-    named = [plan.request.path, getattr(plan.request, "to", None) or ""]
-    changed = plan.rehearsed.work.contents if plan.rehearsed else {}
-    return any(told_to_agents(path) for path in (*named, *changed, *plan.stakes.places.values()))
-
-
 class MergeArguments(Arguments):
     """Arguments of kb_merge."""
 
@@ -199,10 +161,19 @@ class MergeArguments(Arguments):
         return value
 
 
-def _request(call: Call, asked: MergeArguments) -> MergeRequest:
+async def _request(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
+    """Return what is asked to be merged, with the sentences of somebody else's that its writer was shown and names no source of."""
     from knowledge.writing.evidence.judge import PairJudgement
     from knowledge.writing.requests import MergeRequest
 
+    approved = call.origin == "approved"
+    found = list(
+        call.repeats if approved else (await services.taints.repeated(call.principal.id, asked.content)).items()
+    )
+    if found and source_kind(asked.source) == JOURNEY:
+        of_journey = await services.taints.of_journey(asked.source.partition(":")[2])
+        found = [(digest, origin) for digest, origin in found if origin not in of_journey]
+    named = _named(asked.source)
     return MergeRequest(
         actor=actor(call, "kb_merge", asked),
         path=asked.path,
@@ -215,23 +186,8 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
         against=call.against,
-        judgement=PairJudgement(call.doubts) if call.origin == "approved" else None,
-    )
-
-
-async def _noticed(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
-    """Return the request with the sentences of somebody else's text that its writer was shown and does not name as such."""
-    request = _request(call, asked)
-    if call.origin == "approved":
-        found = dict(call.repeats)
-    else:
-        found = dict(await services.taints.repeated(call.principal.id, request.content))
-    if found and source_kind(request.source) == JOURNEY:
-        of_journey = await services.taints.of_journey(request.source.partition(":")[2])
-        found = {digest: origin for digest, origin in found.items() if origin not in of_journey}
-    named = _named(request.source)
-    return replace(
-        request, repeats=tuple(sorted((d, origin) for d, origin in found.items() if _named(origin) != named))
+        judgement=PairJudgement(call.doubts) if approved else None,
+        repeats=tuple(sorted((digest, origin) for digest, origin in found if _named(origin) != named)),
     )
 
 
@@ -241,65 +197,69 @@ def _named(source: str) -> str:
     return place.removesuffix(".md") if source_kind(place) == "kb" else place
 
 
-async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
-    """Work out what merging would do. Changes nothing."""
-    request = await _noticed(services, call, asked)
-    if call.trusted and not asked.dry_run and not request.repeats:
-        aimed = await services.writer.aimed(request)
-        if aimed is not None:  # what it does is worked out once, with what is in the file then
-            return WritePlan(None, aimed, act=True)
-    preview = await services.writer.preview_merge(request)
+async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> CallPlan[Merged]:
+    """Work out what merging would do, after what `call.earlier` would. Changes nothing.
+
+    Raises:
+        CallsDoNotJoin: not all of them could be merged as one.
+    """
+    earlier = tuple([await _request(services, call, one) for one in call.earlier])
+    request = replace(await _request(services, call, asked), earlier=earlier)
+    if earlier and not all(one.base_revision for one in (*earlier, request)):
+        raise CallsDoNotJoin("merges without a base are done one at a time")
+    unseen = call.trusted and not asked.dry_run and not request.repeats
+    plan = await services.writer.plan_merge(request, unseen=unseen, dry_run=asked.dry_run)
+    answer = plan.answer
+    if earlier and (answer is None or answer.status != "done"):
+        raise CallsDoNotJoin("they cannot all be merged any more")
+    origins = await _merged_from(services, call, plan.request)
     if asked.dry_run:
-        return await _rehearsal(services, preview.request, preview.merged)
-    return await _merge_plan(services, preview)
+        return CallPlan(answer=await _rehearsal(services, plan.request.path, answer), origins=origins)
+    if answer is not None and answer.status == "analysis":
+        return CallPlan(answer=answer, origins=origins)
+    return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, asked))
 
 
-async def _merge_plan(services: Services, preview: Preview) -> WritePlan[Merged]:
-    act = preview.merged.status != "analysis"
-    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
-    return WritePlan(preview.merged, preview.request, act, preview.stakes, preview.rehearsed, effect)
+async def _merged_from(services: Services, call: Call, request: MergeRequest) -> tuple[str, ...]:
+    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says.
+
+    What is merged from a journey may repeat whatever was read in it.
+    """
+    if call.origin == "approved":  # its caller is shown nothing
+        return ()
+    found = list(await quoted_from(services, [request.path]))
+    for one in (*request.earlier, request):
+        if (kind := source_kind(one.source)) in FETCHED_KINDS:
+            found.append(origin_of(one.path, one.source))
+        elif kind == JOURNEY:
+            found += await services.taints.of_journey(one.source.partition(":")[2])
+    return tuple(dict.fromkeys(found))
 
 
-async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
-    """Merge, with what is in the file by then."""
-    request = replace(plan.request, approval=call.approval)
-    return await services.writer.merge(request, plan.stakes)
+async def _rehearsal(services: Services, path: str, answer: Any) -> Any:
+    """Return the answer of a call that only shows what would happen, with the revision that the page has."""
+    revision = await services.writer.shown(path)
+    return replace(answer, status="analysis", revision=revision, verified=None)
 
 
-async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
-    """Work out what several merges into one page would do together; None if they do not go together."""
-    *earlier, last = [await _noticed(services, call, one) for one in asked]
-    if any(one.base_revision is None for one in (*earlier, last)):
-        return None
-    preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
-    together = preview.merged.status == "done"
-    return await _merge_plan(services, preview) if together else None
-
-
-async def unsettled_claims(
-    services: Services, call: Call, asked: MergeArguments, answer: Merged
-) -> tuple[WritePlan[Merged], tuple[str, ...]] | None:
+async def _unsettled_claims(
+    services: Services, asked: MergeArguments, call: Call, answer: Merged
+) -> tuple[CallPlan[Merged], tuple[str, ...]] | None:
     """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
 
     Also returns the texts of the page that the person would decide against.
     """
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
-    if not against or not any(block.verdict == "flag" for block in answer.blocks):
+    if not against or not asked.base_revision or not any(block.verdict == "flag" for block in answer.blocks):
         return None
-    request = replace(await _noticed(services, replace(call, against=against), asked), path=answer.path)
-    if request.base_revision is None:
+    request = replace(await _request(services, replace(call, against=against), asked), path=answer.path)
+    plan = await services.writer.plan_merge(request)
+    if plan.answer is None or plan.answer.status == "analysis" or not (plan.rehearsed and plan.rehearsed.work.contents):
         return None
-    plan = await _merge_plan(services, await services.writer.preview_merge(request))
-    return (plan, against) if plan.act and plan.rehearsed and plan.rehearsed.work.contents else None
+    return _call_plan(plan, (), services.writer.merge), against
 
 
-async def change(services: Services, call: Call, plan: WritePlan[ChangeAnswer]) -> ChangeAnswer:
-    """Move, delete or bring back a page."""
-    request = replace(plan.request, approval=call.approval)
-    return await services.writer.change(request, plan.stakes)
-
-
-KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
+KB_MERGE = ToolSpec[MergeArguments, Merged](
     name="kb_merge",
     title="Merge knowledge into a page",
     level=Trust.EDIT,
@@ -312,15 +272,7 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     arguments=MergeArguments,
     result=Merged,
     plan=plan_merge,
-    apply=merge,
-    rehearsed=shown,
-    plan_needs=needed,
-    only_by_person=only_by_person,
-    shows=shows,
-    taints=merged_from,
-    teaches=teaches,
-    joins=join_merges,
-    unsettled=unsettled_claims,
+    joins=True,
     idempotent=True,
 )
 
@@ -334,15 +286,15 @@ class MoveArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[ChangeAnswer]:
+async def plan_move(services: Services, call: Call, asked: MoveArguments) -> CallPlan[ChangeAnswer]:
     """Work out which links a move would rewrite. Changes nothing."""
     from knowledge.writing.requests import MoveRequest
 
     request = MoveRequest(actor(call, "kb_move", asked), asked.path, asked.to)
-    return await _planned(services, request, dry_run=asked.dry_run)
+    return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_MOVE = ToolSpec[MoveArguments, WritePlan[ChangeAnswer], ChangeAnswer](
+KB_MOVE = ToolSpec[MoveArguments, ChangeAnswer](
     name="kb_move",
     title="Move a page",
     level=Trust.ROUTINE,
@@ -351,13 +303,6 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     arguments=MoveArguments,
     result=ChangeAnswer,
     plan=plan_move,
-    apply=change,
-    rehearsed=shown,
-    plan_needs=needed,
-    only_by_person=only_by_person,
-    shows=shows,
-    taints=planned_from,
-    teaches=teaches,
 )
 
 
@@ -370,15 +315,15 @@ class DeleteArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[ChangeAnswer]:
+async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> CallPlan[ChangeAnswer]:
     """Work out what a deletion would leave behind. Changes nothing."""
     from knowledge.writing.requests import DeleteRequest
 
     request = DeleteRequest(actor(call, "kb_delete", asked), asked.path, asked.base_revision)
-    return await _planned(services, request, dry_run=asked.dry_run)
+    return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_DELETE = ToolSpec[DeleteArguments, WritePlan[ChangeAnswer], ChangeAnswer](
+KB_DELETE = ToolSpec[DeleteArguments, ChangeAnswer](
     name="kb_delete",
     title="Delete a page",
     level=Trust.ROUTINE,
@@ -387,12 +332,6 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     arguments=DeleteArguments,
     result=ChangeAnswer,
     plan=plan_delete,
-    apply=change,
-    rehearsed=shown,
-    plan_needs=needed,
-    only_by_person=only_by_person,
-    shows=shows,
-    taints=planned_from,
     destructive=True,
 )
 
@@ -406,15 +345,15 @@ class RevertArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[ChangeAnswer]:
+async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> CallPlan[ChangeAnswer]:
     """Work out what going back would change. Changes nothing."""
     from knowledge.writing.requests import RevertRequest
 
     request = RevertRequest(actor(call, "kb_revert", asked), asked.path, asked.revision)
-    return await _planned(services, request, dry_run=asked.dry_run)
+    return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_REVERT = ToolSpec[RevertArguments, WritePlan[ChangeAnswer], ChangeAnswer](
+KB_REVERT = ToolSpec[RevertArguments, ChangeAnswer](
     name="kb_revert",
     title="Bring back an earlier state of a page",
     level=Trust.EDIT,
@@ -423,30 +362,19 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[ChangeAnswer], ChangeAnswer](
     arguments=RevertArguments,
     result=ChangeAnswer,
     plan=plan_revert,
-    apply=change,
-    rehearsed=shown,
-    plan_needs=needed,
-    only_by_person=only_by_person,
-    shows=shows,
-    taints=planned_from,
-    teaches=teaches,
     idempotent=True,
 )
 
 
-async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[ChangeAnswer]:
-    preview = await services.writer.preview_change(request)
+async def _planned(services: Services, call: Call, request: ChangeRequest, *, dry_run: bool) -> CallPlan[ChangeAnswer]:
+    plan = await services.writer.plan_change(request, dry_run=dry_run)
+    # Difference and conflicts quote the page; whose call is executed for a person is shown neither.
+    origins = () if call.origin == "approved" else await quoted_from(services, [plan.request.path])
     if dry_run:
-        return await _rehearsal(services, preview.request, preview.changed)
-    act = preview.changed.status != "analysis"
-    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
-    return WritePlan(preview.changed, preview.request, act, preview.stakes, preview.rehearsed, effect)
-
-
-async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:
-    """Return the plan that only shows what would happen; the revision is the one that the page has."""
-    revision = await services.writer.shown(request.path)
-    return WritePlan(replace(preview, status="analysis", revision=revision, verified=None), request, act=False)
+        return CallPlan(answer=await _rehearsal(services, plan.request.path, plan.answer), origins=origins)
+    if plan.answer is not None and plan.answer.status == "analysis":
+        return CallPlan(answer=plan.answer, origins=origins)
+    return _call_plan(plan, origins, services.writer.change)
 
 
 class HistoryArguments(Arguments):
@@ -458,7 +386,7 @@ class HistoryArguments(Arguments):
     journey_id: InJourney = None
 
 
-KB_HISTORY = ToolSpec[HistoryArguments, None, History](
+KB_HISTORY = ToolSpec[HistoryArguments, History](
     name="kb_history",
     title="History of a page",
     level=Trust.READ,
@@ -490,7 +418,7 @@ async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...
     return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
 
 
-KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
+KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, Disagreements](
     name="kb_contradictions",
     title="Claims that disagree",
     level=Trust.READ,

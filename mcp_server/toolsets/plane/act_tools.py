@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.answers import TaskActed
 from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate
-from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, InJourney, ToolSpec
 
 if TYPE_CHECKING:
     from mcp_server.toolsets.plane.act_model import TaskPlan, TaskWish
@@ -66,24 +65,58 @@ class CommentArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_create(services: Services, call: Call, asked: CreateArguments) -> TaskPlan:
+async def plan_create(services: Services, call: Call, asked: CreateArguments) -> CallPlan[TaskActed]:
     """Work out what creating the task would send. Changes nothing."""
+    return _call_plan(services, await _creation(services, call, asked))
+
+
+async def plan_update(services: Services, call: Call, asked: UpdateArguments) -> CallPlan[TaskActed]:
+    """Work out what of the task would change. Changes nothing."""
+    return _call_plan(services, await _update(services, call, asked))
+
+
+async def plan_comment(services: Services, call: Call, asked: CommentArguments) -> CallPlan[TaskActed]:
+    """Work out what the comment would send. Changes nothing."""
+    return _call_plan(services, await _comment(services, call, asked))
+
+
+def _call_plan(services: Services, plan: TaskPlan) -> CallPlan[TaskActed]:
+    """Return what the gate has to know of an act on a task."""
+    from mcp_server.toolsets.plane.act_execution import carried_out
+    from mcp_server.toolsets.plane.act_model import answered, changes, sentence
+
+    origins = (plan.place,) if plan.quotes else ()  # the task whose text is shown with the plan
+    if plan.halted is not None:
+        return CallPlan(answer=plan.halted, origins=origins)
+    return CallPlan(
+        execute=lambda call: carried_out(services, call, plan),
+        preview=CallPreview(
+            answer=answered(plan, "analysis"),
+            sentence=sentence(plan),
+            effect=plan.effect,
+            documents=(),
+            files=changes(plan),
+        ),
+        origins=origins,
+        destination=plan.destination,
+    )
+
+
+async def _creation(services: Services, call: Call, asked: CreateArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_creation
 
     plan = await planned_creation(services.plane, asked.project, _wish(asked), _how(call, asked))
     return await _unless_done(services, call, asked, plan)
 
 
-async def plan_update(services: Services, call: Call, asked: UpdateArguments) -> TaskPlan:
-    """Work out what of the task would change. Changes nothing."""
+async def _update(services: Services, call: Call, asked: UpdateArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_update
 
     how = _how(call, asked)
     return await planned_update(services.plane, asked.task, _wish(asked), how, seen_at=asked.seen_at)
 
 
-async def plan_comment(services: Services, call: Call, asked: CommentArguments) -> TaskPlan:
-    """Work out what the comment would send. Changes nothing."""
+async def _comment(services: Services, call: Call, asked: CommentArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_comment
 
     plan = await planned_comment(services.plane, asked.task, asked.text, _how(call, asked))
@@ -130,13 +163,6 @@ def _how(call: Call, asked: CreateArguments | UpdateArguments | CommentArguments
     return ActRequest(ToolSpec.hash_of(asked), rehearsal=asked.dry_run, unseen=call.trusted)
 
 
-async def act(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
-    """Do what the plan says, once, and read it back."""
-    from mcp_server.toolsets.plane.act_execution import carried_out
-
-    return await carried_out(services, call, plan)
-
-
 async def recall_create(services: Services, call: Call, asked: CreateArguments) -> TaskActed | None:
     """Return what became of a task that was to be created, by its key; also where its names are not there any more."""
     from mcp_server.connectors.errors import ConnectorError
@@ -144,7 +170,7 @@ async def recall_create(services: Services, call: Call, asked: CreateArguments) 
     from mcp_server.toolsets.plane.act_model import TaskPlan
 
     try:
-        plan = await plan_create(services, call, asked)
+        plan = await _creation(services, call, asked)
     except ConnectorError:
         plan = TaskPlan("create", await services.plane.project(asked.project), ())
     return await recalled(services, call, plan)
@@ -154,41 +180,17 @@ async def recall_update(services: Services, call: Call, asked: UpdateArguments) 
     """Return what became of a change."""
     from mcp_server.toolsets.plane.act_execution import recalled
 
-    return await recalled(services, call, await plan_update(services, call, asked))
+    return await recalled(services, call, await _update(services, call, asked))
 
 
 async def recall_comment(services: Services, call: Call, asked: CommentArguments) -> TaskActed | None:
     """Return what became of a comment."""
     from mcp_server.toolsets.plane.act_execution import recalled
 
-    return await recalled(services, call, await plan_comment(services, call, asked))
+    return await recalled(services, call, await _comment(services, call, asked))
 
 
-def rehearsed(plan: TaskPlan) -> TaskActed | None:
-    """Return the answer of a call that sends nothing."""
-    return plan.halted
-
-
-def shows(plan: TaskPlan) -> CallPreview:
-    """Return what a person is shown of the plan before they agree to it."""
-    from mcp_server.toolsets.plane.act_model import answered, changes, sentence
-
-    return CallPreview(
-        answer=answered(plan, "analysis"),
-        sentence=sentence(plan),
-        effect=plan.effect,
-        documents=(),
-        files=changes(plan),
-        destination=plan.destination,
-    )
-
-
-async def quoted_from(_services: Services, plan: TaskPlan) -> Sequence[str]:
-    """Return the task whose text is shown with the plan."""
-    return (plan.place,) if plan.quotes else ()
-
-
-PLANE_CREATE_TASK = ToolSpec[CreateArguments, "TaskPlan", TaskActed](
+PLANE_CREATE_TASK = ToolSpec[CreateArguments, TaskActed](
     name="plane_create_task",
     title="Create a task in Plane",
     level=Trust.ROUTINE,
@@ -197,16 +199,12 @@ PLANE_CREATE_TASK = ToolSpec[CreateArguments, "TaskPlan", TaskActed](
     arguments=CreateArguments,
     result=TaskActed,
     plan=plan_create,
-    apply=act,
-    rehearsed=rehearsed,
-    shows=shows,
-    taints=quoted_from,
     recalled=recall_create,
     idempotent=True,
     open_world=True,
 )
 
-PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, "TaskPlan", TaskActed](
+PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, TaskActed](
     name="plane_update_task",
     title="Change a task in Plane",
     level=Trust.ROUTINE,
@@ -215,17 +213,13 @@ PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, "TaskPlan", TaskActed](
     arguments=UpdateArguments,
     result=TaskActed,
     plan=plan_update,
-    apply=act,
-    rehearsed=rehearsed,
-    shows=shows,
-    taints=quoted_from,
     recalled=recall_update,
     destructive=True,
     idempotent=True,
     open_world=True,
 )
 
-PLANE_COMMENT_TASK = ToolSpec[CommentArguments, "TaskPlan", TaskActed](
+PLANE_COMMENT_TASK = ToolSpec[CommentArguments, TaskActed](
     name="plane_comment_task",
     title="Comment on a task in Plane",
     level=Trust.ROUTINE,
@@ -234,10 +228,6 @@ PLANE_COMMENT_TASK = ToolSpec[CommentArguments, "TaskPlan", TaskActed](
     arguments=CommentArguments,
     result=TaskActed,
     plan=plan_comment,
-    apply=act,
-    rehearsed=rehearsed,
-    shows=shows,
-    taints=quoted_from,
     recalled=recall_comment,
     idempotent=True,
     open_world=True,

@@ -94,7 +94,7 @@ async def task_read(_services: Services, told: TaskView) -> Sequence[str]:
     return tuple(f"{TOOLSET}:{key}" for key in (told.key, *(tied.key for tied in told.relations)))
 
 
-PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, None, Projects](
+PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, Projects](
     name="plane_list_projects",
     title="Projects in Plane",
     level=Trust.READ,
@@ -109,7 +109,7 @@ PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, None, Projects](
     open_world=True,
 )
 
-PLANE_QUERY_TASKS = ToolSpec[QueryArguments, None, TaskList](
+PLANE_QUERY_TASKS = ToolSpec[QueryArguments, TaskList](
     name="plane_query_tasks",
     title="Find tasks in Plane",
     level=Trust.READ,
@@ -124,7 +124,7 @@ PLANE_QUERY_TASKS = ToolSpec[QueryArguments, None, TaskList](
     open_world=True,
 )
 
-PLANE_GET_TASK = ToolSpec[GetArguments, None, TaskView](
+PLANE_GET_TASK = ToolSpec[GetArguments, TaskView](
     name="plane_get_task",
     title="Read a task in Plane",
     level=Trust.READ,

@@ -15,7 +15,7 @@ from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 
 if TYPE_CHECKING:
     from agents.loop.record.frames import Frame, Header
@@ -106,6 +106,17 @@ class RunTrace:
     text: str
     next_offset: int | None
     tainted: bool
+
+
+async def plan_call(services: Services, call: Call, asked: RunArguments) -> CallPlan[RunAnswer]:
+    """Return what the gate has to know of a run that would be begun, or gone on with. Raises as `plan_run`."""
+    plan = await plan_run(services, call, asked)
+    return CallPlan(
+        execute=lambda agreed: carry_through(services, agreed, plan),
+        preview=_shown(plan),
+        # The question of a run may repeat what it has read.
+        origins=tuple(await services.taints.of_journey(plan.header.id)) if plan.answer else (),
+    )
 
 
 async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPlan:
@@ -383,7 +394,7 @@ async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str,
     return await summary(waits, page) if waits else None
 
 
-def shows(plan: RunPlan) -> CallPreview:
+def _shown(plan: RunPlan) -> CallPreview:
     """Return what a person is shown of the plan before they agree to it: all that the model is told, and its bounds."""
     from agents.engine.work.markdown import one_line
     from mcp_server.connectors.text.preview import shown_change
@@ -402,7 +413,6 @@ def shows(plan: RunPlan) -> CallPreview:
         effect=_effect(plan),
         documents=(),
         files=[shown_change(f"{place} {what}", None, text) for what, text in told],
-        destination=place,
     )
 
 
@@ -421,11 +431,6 @@ def _bounds(header: Header) -> str:
     told += [counted(limits.tokens, "token")] if limits.tokens is not None else []
     told += [f"a cost of {limits.cost_micros / 1_000_000:g}"] if limits.cost_micros is not None else []
     return ", ".join([*told, f"toolsets {', '.join(header.toolsets) or 'all'}"])
-
-
-async def read_before(services: Services, plan: RunPlan) -> Sequence[str]:
-    """Return where text comes from that nobody vouches for and that the question of a run may repeat."""
-    return tuple(await services.taints.of_journey(plan.header.id)) if plan.answer else ()
 
 
 async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTrace:
@@ -463,7 +468,7 @@ async def read_in(services: Services, told: RunTrace) -> Sequence[str]:
     return tuple(await services.taints.of_journey(told.run_id))
 
 
-AGENT_RUN = ToolSpec[RunArguments, RunPlan, RunAnswer](
+AGENT_RUN = ToolSpec[RunArguments, RunAnswer](
     name="agent_run",
     title="Carry a goal through",
     level=Trust.EDIT,
@@ -474,16 +479,13 @@ AGENT_RUN = ToolSpec[RunArguments, RunPlan, RunAnswer](
     ),
     arguments=RunArguments,
     result=RunAnswer,
-    plan=plan_run,
-    apply=carry_through,
-    shows=shows,
-    taints=read_before,
+    plan=plan_call,
     recalled=recalled,
     open_world=True,
     leads=True,
 )
 
-AGENT_TRACE = ToolSpec[TraceArguments, None, RunTrace](
+AGENT_TRACE = ToolSpec[TraceArguments, RunTrace](
     name="agent_trace",
     title="Explain a run",
     level=Trust.READ,

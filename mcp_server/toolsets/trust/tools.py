@@ -148,7 +148,7 @@ async def _own(services: Services, call: Call, proposal_id: str) -> Proposal:
     return proposal
 
 
-TRUST_STATUS = ToolSpec[NoArguments, None, TrustStatus](
+TRUST_STATUS = ToolSpec[NoArguments, TrustStatus](
     name="trust_status",
     title="How far you are trusted",
     level=Trust.NONE,
@@ -161,7 +161,7 @@ TRUST_STATUS = ToolSpec[NoArguments, None, TrustStatus](
     idempotent=True,
 )
 
-PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, None, ProposalStatus](
+PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, ProposalStatus](
     name="proposal_status",
     title="What became of a proposal",
     level=Trust.NONE,
@@ -175,7 +175,7 @@ PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, None, ProposalStatus](
     idempotent=True,
 )
 
-PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, None, ProposalStatus](
+PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, ProposalStatus](
     name="proposal_withdraw",
     title="Take a proposal back",
     level=Trust.NONE,

@@ -10,7 +10,7 @@ from pydantic import Field
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import Arguments, CallPreview, InJourney, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, InJourney, ToolSpec
 from mcp_server.toolsets.zulip.answers import Channels, MessageActed, Messages
 
 if TYPE_CHECKING:
@@ -113,8 +113,41 @@ async def read_from(_services: Services, told: Messages | Channels) -> Sequence[
     return origins(told)
 
 
-async def plan_send(services: Services, call: Call, asked: SendArguments) -> MessagePlan:
+async def plan_send(services: Services, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:
     """Work out what would be sent, and where. Changes nothing."""
+    return _call_plan(services, await planned_sending(services, call, asked))
+
+
+async def plan_react(services: Services, _call: Call, asked: ReactArguments) -> CallPlan[MessageActed]:
+    """Work out what would be added or taken back. Changes nothing."""
+    return _call_plan(services, await _reaction(services, asked))
+
+
+def _call_plan(services: Services, plan: MessagePlan) -> CallPlan[MessageActed]:
+    """Return what the gate has to know of an act in Zulip."""
+    from mcp_server.toolsets.zulip.act_execution import carried_out
+    from mcp_server.toolsets.zulip.act_model import answered, changes, sentence
+
+    if plan.halted is not None:
+        return CallPlan(answer=plan.halted, origins=plan.quotes)
+    return CallPlan(
+        execute=lambda call: carried_out(services, call, plan),
+        preview=CallPreview(
+            answer=answered(plan, "analysis"),
+            sentence=sentence(plan),
+            effect=plan.effect,
+            documents=(),
+            files=changes(plan),
+        ),
+        # Where people decide on proposals only the server speaks for itself.
+        level=Trust.HIGH_STAKES if plan.among_reviews else Trust.NONE,
+        origins=plan.quotes,
+        destination=plan.destination,
+    )
+
+
+async def planned_sending(services: Services, call: Call, asked: SendArguments) -> MessagePlan:
+    """Return the plan of the message, halted if a person agreed to this very call a while ago and it was done."""
     from mcp_server.connectors.outbox_dispatcher import WITHIN
     from mcp_server.connectors.replay import done_earlier
     from mcp_server.toolsets.zulip.act_plan import MessageWish, planned_message, sent_earlier
@@ -135,11 +168,9 @@ async def plan_send(services: Services, call: Call, asked: SendArguments) -> Mes
     return sent_earlier(plan, earlier) if earlier else plan
 
 
-async def plan_react(services: Services, call: Call, asked: ReactArguments) -> MessagePlan:
-    """Work out what would be added or taken back. Changes nothing."""
+async def _reaction(services: Services, asked: ReactArguments) -> MessagePlan:
     from mcp_server.toolsets.zulip.act_plan import planned_reaction
 
-    del call
     return await planned_reaction(
         services.zulip,
         asked.message_id,
@@ -150,57 +181,21 @@ async def plan_react(services: Services, call: Call, asked: ReactArguments) -> M
     )
 
 
-async def act(services: Services, call: Call, plan: MessagePlan) -> MessageActed:
-    """Do what the plan says, once, and read it back."""
-    from mcp_server.toolsets.zulip.act_execution import carried_out
-
-    return await carried_out(services, call, plan)
-
-
 async def recall_send(services: Services, call: Call, asked: SendArguments) -> MessageActed | None:
     """Return what became of an approved message whose process died over it."""
     from mcp_server.toolsets.zulip.act_execution import recalled
 
-    return await recalled(services, call, await plan_send(services, call, asked))
+    return await recalled(services, call, await planned_sending(services, call, asked))
 
 
 async def recall_react(services: Services, call: Call, asked: ReactArguments) -> MessageActed | None:
     """Return the same of a reaction."""
     from mcp_server.toolsets.zulip.act_execution import recalled
 
-    return await recalled(services, call, await plan_react(services, call, asked))
+    return await recalled(services, call, await _reaction(services, asked))
 
 
-def needed(plan: MessagePlan) -> Trust:
-    """Return the level of the plan: where people decide on proposals only the server speaks for itself."""
-    return Trust.HIGH_STAKES if plan.among_reviews else Trust.ROUTINE
-
-
-def rehearsed(plan: MessagePlan) -> MessageActed | None:
-    """Return the answer of a call that sends nothing."""
-    return plan.halted
-
-
-def shows(plan: MessagePlan) -> CallPreview:
-    """Return what a person is shown of the plan before they agree to it."""
-    from mcp_server.toolsets.zulip.act_model import answered, changes, sentence
-
-    return CallPreview(
-        answer=answered(plan, "analysis"),
-        sentence=sentence(plan),
-        effect=plan.effect,
-        documents=(),
-        files=changes(plan),
-        destination=plan.destination,
-    )
-
-
-async def quoted_from(_services: Services, plan: MessagePlan) -> Sequence[str]:
-    """Return where the topics are that are named with the plan."""
-    return plan.quotes
-
-
-ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, None, Channels](
+ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, Channels](
     name="zulip_list_channels",
     title="Channels in Zulip",
     level=Trust.READ,
@@ -215,7 +210,7 @@ ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, None, Channels](
     open_world=True,
 )
 
-ZULIP_READ_MESSAGES = ToolSpec[ReadMessagesArguments, None, Messages](
+ZULIP_READ_MESSAGES = ToolSpec[ReadMessagesArguments, Messages](
     name="zulip_read_messages",
     title="Read messages in Zulip",
     level=Trust.READ,
@@ -230,7 +225,7 @@ ZULIP_READ_MESSAGES = ToolSpec[ReadMessagesArguments, None, Messages](
     open_world=True,
 )
 
-ZULIP_SEARCH_MESSAGES = ToolSpec[SearchMessagesArguments, None, Messages](
+ZULIP_SEARCH_MESSAGES = ToolSpec[SearchMessagesArguments, Messages](
     name="zulip_search_messages",
     title="Search messages in Zulip",
     level=Trust.READ,
@@ -245,7 +240,7 @@ ZULIP_SEARCH_MESSAGES = ToolSpec[SearchMessagesArguments, None, Messages](
     open_world=True,
 )
 
-ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, "MessagePlan", MessageActed](
+ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, MessageActed](
     name="zulip_send_message",
     title="Send a message in Zulip",
     level=Trust.ROUTINE,
@@ -254,16 +249,11 @@ ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, "MessagePlan", MessageActed](
     arguments=SendArguments,
     result=MessageActed,
     plan=plan_send,
-    apply=act,
-    plan_needs=needed,
-    rehearsed=rehearsed,
     recalled=recall_send,
-    shows=shows,
-    taints=quoted_from,
     open_world=True,
 )
 
-ZULIP_REACT = ToolSpec[ReactArguments, "MessagePlan", MessageActed](
+ZULIP_REACT = ToolSpec[ReactArguments, MessageActed](
     name="zulip_react",
     title="React to a message in Zulip",
     level=Trust.ROUTINE,
@@ -272,12 +262,7 @@ ZULIP_REACT = ToolSpec[ReactArguments, "MessagePlan", MessageActed](
     arguments=ReactArguments,
     result=MessageActed,
     plan=plan_react,
-    apply=act,
-    plan_needs=needed,
-    rehearsed=rehearsed,
     recalled=recall_react,
-    shows=shows,
-    taints=quoted_from,
     idempotent=True,
     open_world=True,
 )

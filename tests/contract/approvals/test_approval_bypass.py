@@ -28,8 +28,9 @@ from mcp_server.approvals.proposals import MOST_PENDING
 from mcp_server.approvals.wait import ended
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import freeze, grant, thaw
-from mcp_server.toolsets.knowledge.write_tools import RevertArguments, change, plan_revert
+from mcp_server.toolsets.knowledge.write_tools import RevertArguments, plan_revert
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
@@ -244,10 +245,10 @@ async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_b
         await host.merge("set/_index.md", SET_UP + INDEX + "\nCome in.\n", base_revision=was)
         services, me = host.app.services, Call(Principal(os_user(), "writer"), trusted=True)
         plan = await plan_revert(services, me, RevertArguments(path="set/_index.md", revision=str(was)))
-        assert not plan.configures
+        assert plan.level < Trust.HIGH_STAKES
         (settings.kb / "set/_index.md").write_text(INDEX, encoding="utf-8")
         with pytest.raises(ConfiguresNow):
-            await change(services, me, plan)
+            await plan.execute(me)
         assert "router" not in host.text("set/_index.md")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -23,13 +24,14 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered, CallFailed, Gate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import BadGrant, grant
+from mcp_server.gate.trust.scores import BadGrant, freeze, grant
 from mcp_server.protocol.gate_extension import REFUSED
-from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.trust_levels import stand
 
 ME = os_user()
+ME_AT_CURSOR = Principal(ME, "cursor")
 
 
 @dataclass(frozen=True)
@@ -42,23 +44,20 @@ class Note(Arguments):
     text: str
 
 
-async def plan(_services: Services, _call: Call, asked: Note) -> str:
+async def plan(_services: Services, _call: Call, asked: Note) -> CallPlan[Noted]:
     if asked.text == "crash":
         raise RuntimeError("a secret inside")
-    return asked.text
 
+    async def execute(_call: Call) -> Noted:
+        written.append(asked.text)
+        return Noted("done")
 
-async def apply(_services: Services, _call: Call, planned: str) -> Noted:
-    written.append(planned)
-    return Noted("done")
-
-
-def shows(planned: str) -> CallPreview:
-    return CallPreview(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
+    preview = CallPreview(Noted("done"), f"note {asked.text}", effect=asked.text, documents=(asked.text,))
+    return CallPlan(execute=execute, preview=preview)
 
 
 written: list[str] = []
-NOTE = ToolSpec[Note, str, Noted](
+NOTE = ToolSpec[Note, Noted](
     "note",
     "Write a note",
     Trust.EDIT,
@@ -67,8 +66,6 @@ NOTE = ToolSpec[Note, str, Noted](
     Note,
     Noted,
     plan=plan,
-    apply=apply,
-    shows=shows,
 )
 
 
@@ -214,6 +211,78 @@ async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minu
         assert "try again" in refused.why
         stranger = Call(Principal("eve", UNENROLLED))
         assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, stranger), CallFailed)
+
+
+@pytest.mark.parametrize(("takes_s", "reads"), [(0.0, 1), (2.0, 2)])
+async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
+    settings: Settings, takes_s: float, reads: int
+) -> None:
+    """A level that is taken away while a call is planned for seconds no longer counts; a quick call asks the database once."""
+    async with opened(settings) as app:
+        now, seen = 1000.0, list[str]()
+        services = app.services
+        await grant(services.state, ME_AT_CURSOR.id, 3, by="ann", now=utc_now())
+
+        class Counted:
+            async def trust_record(self, principal: str) -> TrustRecord | None:
+                seen.append(principal)
+                return await services.state.trust_record(principal)
+
+        def clock() -> float:
+            nonlocal now
+            now += 0.001
+            return now
+
+        async def plan_and_lose_trust(there: Services, call: Call, asked: Note) -> CallPlan[Noted]:
+            nonlocal now
+            now += takes_s
+            await freeze(services.state, ME_AT_CURSOR.id, by="ann", now=utc_now(), reason="meanwhile")
+            return await plan(there, call, asked)
+
+        gate = Gate([replace(NOTE, plan=plan_and_lose_trust)], services, app.gate._proposing, clock=clock)
+        gate._services = replace(services, state=Counted())  # type: ignore[arg-type]  # only what the gate asks
+        answer = await gate.dispatch("note", {"text": "x"}, Call(ME_AT_CURSOR))
+        assert seen.count(ME_AT_CURSOR.id) == reads
+        assert isinstance(answer, CallAnswered if reads == 1 else CallFailed)
+        assert written == (["x"] if reads == 1 else [])
+        assert isinstance(await gate.dispatch("note", {"text": "later"}, Call(ME_AT_CURSOR)), CallFailed)
+
+
+async def test_what_an_earlier_call_read_late_does_not_count_for_this_one(settings: Settings) -> None:
+    """Else a call could act on trust that was taken away before it began, because another one was slow to read it."""
+    async with opened(settings) as app:
+        services = app.services
+        await grant(services.state, ME_AT_CURSOR.id, 3, by="ann", now=utc_now())
+        reading, planning, earlier_is_done = anyio.Event(), anyio.Event(), anyio.Event()
+
+        class Slow:
+            async def trust_record(self, principal: str) -> TrustRecord | None:
+                found = await services.state.trust_record(principal)
+                if not reading.is_set():
+                    reading.set()
+                    await planning.wait()
+                return found
+
+        async def wait_for_the_other(there: Services, call: Call, asked: Note) -> CallPlan[Noted]:
+            planning.set()
+            await earlier_is_done.wait()
+            return await plan(there, call, asked)
+
+        async def earlier() -> None:
+            assert isinstance(await gate.dispatch("quick", {"text": "before"}, Call(ME_AT_CURSOR)), CallAnswered)
+            earlier_is_done.set()
+
+        tools = [replace(NOTE, name="quick"), replace(NOTE, plan=wait_for_the_other)]
+        gate = Gate(tools, services, app.gate._proposing)
+        gate._services = replace(services, state=Slow())  # type: ignore[arg-type]  # only what the gate asks
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(earlier)
+            await reading.wait()
+            await grant(services.state, ME_AT_CURSOR.id, 2, by="ann", now=utc_now())
+            answer = await gate.dispatch("note", {"text": "after"}, Call(ME_AT_CURSOR))
+        assert isinstance(answer, CallAnswered)
+        assert answer.waits is not None
+        assert written == ["before"]
 
 
 async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> None:

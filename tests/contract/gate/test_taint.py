@@ -24,7 +24,7 @@ from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import TAINTED, Taints
 from mcp_server.gate.trust.scores import grant
-from mcp_server.toolsets.spec import Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 from tests.support.knowledge_bases.folders import write
 
 ME = Principal("ann", "host")
@@ -51,16 +51,16 @@ class Message(Arguments):
 sent: list[str] = []
 
 
-async def plan(_services: Services, _call: Call, asked: Message) -> Message:
-    return asked
+async def plan(_services: Services, _call: Call, asked: Message) -> CallPlan[Sent]:
+    async def execute(_call: Call) -> Sent:
+        sent.append(asked.text)
+        return Sent("done")
+
+    preview = CallPreview(Sent("done"), asked.text, effect=asked.text, documents=())
+    return CallPlan(execute=execute, preview=preview, destination=asked.channel)
 
 
-async def apply(_services: Services, _call: Call, message: Message) -> Sent:
-    sent.append(message.text)
-    return Sent("done")
-
-
-SEND = ToolSpec[Message, Message, Sent](
+SEND = ToolSpec[Message, Sent](
     "send",
     "Send a message",
     Trust.ROUTINE,
@@ -69,10 +69,6 @@ SEND = ToolSpec[Message, Message, Sent](
     Message,
     Sent,
     plan=plan,
-    apply=apply,
-    shows=lambda message: CallPreview(
-        Sent("done"), message.text, effect=message.text, documents=(), destination=message.channel
-    ),
     open_world=True,
 )
 

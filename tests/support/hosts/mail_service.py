@@ -12,7 +12,7 @@ from mcp_server.connectors.errors import ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, Json, errand_for
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.spec import AnySpec, Arguments, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import AnySpec, Arguments, CallPlan, CallPreview, ToolSpec
 
 PLACE = "https://mail.example/all"
 
@@ -61,10 +61,13 @@ class Mail:
         return None if found is None else _told(found)
 
     def spec(self) -> AnySpec:
-        async def plan(_services: Services, _call: Call, asked: Message) -> Message:
-            return asked
+        async def plan(services: Services, _call: Call, asked: Message) -> CallPlan[Sent]:
+            return CallPlan(
+                execute=lambda call: self.apply(services, call, asked),
+                preview=CallPreview(Sent("proposed"), "a message", effect=asked.text, documents=()),
+            )
 
-        return ToolSpec[Message, Message, Sent](
+        return ToolSpec[Message, Sent](
             "send",
             "Send",
             Trust.ROUTINE,
@@ -73,8 +76,6 @@ class Mail:
             Message,
             Sent,
             plan=plan,
-            apply=self.apply,
-            shows=lambda asked: CallPreview(Sent("proposed"), "a message", effect=asked.text, documents=()),
             recalled=self.recalled,
             open_world=True,
         )

@@ -13,7 +13,7 @@ from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.read_tools import KB_MAP, KB_READ, KB_SEARCH
 from mcp_server.toolsets.knowledge.write_tools import KB_MERGE
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
-from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, CallPlan, CallPreview, ToolSpec
 
 
 def tokens(*parts: object) -> int:
@@ -35,19 +35,20 @@ class Note(Arguments):
     text: str
 
 
-async def plan(_services: Services, _call: Call, asked: Note) -> str:
-    return asked.text
+async def plan(_services: Services, _call: Call, asked: Note) -> CallPlan[Done]:
+    async def execute(_call: Call) -> Done:
+        return Done(asked.text)
 
-
-async def apply(_services: Services, _call: Call, planned: str) -> Done:
-    return Done(planned)
+    return CallPlan(
+        execute=execute, preview=CallPreview(Done("done"), asked.text, effect=asked.text, documents=(asked.text,))
+    )
 
 
 async def answer(_services: Services, _call: Call, asked: Note) -> Done:
     return Done(asked.text)
 
 
-ACT = ToolSpec[Note, str, Done](
+ACT = ToolSpec[Note, Done](
     "note",
     "Note",
     Trust.EDIT,
@@ -56,8 +57,6 @@ ACT = ToolSpec[Note, str, Done](
     Note,
     Done,
     plan=plan,
-    apply=apply,
-    shows=lambda planned: CallPreview(Done("done"), planned, effect=planned, documents=(planned,)),
 )
 
 
@@ -72,8 +71,7 @@ def test_a_whole_declaration_is_accepted() -> None:
     "broken",
     [
         replace(ACT, level=None),
-        replace(ACT, apply=None),
-        replace(ACT, shows=None),
+        replace(ACT, plan=None),
         replace(ACT, result=Poor),  # type: ignore[arg-type]  # an answer that cannot say that it waits
         replace(ACT, answer=answer),
         replace(ACT, level=Trust.READ),
@@ -81,7 +79,7 @@ def test_a_whole_declaration_is_accepted() -> None:
         replace(ACT, description=""),
     ],
 )
-def test_an_incomplete_declaration_stops_the_start(broken: ToolSpec[Note, str, Done]) -> None:
+def test_an_incomplete_declaration_stops_the_start(broken: ToolSpec[Note, Done]) -> None:
     """The design, section 3: a tool without a level stops the start."""
     with pytest.raises(BadDeclaration):
         chosen([broken])
@@ -162,7 +160,7 @@ def test_the_list_is_within_its_budget(toolsets: tuple[str, ...], most_tools: in
 
 
 @pytest.mark.parametrize("spec", declared(), ids=lambda s: s.name)
-def test_schemas_are_lean_and_closed(spec: ToolSpec[Arguments, object, object]) -> None:
+def test_schemas_are_lean_and_closed(spec: ToolSpec[Arguments, object]) -> None:
     text = json.dumps(spec.input_schema)
     assert "$ref" not in text
     assert '"default": null' not in text
@@ -210,7 +208,7 @@ def test_a_field_named_title_survives_the_diet() -> None:
     ],
 )
 def test_wrong_arguments_are_told_in_plain_words(
-    spec: ToolSpec[Arguments, object, object], arguments: dict[str, object], says: str
+    spec: ToolSpec[Arguments, object], arguments: dict[str, object], says: str
 ) -> None:
     with pytest.raises(BadArguments) as caught:
         spec.parse(arguments)

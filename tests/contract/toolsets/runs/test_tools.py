@@ -382,7 +382,8 @@ async def test_one_yes_is_one_run_wherever_the_process_died_that_carried_it_out(
         if died == "after it was begun":
             planned = await host.app.desk._carrier.plan(await found(host.app, waits.id))
             run = runs.begun_for(replace(planned.call, approval=Approval(waits.id, "approved by ann", waits.effect)))
-            header = replace(planned.plan.header, id=run)
+            plan = await runs.plan_run(host.app.services, planned.call, planned.asked)
+            header = replace(plan.header, id=run)
             await host.app.services.runs.store.begin(header, Hold("dead", before, before))
         await host.app.desk._carrier.resume()
         done = await found(host.app, waits.id)

@@ -27,7 +27,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.act_execution import Sending
 from mcp_server.toolsets.zulip.answers import MessageActed
-from mcp_server.toolsets.zulip.tools import SendArguments, act, plan_send, recall_send
+from mcp_server.toolsets.zulip.tools import SendArguments, plan_send, planned_sending, recall_send
 from tests.doubles.serving import (
     Fault,
     after,
@@ -431,7 +431,7 @@ class Later:
     async def send(self, **arguments: Any) -> MessageActed:
         call = Call(Principal("ada", "desktop"))
         plan = await plan_send(self.services, call, SendArguments(**arguments))
-        return await act(self.services, call, plan)
+        return await plan.execute(call)
 
 
 async def test_a_message_whose_reply_is_lost_is_found_and_sent_once(here: ZulipHost) -> None:
@@ -650,7 +650,7 @@ async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became
         """Let a process die over a message and ask what became of it; `parts` are what happened to each that it sent."""
         asked = SendArguments(channel="drawing", topic=proposal, text=LONG)
         call = Call(Principal("ada", "desktop"), approval=Approval(proposal, "approved by ann", "effect"))
-        plan = await plan_send(later.services, call, asked)
+        plan = await planned_sending(later.services, call, asked)
         outbox_entry = errand_for(
             call, tool=SEND, target=plan.target, digest=plan.effect, arguments_hash="", at=later.now()
         )
