@@ -81,13 +81,15 @@ class Transactions(Protocol):
 class WritePlan(Generic[R, T]):
     """What a call would do to pages: `request` with the page that it means, and the `act`, whose result holds the answer.
 
-    `rehearsed` is what the act would do to the pages as they were, `answer` what the call would answer, and `effect` what would
-    become of files; all None where nobody has to see that before: then it is worked out once, from the pages as they are under
-    their locks. `stakes` are those that were found; no more may be at stake when it is done. `note` is for the answer.
+    `asked` are the names that the pages were asked for by. `rehearsed` is what the act would do to the pages as they were,
+    `answer` what the call would answer, and `effect` what would become of files; all None where nobody has to see that before:
+    then it is worked out once, from the pages as they are under their locks. `stakes` are those that were found; no more may be
+    at stake when it is done. `note` is for the answer.
     """
 
     request: R
     act: PageAct[Any]
+    asked: Sequence[str]
     stakes: Stakes = field(default_factory=Stakes)
     rehearsed: Rehearsed[Any] | None = None
     answer: T | None = None
@@ -122,12 +124,13 @@ class Writer:
         self._witnesses, self._appraiser, self._judge, self._aside = witnesses, appraiser, judge, aside or Here()
 
     async def plan_merge(
-        self, request: MergeRequest, *, unseen: bool = False, dry_run: bool = False
+        self, request: MergeRequest, *, unseen: bool = False, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[MergeRequest, Merged]:
         """Return what merging would do now, and into which page. Changes nothing.
 
         `unseen`: nobody has to see what would happen. Where request and path alone tell which page is meant and that it
-        configures nothing, its plan is not rehearsed. `dry_run`: nothing is going to happen, so its effect is not worked out.
+        configures nothing, it is not rehearsed; nor is what a person has `agreed` to, for the effect that they saw must be the
+        one under the locks. `dry_run`: nothing is going to happen, so its effect is not worked out.
 
         Raises:
             NoSuchSource: what it cites does not exist.
@@ -151,16 +154,17 @@ class Writer:
         ]
         request = replace(request, earlier=tuple(before))
         told = _joined(*dict.fromkeys([*(one.note for one in cited), *(one.note for one in judgements if one)]))
-        if unseen:
-            return WritePlan(request, act, note=told)
+        names = [asked, request.path]
+        if unseen or agreed:
+            return WritePlan(request, act, names, note=told)
         rehearsed = await self._acts.rehearse(act)
         merged = rehearsed.result.merged
         merged = replace(merged, note=_joined(note, told, merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
-        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[asked, request.path])
+        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
         effect = None if dry_run else await self._effect(rehearsed, stakes)
-        return WritePlan(request, act, stakes, rehearsed, merged, effect, told)
+        return WritePlan(request, act, names, stakes, rehearsed, merged, effect, told)
 
     async def shown(self, path: str) -> str | None:
         """Return the page's revision, None if there is no page; a write may be based on it from now on."""
@@ -225,15 +229,15 @@ class Writer:
             seen.clear()
             seen.update(contents)
             found = await plan.act.work(contents)
+            stakes = await self._appraiser.stakes(contents, found, asked=plan.asked)
+            if approval is not None:
+                if (await self._effect(Rehearsed(contents, found), stakes)).digest != approval.effect:
+                    raise EffectChanged(path)
             # Two edits that are harmless alone can configure something together, and so can a link that was put in the way.
-            stakes = await self._appraiser.stakes(contents, found)
-            if stakes.configures and not plan.stakes.configures:
+            elif stakes.configures and not plan.stakes.configures:
                 raise ConfiguresNow(path)
-            if new := set(stakes.unmarks) - set(plan.stakes.unmarks):
+            elif new := set(stakes.unmarks) - set(plan.stakes.unmarks):
                 raise UnmarksNow(path, sorted(new))
-            stakes = replace(stakes, configures=plan.stakes.configures)  # also by the name that it was asked for by
-            if approval is not None and await self._digest(plan, Rehearsed(contents, found), stakes) != approval.effect:
-                raise EffectChanged(path)
             return replace(found, places=stakes.places)
 
         async def check(written: Contents) -> Sequence[str]:
@@ -246,12 +250,6 @@ class Writer:
         if done.undone:
             raise WriteUndone(path, done.undone)
         return done
-
-    async def _digest(self, plan: WritePlan[Any, Any], rehearsed: Rehearsed[Any], stakes: Stakes) -> str:
-        """Return the digest of what would happen now: that of the plan where nothing has changed that it follows from."""
-        if plan.effect is not None and (plan.rehearsed, plan.stakes) == (rehearsed, stakes):
-            return plan.effect.digest
-        return (await self._effect(rehearsed, stakes)).digest
 
     async def _effect(self, rehearsed: Rehearsed[Any], stakes: Stakes) -> Effect:
         """Return what doing it would do to files."""
@@ -314,10 +312,10 @@ class Writer:
         return target, f"no page {under} speaks of this, so it is a page of its own"
 
     async def plan_change(
-        self, request: ChangeRequest, *, dry_run: bool = False
+        self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[ChangeRequest, ChangeAnswer]:
-        """Return what moving, deleting or bringing back a page would do now; `dry_run` as of `plan_merge`."""
-        asked = [request.path, getattr(request, "to", "")]
+        """Return what moving, deleting or bringing back a page would do now; `agreed` and `dry_run` as of `plan_merge`."""
+        names = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
         if isinstance(request, MoveRequest):
             act = self._moving.move(request, await self._linking.to(request.path))
@@ -325,10 +323,13 @@ class Writer:
             act = self._moving.delete(request, await self._linking.to(request.path))
         else:
             act = await self._moving.revert(request)
+        names.append(request.path)
+        if agreed:
+            return WritePlan(request, act, names)
         rehearsed = await self._acts.rehearse(act)
-        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[*asked, request.path])
+        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
         effect = None if dry_run else await self._effect(rehearsed, stakes)
-        return WritePlan(request, act, stakes, rehearsed, rehearsed.result, effect)
+        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.result, effect)
 
     async def change(
         self, plan: WritePlan[ChangeRequest, ChangeAnswer], approval: Approval | None = None

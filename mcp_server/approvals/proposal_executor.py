@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -66,7 +66,13 @@ class Planned:
     call: Call
     asked: Any
     plan: CallPlan[Any]
-    shown: CallPreview
+
+    @property
+    def shown(self) -> CallPreview:
+        """Return what a person is shown of it, the answer as plain JSON."""
+        if self.plan.preview is None:
+            raise TypeError(f"{self.spec.name} was planned for nobody to see")
+        return with_plain_answer(self.spec, self.plan.preview)
 
 
 class ProposalExecutor:
@@ -212,13 +218,13 @@ class ProposalExecutor:
 
     async def _act(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
         await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
-        planned = await self.plan(proposal)
-        if planned.shown.effect != proposal.effect or planned.spec.level_for(planned.plan) > proposal.level_needed:
+        planned = await self.plan(proposal, _approval(proposal, verdict))
+        shown, needed = planned.plan.preview, planned.spec.level_for(planned.plan)
+        if shown is not None and (shown.effect != proposal.effect or needed > proposal.level_needed):
             await self._void(proposal, planned)
             return
-        call = replace(planned.call, approval=_approval(proposal, verdict))
         try:
-            answered = await self._gate.carry_out(planned.spec, call, planned.asked, planned.plan)
+            answered = await self._gate.carry_out(planned.spec, planned.call, planned.asked, planned.plan)
         except EffectChanged:
             await self._void(proposal, await self.plan(proposal))
             return
@@ -237,8 +243,8 @@ class ProposalExecutor:
         if proposal.kind == "flag":
             await self.settle(proposal)
 
-    async def plan(self, proposal: Proposal) -> Planned:
-        """Return the proposal's calls planned with what is there now.
+    async def plan(self, proposal: Proposal, approval: Approval | None = None) -> Planned:
+        """Return the proposal's calls planned with what is there now: to be shown, or as a person agreed to them (`approval`).
 
         Raises:
             BadArguments, KnowledgeError: they cannot be done.
@@ -252,26 +258,25 @@ class ProposalExecutor:
             raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
-        doubts = doubts_in(proposal)
+        *earlier, last = [spec.parse(one) for one in calls]
         call = Call(
             principal_of(proposal),
             "approved",
+            earlier=tuple(earlier) if spec.joins else (),
             against=against,
-            doubts=doubts,
+            doubts=doubts_in(proposal),
             repeats=repeats_in(proposal),
+            approval=approval,
             journey=proposal.journey,
             run=run_of(proposal).get("id", ""),
         )
-        *earlier, last = [spec.parse(one) for one in calls]
-        call = replace(call, earlier=tuple(earlier) if spec.joins else ())
         try:
             plan = await spec.plan(self.services, call, last)
         except CallsDoNotJoin:
             raise CannotDecide(f"{CHANGED}: its {len(calls)} calls do not go together any more") from None
-        if plan.preview is None:
-            note = getattr(plan.answer, "note", None) or "nothing would happen"
-            raise CannotDecide(f"{CHANGED}: {note}")
-        return Planned(spec, call, last, plan, with_plain_answer(spec, plan.preview))
+        if plan.answer is not None:
+            raise CannotDecide(f"{CHANGED}: {getattr(plan.answer, 'note', None) or 'nothing would happen'}")
+        return Planned(spec, call, last, plan)
 
     async def _void(self, proposal: Proposal, planned: Planned) -> None:
         """Propose anew what would happen now, in the place of what was approved."""

@@ -86,7 +86,9 @@ class CallPlan(Generic[R]):
 
     `execute` does exactly that, later and outside of any request if need be; its call says who asked and what a person agreed
     to. `preview` is what a person is shown; None where the caller was trusted to need none, and where there is an `answer`:
-    that of a call with nothing to decide on (a rehearsal, or nothing that could be done), which whoever may read gets.
+    that of a call with nothing to decide on (a rehearsal, or nothing that could be done), which whoever may read gets. Where a
+    person has agreed (`call.approval`) it may be None, too: then `execute` raises `EffectChanged` where something else would
+    happen than that.
 
     `level` is what this very plan needs, where that is more than its tool usually does. `only_by_person` says why a person
     decides whatever level the caller holds. `origins` are where the text comes from that nobody vouches for and that the

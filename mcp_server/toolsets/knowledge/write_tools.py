@@ -208,9 +208,10 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> C
     if earlier and not all(one.base_revision for one in (*earlier, request)):
         raise CallsDoNotJoin("merges without a base are done one at a time")
     unseen = call.trusted and not asked.dry_run and not request.repeats
-    plan = await services.writer.plan_merge(request, unseen=unseen, dry_run=asked.dry_run)
+    agreed = call.approval is not None
+    plan = await services.writer.plan_merge(request, unseen=unseen, agreed=agreed, dry_run=asked.dry_run)
     answer = plan.answer
-    if earlier and (answer is None or answer.status != "done"):
+    if earlier and answer is not None and answer.status != "done":
         raise CallsDoNotJoin("they cannot all be merged any more")
     origins = await _merged_from(services, call, plan.request)
     if asked.dry_run:
@@ -367,7 +368,7 @@ KB_REVERT = ToolSpec[RevertArguments, ChangeAnswer](
 
 
 async def _planned(services: Services, call: Call, request: ChangeRequest, *, dry_run: bool) -> CallPlan[ChangeAnswer]:
-    plan = await services.writer.plan_change(request, dry_run=dry_run)
+    plan = await services.writer.plan_change(request, agreed=call.approval is not None, dry_run=dry_run)
     # Difference and conflicts quote the page; whose call is executed for a person is shown neither.
     origins = () if call.origin == "approved" else await quoted_from(services, [plan.request.path])
     if dry_run:
