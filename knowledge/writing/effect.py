@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,29 +45,35 @@ class Effect:
 
 
 def effect_in(asked: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
-    """Return `effect_of` contents, work and stakes, as one argument."""
-    return effect_of(*asked)
+    """Return what `work` does to files that hold `contents`, and what is at stake in it; all three as one argument."""
+    contents, work, _ = asked
+    files = tuple(_file(path, source, before, after) for path, source, before, after in _changed(contents, work))
+    seen = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
+    return Effect(digest_in(asked), files, seen)
 
 
-def effect_of(contents: Contents, work: ActWork[Any], stakes: Stakes) -> Effect:
-    """Return what `work` does to files that hold `contents`, and what is at stake in it."""
+def digest_in(asked: tuple[Contents, ActWork[Any], Stakes]) -> str:
+    """Return the digest of the same."""
+    contents, work, stakes = asked
     told = []
-    files = []
-    for path in sorted(work.contents):
-        source = work.moved.get(path, path)
-        before, after = contents.get(source), work.contents[path]
-        if before == after and source == path:
-            continue
+    for path, source, before, after in _changed(contents, work):
         changes = None if before is None or after is None else _changes(_text(before), _text(after))
         told.append([path, source, before is None, after is None, changes or _whole(before, after)])
-        files.append(_file(path, source, before, after))
     claims = [[c.kind, c.subject, c.existing.text, c.new.text] for c in work.contradictions]
     # Only where there are any: what was proposed before this was looked at keeps its digest.
     links = {path: place for path, place in stakes.places.items() if place != path}
     more = [links, stakes.unmarks] if links or stakes.unmarks else []
     canonical = json.dumps([told, sorted(claims), stakes.configures, *more], sort_keys=True, separators=(",", ":"))
-    seen = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
-    return Effect(hashlib.sha256(canonical.encode("ascii")).hexdigest(), tuple(files), seen)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _changed(contents: Contents, work: ActWork[Any]) -> Iterator[tuple[str, str, bytes | None, bytes | None]]:
+    """Yield each file that changes, in order: its path, the one that it had, and what it holds before and after."""
+    for path in sorted(work.contents):
+        source = work.moved.get(path, path)
+        before, after = contents.get(source), work.contents[path]
+        if before != after or source != path:
+            yield path, source, before, after
 
 
 def _file(path: str, source: str, before: bytes | None, after: bytes | None) -> FileEffect:

@@ -24,7 +24,7 @@ from knowledge.pages.paths import clean_path, parent
 from knowledge.pages.vault import Vault
 from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.model import ActWork, Contents, Stakes
-from knowledge.writing.related.target_page import configures, in_configuring_folder, is_index
+from knowledge.writing.related.target_page import configures, in_configuring_folder, is_index, may_configure
 
 UNTRUSTED = "untrusted"
 
@@ -68,6 +68,7 @@ class Appraiser:
             configures(name, _text(change.held), _text(change.after))
             for change in changes
             for name in names[change.path]
+            if may_configure(name)  # of all other pages the text need not be looked at
         )
         places = {path: next(iter(found - {path}), path) for path, found in names.items()}
         unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work)]

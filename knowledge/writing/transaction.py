@@ -51,6 +51,8 @@ class _Afterwards(ExitStack):
     def __init__(self) -> None:
         super().__init__()
         self.met: list[Save] = []
+        self.new_to_history: set[str] = set()
+        """Pages of which there was no history when the act looked at them."""
 
     def met_at(self, path: str) -> list[bytes]:
         """Return once what acts met at the page and took back, the oldest first."""
@@ -189,9 +191,10 @@ class Transaction:
         """Return the page as it is and on record, and whether something was put back into it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
+        (afterwards.new_to_history.discard if newest_line else afterwards.new_to_history.add)(path)
         if found.raw is None or found.revision == newest:
             return found, False
-        history = await self._ledger.history(path, limit=NEAR)
+        history = await self._ledger.history(path, limit=NEAR) if newest_line else ()
         known = [raw for line in history[:3] if (raw := await self._content(path, line.revision)) is not None]
         found = await anyio.to_thread.run_sync(self._files.settled, path, found, partial(half_way, known))
         if not history or found.raw is None or found.status is None or found.revision == newest:
@@ -245,16 +248,14 @@ class Transaction:
         at = self._now()
         entry = entries.written(act, work, changes, at)
         begun = _Begun(act, work, Intent(self._new_id(), at, entry), {change.path: change.raw for change in changes})
-        await self._begin_history(changes)
+        for change in changes:
+            if change.seen.raw is not None and change.path in afterwards.new_to_history:
+                # So the history of a page begins with what it was when it was first written here, and one finds back to it.
+                await self._ledger.keep(change.path, change.seen.raw, how="outside", at=self._now())
+                afterwards.new_to_history.discard(change.path)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(begun.intent, list(states))
         return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)), afterwards)
-
-    async def _begin_history(self, changes: Sequence[StagedChange]) -> None:
-        """Let the history of a page that is written for the first time begin with what it was, so that one finds back to it."""
-        for change in changes:
-            if change.seen.raw is not None and not await self._ledger.history(change.path, limit=1):
-                await self._ledger.keep(change.path, change.seen.raw, how="outside", at=self._now())
 
     async def _noted(self, act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage]) -> ActDone[T]:
         """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""
@@ -335,6 +336,7 @@ class Transaction:
         """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
         read = await self._lineage.made_from(path, save, before)
         await self._ledger.keep(path, save, how="outside", at=self._now())
+        afterwards.new_to_history.discard(path)
         if seen.raw is None:
             return False
         joined = seen.raw if read is None else self._rejoin(read, save, seen.raw)

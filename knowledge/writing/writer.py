@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -30,7 +30,7 @@ from knowledge.pages.vault import Vault, revision_of
 from knowledge.writing.acts.merge_act import MergeOutcome, Merging
 from knowledge.writing.acts.move_act import Moving
 from knowledge.writing.answers import ChangeAnswer, Merged
-from knowledge.writing.effect import Effect, effect_in
+from knowledge.writing.effect import Effect, digest_in, effect_in
 from knowledge.writing.evidence.citation_check import CitationCheck, Cited, slug
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
@@ -163,7 +163,7 @@ class Writer:
         if merged.status == "analysis":
             await self.shown(request.path)
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
-        effect = None if dry_run else await self._effect(rehearsed, stakes)
+        effect = None if dry_run else await self._of_effect(effect_in, rehearsed.contents, rehearsed.work, stakes)
         return WritePlan(request, act, names, stakes, rehearsed, merged, effect, told)
 
     async def shown(self, path: str) -> str | None:
@@ -231,7 +231,7 @@ class Writer:
             found = await plan.act.work(contents)
             stakes = await self._appraiser.stakes(contents, found, asked=plan.asked)
             if approval is not None:
-                if (await self._effect(Rehearsed(contents, found), stakes)).digest != approval.effect:
+                if await self._of_effect(digest_in, contents, found, stakes) != approval.effect:
                     raise EffectChanged(path)
             # Two edits that are harmless alone can configure something together, and so can a link that was put in the way.
             elif stakes.configures and not plan.stakes.configures:
@@ -251,14 +251,18 @@ class Writer:
             raise WriteUndone(path, done.undone)
         return done
 
-    async def _effect(self, rehearsed: Rehearsed[Any], stakes: Stakes) -> Effect:
-        """Return what doing it would do to files."""
-        work, contents = rehearsed.work, rehearsed.contents
-        # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
-        told = replace(work, result=None, origins={})
+    async def _of_effect(
+        self,
+        look: Callable[[tuple[Contents, ActWork[Any], Stakes]], T],
+        contents: Contents,
+        work: ActWork[Any],
+        stakes: Stakes,
+    ) -> T:
+        """Return what `look` tells of what doing it would do to files."""
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
-        asked = (dict(contents), told, stakes)
-        return await self._aside.run(effect_in, asked, size=size, what="showing what would change")
+        # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
+        asked = (dict(contents), replace(work, result=None, origins={}), stakes)
+        return await self._aside.run(look, asked, size=size, what="showing what would change")
 
     async def _problems(self, before: Contents, written: Contents) -> list[str]:
         found: list[str] = []
@@ -328,7 +332,7 @@ class Writer:
             return WritePlan(request, act, names)
         rehearsed = await self._acts.rehearse(act)
         stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
-        effect = None if dry_run else await self._effect(rehearsed, stakes)
+        effect = None if dry_run else await self._of_effect(effect_in, rehearsed.contents, rehearsed.work, stakes)
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.result, effect)
 
     async def change(
