@@ -144,7 +144,7 @@ class Writer:
         if unseen and any(map(may_configure, await self._appraiser.names(target.path, asked))):
             unseen = False
         request = replace(request, path=target.path)
-        cited = [await self._judged(await self._witnesses.cited(one)) for one in (*request.earlier, request)]
+        cited = [await self._cited(one) for one in (*request.earlier, request)]
         *earlier, last = [(one.request, one.verified) for one in cited]
         act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=earlier)
         judgements = [one.request.judgement for one in cited]
@@ -183,8 +183,8 @@ class Writer:
             EffectChanged: something else would happen than a person agreed to.
             WriteUndone: what was written was found wrong and taken back.
         """
-        request = plan.request
-        if self._takes_long(request):
+        request, there = plan.request, self._vault.look(plan.request.path)
+        if len(request.content) + (there.stamp.size if there else 0) > FORESEEN_CHARACTERS:
             # While pages are held nothing is cancelled. What is worked out before is not worked out again.
             await self._acts.rehearse(plan.act)
         done = await self._run(plan, approval)
@@ -203,12 +203,14 @@ class Writer:
             await self.shown(request.path)
         return merged
 
-    def _takes_long(self, request: MergeRequest) -> bool:
-        there = self._vault.look(request.path)
-        return len(request.content) + (there.stamp.size if there else 0) > FORESEEN_CHARACTERS
+    async def _cited(self, request: MergeRequest) -> Cited:
+        """Return what is cited, looked up, with what a model holds of it.
 
-    async def _judged(self, cited: Cited) -> Cited:
-        """Return what is cited with what a model holds of it. No page is locked meanwhile, and a person's edit waits for none."""
+        No page is locked meanwhile, and a person's edit, which cites nothing, waits for none of it.
+        """
+        if request.source == USER and not request.corroboration:
+            return Cited(request, ())
+        cited = await self._witnesses.cited(request)
         request = cited.request
         if self._judge is None or request.source == USER or request.judgement is not None:
             return cited

@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.app.dependencies import Services
-from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, requirement
+from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.gate.caller import Call
@@ -42,7 +42,7 @@ class Decisions:
         proposal = await self._waiting(proposal_id, shown_hash)
         await self._require_forms(proposal, person)
         advisory = await self._require(proposal, person)
-        await self._carrier.require_trust(proposal, person.channel)
+        await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
         if proposal.policy != POLICY:
             raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
         verdict = ProposalVerdict(

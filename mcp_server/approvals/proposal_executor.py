@@ -13,7 +13,7 @@ import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
-from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
+from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import CannotDecide, require_trust
 from mcp_server.approvals.proposals import (
@@ -217,7 +217,8 @@ class ProposalExecutor:
         return True
 
     async def _act(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
-        await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
+        # A freeze may have come between the yes and this.
+        await require_trust(self.services.state, proposal, verdict.channel, now=self.services.now())
         planned = await self.plan(proposal, _approval(proposal, verdict))
         shown, needed = planned.plan.preview, planned.spec.level_for(planned.plan)
         if shown is not None and (shown.effect != proposal.effect or needed > proposal.level_needed):
@@ -315,15 +316,6 @@ class ProposalExecutor:
         status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
         note = "carried out by a process that ended before it could answer; this is what was foreseen"
         return json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
-
-    async def require_trust(self, proposal: Proposal, channel: Channel) -> None:
-        """Return if its principal may still have it done.
-
-        Raises:
-            CannotDecide: it is frozen, or may not propose any more.
-        """
-        if proposal.kind != "admin":  # those are asked for by a person
-            await require_trust(self.services.state, proposal, channel, now=self.services.now())
 
     async def found(self, proposal_id: str) -> Proposal:
         """Return the proposal.

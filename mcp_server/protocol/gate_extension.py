@@ -85,17 +85,7 @@ class GateExtension(Extension):
             if (params.request_state or "").startswith(run_rounds.ASKED):
                 return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
-            if isinstance(outcome, CallAnswered) and outcome.waits is not None:
-                return await self._asked(params.name, outcome, outcome.waits, ctx, call)
-            run = run_rounds.run_in(params.name, outcome.content) if isinstance(outcome, CallAnswered) else ""
-            if run and not call.detached:  # else the handle asks
-                return await self._at_run(params.name, outcome, run, ctx, call)
-            question = (
-                checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, CallAnswered) else None
-            )
-            if question is not None:
-                return await self._at_checkpoint(params.name, outcome, question, ctx, Call(who))
-            return as_result(outcome)
+            return await self._answered_or_asked(params.name, outcome, ctx, call)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
@@ -103,6 +93,20 @@ class GateExtension(Extension):
         except StorageError:
             logger.exception("cannot tell who calls %s", params.name)
             return as_result(CallFailed(f"{params.name} is {CLOSED}"))
+
+    async def _answered_or_asked(
+        self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> CallToolResult | InputRequiredResult:
+        """Return the outcome; where it waits for a person who may decide in the host, ask there first."""
+        if isinstance(outcome, CallFailed):
+            return as_result(outcome)
+        if outcome.waits is not None:
+            return await self._asked(name, outcome, outcome.waits, ctx, call)
+        if name == run_rounds.TOOL and not call.detached and (run := run_rounds.run_in(outcome.content)):
+            return await self._at_run(name, outcome, run, ctx, call)  # of a detached call the handle asks
+        if name == checkpoints.TOOL and (question := checkpoints.question_in(outcome.content)) is not None:
+            return await self._at_checkpoint(name, outcome, question, ctx, Call(call.principal))
+        return as_result(outcome)
 
     async def _asked(
         self, name: str, outcome: CallAnswered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call

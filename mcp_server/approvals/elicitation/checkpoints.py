@@ -69,9 +69,9 @@ class CheckpointQuestion:
         return f"{ASKED}{self.version}:{self.journey}"
 
 
-def question_in(tool: str, content: Mapping[str, Any]) -> CheckpointQuestion | None:
-    """Return the question that an answer of that tool leaves to a person, if it leaves one."""
-    if tool != TOOL or content.get("state") != "waiting" or not content.get("checkpoint"):
+def question_in(content: Mapping[str, Any]) -> CheckpointQuestion | None:
+    """Return the question that an answer of `TOOL` leaves to a person, if it leaves one."""
+    if content.get("state") != "waiting" or not content.get("checkpoint"):
         return None
     return CheckpointQuestion(str(content["journey_id"]), int(content["version"]))
 

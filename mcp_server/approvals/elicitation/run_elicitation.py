@@ -83,10 +83,9 @@ class _PersonAnswer:
     ask: str
 
 
-def run_in(tool: str, content: Mapping[str, Any]) -> str:
-    """Return the run that waits for a person according to an answer of that tool; "" if none does."""
-    waits = tool == TOOL and content.get("status") in ("asking", "proposed")
-    return str(content.get("run_id") or "") if waits else ""
+def run_in(content: Mapping[str, Any]) -> str:
+    """Return the run that waits for a person according to an answer of `TOOL`; "" if none does."""
+    return str(content.get("run_id") or "") if content.get("status") in ("asking", "proposed") else ""
 
 
 def begun_in(tool: str, content: Mapping[str, Any]) -> str:

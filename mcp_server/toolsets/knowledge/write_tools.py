@@ -166,7 +166,7 @@ async def _request(services: Services, call: Call, asked: MergeArguments) -> Mer
     from knowledge.writing.evidence.judge import PairJudgement
     from knowledge.writing.requests import MergeRequest
 
-    approved = call.origin == "approved"
+    by, approved = actor(call, "kb_merge", asked), call.origin == "approved"
     found = list(
         call.repeats if approved else (await services.taints.repeated(call.principal.id, asked.content)).items()
     )
@@ -175,7 +175,7 @@ async def _request(services: Services, call: Call, asked: MergeArguments) -> Mer
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
     named = _named(asked.source)
     return MergeRequest(
-        actor=actor(call, "kb_merge", asked),
+        actor=by,
         path=asked.path,
         content=asked.content,
         source=asked.source,
@@ -213,28 +213,21 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> C
     answer = plan.answer
     if earlier and answer is not None and answer.status != "done":
         raise CallsDoNotJoin("they cannot all be merged any more")
-    origins = await _merged_from(services, call, plan.request)
+    origins: tuple[str, ...] = ()
+    if call.origin != "approved":  # else its caller is shown nothing
+        # Text of the page, and that which is merged, as the caller says; what comes from a journey may repeat all that was read in it.
+        found = list(await quoted_from(services, [plan.request.path]))
+        for one in (*plan.request.earlier, plan.request):
+            if (kind := source_kind(one.source)) in FETCHED_KINDS:
+                found.append(origin_of(one.path, one.source))
+            elif kind == JOURNEY:
+                found += await services.taints.of_journey(one.source.partition(":")[2])
+        origins = tuple(dict.fromkeys(found))
     if asked.dry_run:
         return CallPlan(answer=await _rehearsal(services, plan.request.path, answer), origins=origins)
     if answer is not None and answer.status == "analysis":
         return CallPlan(answer=answer, origins=origins)
     return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, asked))
-
-
-async def _merged_from(services: Services, call: Call, request: MergeRequest) -> tuple[str, ...]:
-    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says.
-
-    What is merged from a journey may repeat whatever was read in it.
-    """
-    if call.origin == "approved":  # its caller is shown nothing
-        return ()
-    found = list(await quoted_from(services, [request.path]))
-    for one in (*request.earlier, request):
-        if (kind := source_kind(one.source)) in FETCHED_KINDS:
-            found.append(origin_of(one.path, one.source))
-        elif kind == JOURNEY:
-            found += await services.taints.of_journey(one.source.partition(":")[2])
-    return tuple(dict.fromkeys(found))
 
 
 async def _rehearsal(services: Services, path: str, answer: Any) -> Any:
