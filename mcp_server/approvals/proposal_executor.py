@@ -240,7 +240,8 @@ class ProposalExecutor:
             return
         result = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
-        await self._companion.carried_out(proposal, answer)
+        if proposal.journey:
+            await self._companion.carried_out(proposal, answer)
         if proposal.kind == "flag":
             await self.settle(proposal)
 

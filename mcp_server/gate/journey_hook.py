@@ -73,12 +73,10 @@ class JourneyHook:
         await self._note_if_possible(call, told)
 
     async def carried_out(self, proposal: Proposal, content: Mapping[str, Any]) -> None:
-        """Record in the journey of a proposal, if it has one, that a person's yes was carried out."""
+        """Record in the journey of a proposal that a person's yes was carried out."""
         from agents.engine.events import ToolSuccess
         from agents.errors import AgentError
 
-        if not proposal.journey:
-            return
         facts = {**facts_of(content), "proposal": proposal.id}
         told = ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
         store = self._services.journeys.store
