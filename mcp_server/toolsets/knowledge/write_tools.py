@@ -22,7 +22,6 @@ from mcp_server.toolsets.knowledge.read_tools import quoted_from
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, CallsDoNotJoin, InJourney, ToolSpec
 
 if TYPE_CHECKING:
-    from knowledge.merge.model import Doubt
     from knowledge.writing.effect import FileEffect
     from knowledge.writing.requests import Approval, ChangeRequest, MergeRequest
     from knowledge.writing.writer import WritePlan
@@ -71,6 +70,8 @@ def _shown(plan: WritePlan[Any, R]) -> CallPreview | None:
         return None
     work, request, effect = plan.rehearsed.work, plan.request, plan.effect
     nothing = not work.contents and not work.contradictions and not work.record
+    merges: Sequence[MergeRequest] = (*request.earlier, request) if plan.act.actor.tool == "kb_merge" else ()
+    doubts = dict.fromkeys(doubt for one in merges if one.judgement for doubt in one.judgement.doubts)
     return CallPreview(
         answer=plan.answer,
         sentence=_sentence(request, effect.files),
@@ -78,21 +79,9 @@ def _shown(plan: WritePlan[Any, R]) -> CallPreview | None:
         documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
         files=[asdict(file) for file in effect.files],
         revisions={path: effect.revisions.get(path) for path in effect.revisions},
-        doubts=[asdict(doubt) for doubt in _doubts(request)],
-        repeats=_repeats(request),
+        doubts=[asdict(doubt) for doubt in doubts],
+        repeats=list(dict.fromkeys(pair for one in merges for pair in one.repeats)),
     )
-
-
-def _doubts(request: Any) -> list[Doubt]:
-    """Return what a language model holds of the request, and of those that come before it in the same act."""
-    asked = [getattr(one, "judgement", None) for one in (*getattr(request, "earlier", ()), request)]
-    return list(dict.fromkeys(doubt for one in asked if one is not None for doubt in one.doubts))
-
-
-def _repeats(request: Any) -> list[tuple[bytes, str]]:
-    """Return the sentences of somebody else's that the request repeats, and those before it in the same act."""
-    asked = [getattr(one, "repeats", ()) for one in (*getattr(request, "earlier", ()), request)]
-    return list(dict.fromkeys(pair for one in asked for pair in one))
 
 
 def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
@@ -215,7 +204,7 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> C
         raise CallsDoNotJoin("they cannot all be merged any more")
     origins: tuple[str, ...] = ()
     if call.origin != "approved":  # else its caller is shown nothing
-        # Text of the page, and that which is merged, as the caller says; what comes from a journey may repeat all that was read in it.
+        # Difference and conflicts quote the page. What is merged from a journey may repeat all that was read in it.
         found = list(await quoted_from(services, [plan.request.path]))
         for one in (*plan.request.earlier, plan.request):
             if (kind := source_kind(one.source)) in FETCHED_KINDS:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.writing.acts import merge_act
+from knowledge.writing.acts.merge_work import worked_out
 from knowledge.writing.files.file_set import FileSet, FoundPage
 from mcp_server.app.settings.settings import Settings
 from tests.support.hosts.reviewers import reviewing
@@ -35,7 +35,7 @@ class Looks:
         self.worked_out = 0
         ours = ContextVar("ours", default=False)
         ours.set(True)
-        look, work_out = FileSet.look, merge_act.worked_out
+        look = FileSet.look
 
         def looking(files: FileSet, path: str) -> FoundPage:
             self.looked += [path] * ours.get()
@@ -43,10 +43,10 @@ class Looks:
 
         def working_out(ground: Any) -> Any:
             self.worked_out += ours.get()
-            return work_out(ground)
+            return worked_out(ground)
 
         monkeypatch.setattr(FileSet, "look", looking)
-        monkeypatch.setattr(merge_act, "worked_out", working_out)
+        monkeypatch.setattr("knowledge.writing.acts.merge_act.worked_out", working_out)
 
     def taken(self) -> tuple[int, int]:
         """Return both counts and begin anew."""
