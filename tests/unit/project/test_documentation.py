@@ -78,3 +78,10 @@ def test_every_attack_of_the_security_model_names_a_test_that_exists() -> None:
     for file, name in named:
         path = ROOT / (file if file.startswith("tests/") else f"tests/contract/{file}")
         assert f"def {name}(" in text(path), f"{file} has no {name}"
+
+
+@pytest.mark.parametrize("page", ["kb/concepts/architecture.md", "kb/guides/for-contributors.md", "CONTRIBUTING.md"])
+def test_every_path_that_a_contributor_is_sent_to_exists(page: str) -> None:
+    named = re.findall(r"`((?:knowledge|agents|mcp_server|tests|kb)/[\w./-]+)`", text(ROOT / page))
+    assert len(named) > 5
+    assert [path for path in named if "NAME" not in path and not (ROOT / path).exists()] == []
