@@ -55,8 +55,8 @@ def _named_only(node: Any) -> Any:
     options = node.get("anyOf", [node])
     if not any(option.get("properties") for option in options):
         return node
-    kinds = [option.get("type") for option in options]
-    return {"type": kinds if len(kinds) > 1 else kinds[0]}
+    kinds = [{"type": option["type"]} for option in options]
+    return {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
 
 
 def _without_required(node: Any) -> Any:
@@ -107,8 +107,4 @@ def _without_null(node: dict[str, Any], *, nulls: bool) -> dict[str, Any]:
         return node
     rest = {key: value for key, value in node.items() if key != "anyOf"}
     only = {key: value for key, value in options[0].items() if not _says_nothing(key, value)}
-    if not nulls:
-        return {**only, **rest}
-    if isinstance(only.get("type"), str) and "enum" not in only:
-        return {**only, **rest, "type": [only["type"], "null"]}
-    return node
+    return node if nulls else {**only, **rest}
