@@ -30,7 +30,7 @@ class NoSuchJourney(AgentError):
     def __init__(self, journey: str, version: int | None = None, newest: int | None = None) -> None:
         self.journey, self.version, self.newest = journey, version, newest
         if version is None:
-            super().__init__(f"there is no journey {journey!r}; journey_list names those that there are")
+            super().__init__(f"there is no journey {journey!r}; call journey_list to see which exist")
         else:
             super().__init__(f"journey {journey!r} has no version {version}; it has 1 to {newest}")
 
@@ -40,7 +40,7 @@ class JourneyExists(AgentError):
 
     def __init__(self, journey: str) -> None:
         self.journey = journey
-        super().__init__(f"there is another journey {journey!r} already; give the new one an id of its own")
+        super().__init__(f"journey {journey!r} already exists; give the new one another id")
 
 
 class StaleJourney(AgentError):
@@ -50,7 +50,7 @@ class StaleJourney(AgentError):
         self.journey, self.expected, self.actual, self.changed = journey, expected, actual, tuple(changed)
         since = f" Since then: {'; '.join(changed)}." if changed else ""
         super().__init__(
-            f"journey {journey} is at version {actual}, not {expected}.{since} Look at it with journey_status and go on from there"
+            f"journey {journey} is at version {actual}, not {expected}.{since} Call journey_status and continue from there"
         )
 
 
@@ -60,7 +60,7 @@ class WaitsForPerson(AgentError):
     def __init__(self, journey: str, phase: str) -> None:
         self.journey, self.phase = journey, phase
         super().__init__(
-            f"journey {journey} waits for a person's word on {phase}; ask them, and relay it with journey_decide"
+            f"journey {journey} waits for a person's decision on {phase}; ask them and relay it with journey_decide"
         )
 
 
@@ -72,7 +72,7 @@ class JourneyOver(AgentError):
         way = (
             "a person may send it back with `revisit`"
             if status == "complete"
-            else "fork it to go on from an earlier version"
+            else "fork it to continue from an earlier version"
         )
         super().__init__(f"journey {journey} is {status}; {way}")
 
@@ -91,8 +91,8 @@ class NeedsOwnHand(AgentError):
     def __init__(self, journey: str, phase: str) -> None:
         self.journey, self.phase = journey, phase
         super().__init__(
-            f"what comes after {phase} in journey {journey} is decided by the person's own hand: "
-            "in the host's own form, on the review page or in the terminal, not relayed"
+            f"only the person can decide what follows {phase} in journey {journey}: "
+            "in the host's own form, on the review page or in the terminal; it cannot be relayed"
         )
 
 
@@ -110,7 +110,7 @@ class PhaseGone(AgentError):
     def __init__(self, journey: str, agent: str, phase: str, phases: Sequence[str]) -> None:
         self.journey, self.agent, self.phase = journey, agent, phase
         super().__init__(
-            f"journey {journey} stands in {phase}, which {agent} does not have any more; a person may `revisit` one of "
+            f"journey {journey} is in {phase}, a phase that {agent} no longer has; a person may `revisit` one of "
             f"{', '.join(phases)}, or `cancel`"
         )
 
@@ -129,7 +129,7 @@ class BadWork(AgentError):
 
     def __init__(self, journey: str, phase: str, problems: Sequence[str]) -> None:
         self.journey, self.phase, self.problems = journey, phase, tuple(problems)
-        super().__init__(f"nothing was recorded, the work for {phase} does not fit: {'; '.join(problems)}")
+        super().__init__(f"nothing was recorded because the work for {phase} is not valid: {'; '.join(problems)}")
 
 
 class BadStart(AgentError):
@@ -142,8 +142,8 @@ class ToolOutsidePhase(AgentError):
     def __init__(self, journey: str, phase: str, tool: str, tools: Sequence[str]) -> None:
         self.journey, self.phase, self.tool, self.tools = journey, phase, tool, tuple(tools)
         super().__init__(
-            f"{tool} is not for phase {phase} of journey {journey}, which uses {', '.join(tools) or 'no tools'}; call it without "
-            "journey_id if it is not part of that work"
+            f"{tool} is not allowed in phase {phase} of journey {journey}, which uses {', '.join(tools) or 'no tools'}; "
+            "call it without journey_id if it is not part of that work"
         )
 
 

@@ -30,7 +30,7 @@ class NoSuchPath(KnowledgeError):
 
     def __init__(self, asked: str, nearest: Sequence[str] = ()) -> None:
         self.asked, self.nearest = asked, tuple(nearest)
-        hint = f"; nearest is {_listed(nearest)}" if nearest else "; look at kb_map('') for what there is"
+        hint = f"; nearest is {_listed(nearest)}" if nearest else "; call kb_map('') to see what exists"
         super().__init__(f"nothing at {_short(asked)}{hint}")
 
 
@@ -48,7 +48,7 @@ class AmbiguousName(KnowledgeError):
 
     def __init__(self, asked: str, candidates: Sequence[str]) -> None:
         self.asked, self.candidates = asked, tuple(candidates)
-        super().__init__(f"{_short(asked)} is ambiguous: say which of {_listed(candidates)}")
+        super().__init__(f"{_short(asked)} is ambiguous; use one of {_listed(candidates)}")
 
 
 class UnknownRevision(KnowledgeError):
@@ -56,7 +56,7 @@ class UnknownRevision(KnowledgeError):
 
     def __init__(self, path: str, asked: str, current: str) -> None:
         self.path, self.asked, self.current = path, asked, current
-        super().__init__(f"{_ends(path)} has no kept revision {_short(asked)}; the current one is {current}")
+        super().__init__(f"{_ends(path)} has no stored revision {_short(asked)}; the current one is {current}")
 
 
 class BadCursor(KnowledgeError):
@@ -98,9 +98,7 @@ class PageExists(KnowledgeError):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(
-            f"there is a page at {_ends(path)} already; choose another path, or merge into it with kb_merge"
-        )
+        super().__init__(f"a page already exists at {_ends(path)}; choose another path, or merge into it with kb_merge")
 
 
 class PageGone(KnowledgeError):
@@ -109,8 +107,8 @@ class PageGone(KnowledgeError):
     def __init__(self, path: str, asked: str) -> None:
         self.path, self.asked = path, asked
         super().__init__(
-            f"{_ends(path)} is gone, so a change to its revision {_short(asked)} has nowhere to go; "
-            "kb_history shows where it went, and without base_revision a new page is made"
+            f"{_ends(path)} no longer exists, so its revision {_short(asked)} cannot be changed; kb_history shows where it went. "
+            "To create a new page, omit base_revision"
         )
 
 
@@ -120,7 +118,8 @@ class WriteUndone(KnowledgeError):
     def __init__(self, path: str, problems: Sequence[str]) -> None:
         self.path, self.problems = path, tuple(problems)
         super().__init__(
-            f"the change to {_ends(path)} was taken back, the page is as before: {_listed(problems, '; ')}"
+            f"the change to {_ends(path)} was undone because it did not read back as written; "
+            f"the page is unchanged: {_listed(problems, '; ')}"
         )
 
 
@@ -138,8 +137,8 @@ class DocumentBusy(KnowledgeError):
     def __init__(self, path: str, waited_s: float) -> None:
         self.path, self.waited_s = path, waited_s
         super().__init__(
-            f"{_ends(path)} is being written by another process for more than {waited_s:.0f} s; nothing was changed; "
-            "try again, and if it stays so look for a process that hangs"
+            f"{_ends(path)} has been locked by another process for more than {waited_s:.0f} s; nothing was changed; "
+            "try again, and if this persists look for a hung process"
         )
 
 
@@ -149,8 +148,8 @@ class KeepsChanging(KnowledgeError):
     def __init__(self, path: str, tries: int) -> None:
         self.path, self.tries = path, tries
         super().__init__(
-            f"{_ends(path)} was changed by somebody else {tries} times while it was to be written; nothing was written; "
-            "every change is kept in its history; try again in a moment"
+            f"{_ends(path)} was changed by someone else {tries} times during this write; nothing was written; "
+            "those changes are in its history; try again in a moment"
         )
 
 
@@ -167,7 +166,7 @@ class EngineUnavailable(KnowledgeError):
 
     def __init__(self, engine: str, problem: str) -> None:
         self.engine, self.problem = engine, problem
-        super().__init__(f"{engine} cannot be used now: {problem}; `knowledge-forge doctor` says more")
+        super().__init__(f"{engine} cannot be used now: {problem}; run `knowledge-forge doctor` for details")
 
 
 class BadQuerySet(KnowledgeError):
@@ -232,7 +231,9 @@ class OutcomeUnknown(DatabaseUnavailable):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
-        self.args = (f"lost {path} while it was writing ({reason}); it may or may not be done, look before you repeat",)
+        self.args = (
+            f"lost {path} while it was writing ({reason}); it may or may not be done; check before you repeat it",
+        )
 
 
 class Unstorable(StorageError):
@@ -241,8 +242,8 @@ class Unstorable(StorageError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{path} cannot keep one of these texts: it is too long for a name, or holds a NUL or half a character; "
-            "nothing was changed, leave that out"
+            f"{path} cannot store one of these texts: it is too long for a name, or contains a NUL or an incomplete character; "
+            "nothing was changed; remove it and try again"
         )
 
 
@@ -284,7 +285,7 @@ class UnknownIntent(StorageError):
     def __init__(self, intent: str) -> None:
         self.intent = intent
         super().__init__(
-            f"the act {_short(intent)} is not under way: somebody else has finished or dropped it; look at the page's history"
+            f"the act {_short(intent)} is no longer in progress: another process finished or abandoned it; check the page's history"
         )
 
 
@@ -294,7 +295,7 @@ class UnknownOutboxEntry(StorageError):
     def __init__(self, outbox_entry: str) -> None:
         self.outbox_entry = outbox_entry
         super().__init__(
-            f"no errand {_short(outbox_entry)} is on record; look in the service itself whether it was done"
+            f"no outbox entry {_short(outbox_entry)} is on record; check in the service itself whether it was done"
         )
 
 
@@ -403,7 +404,7 @@ class ProposalSettled(KnowledgeError):
 
     def __init__(self, proposal: str) -> None:
         self.proposal = proposal
-        super().__init__(f"proposal {proposal} is not waiting to be carried out (any more); nothing was changed")
+        super().__init__(f"proposal {proposal} is no longer waiting to be carried out; nothing was changed")
 
 
 class EffectChanged(KnowledgeError):

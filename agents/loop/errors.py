@@ -22,7 +22,7 @@ class RunExists(RunError):
 
     def __init__(self, run: str) -> None:
         self.run = run
-        super().__init__(f"there is another run {run!r} already; give the new one an id of its own")
+        super().__init__(f"run {run!r} already exists; give the new one another id")
 
 
 class StaleRun(RunError):
@@ -30,7 +30,7 @@ class StaleRun(RunError):
 
     def __init__(self, run: str, expected: int, actual: int) -> None:
         self.run, self.expected, self.actual = run, expected, actual
-        super().__init__(f"run {run} has {actual} frames, not {expected}: somebody else led it on. Look at it again")
+        super().__init__(f"run {run} has {actual} frames, not {expected}: another process continued it. Read it again")
 
 
 class RunTaken(RunError):
@@ -42,22 +42,22 @@ class RunTaken(RunError):
 
 
 class TooManyRuns(RunError):
-    """As many runs of a principal are under way as may be; nothing was begun."""
+    """As many runs of a principal are under way as may be; nothing was started."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         super().__init__(
-            f"{most} runs of yours are under way, and no more may be at once; nothing was begun. Wait for one to end, or have it "
-            "cancelled (knowledge-forge runs cancel)"
+            f"you already have {most} runs in progress, the most allowed at once; nothing was started. Wait for one to end, or cancel "
+            "one (knowledge-forge runs cancel)"
         )
 
 
 class DaySpent(RunError):
-    """All runs together took as much as they may in a day; nothing was begun. `why` says what they took, and of what."""
+    """All runs together took as much as they may in a day; nothing was started. `why` says what they took, and of what."""
 
     def __init__(self, why: str) -> None:
         self.why = why
-        super().__init__(f"{why}; nothing was begun")
+        super().__init__(f"{why}; nothing was started")
 
 
 class NoRoom(RunError):
@@ -74,8 +74,8 @@ class RunLeft(RunError):
     def __init__(self, run: str, reason: str) -> None:
         self.run = run
         super().__init__(
-            f"run {run} is on record and goes on by itself when the database is back; do not begin it again. agent_trace, or "
-            f"`knowledge-forge runs show`, says how it stands ({reason})"
+            f"run {run} is saved and continues by itself when the database is back; do not start it again. agent_trace and "
+            f"`knowledge-forge runs show` show its status ({reason})"
         )
 
 
@@ -85,7 +85,8 @@ class LeftToOthers(RunError):
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why
         super().__init__(
-            f"run {run} is on record and goes on by itself where its model can be asked; do not begin it again. Here it cannot: {why}"
+            f"run {run} is saved and continues by itself on a server that can reach its model; do not start it again. "
+            f"This one cannot: {why}"
         )
 
 

@@ -40,18 +40,18 @@ Recorded already, and kept:
 ONLY = """
 
 Do only what brought you back: what is recorded stays as it is, and what you submit joins it by `id`."""
-TO_ANSWER = "Before the work goes on, a person answers:"
+TO_ANSWER = "A person must answer these questions before the work continues:"
 ANSWERED = (
-    "Put these questions to the person, wait, and relay what they say: journey_decide with decision `answer` and changes "
-    "{question id: their words}, or their words to all of it in note. `reject` (note: why) if the questions are the wrong ones. "
-    "Never answer yourself."
+    "Ask the person these questions, wait, and relay their answers: call journey_decide with decision `answer` and changes "
+    "{question id: their words}, or put one answer to all questions in note. If these are the wrong questions, use `reject` "
+    "(note: why). Never answer yourself."
 )
-BY_ITSELF = "The server does the work of this phase itself. Submit an empty work, and it goes on."
+BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
 """Told where an agent was changed while a journey stood there: no other journey rests in such a phase."""
 REASONS = {
-    "reject": "the person did not agree with what was submitted",
-    "modify": "the person wants it changed",
-    "revisit": "the person wants to come back here",
+    "reject": "the person rejected the submitted work",
+    "modify": "the person asked for changes",
+    "revisit": "the person asked to return to this phase",
 }
 
 
@@ -85,10 +85,10 @@ def prompt(agent: Agent, state: JourneyState) -> str:
 
 def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     if state.status == "cancelled":
-        return f"{agent.title} was cancelled{_said(state, ': ', share)}. Nothing can be submitted; it can be forked."
+        return f"{agent.title} was cancelled{_said(state, ': ', share)}. Nothing more can be submitted, but the journey can be forked."
     if state.status == "complete":
         return _parts(
-            f"{agent.title} is complete.", "What was done:\n" + _done(agent, state, share), _text(agent, state, share)
+            f"{agent.title} is complete.", "Work done:\n" + _done(agent, state, share), _text(agent, state, share)
         )
     if state.status == "waiting":
         return _waiting(agent, state, share)
@@ -110,7 +110,9 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
         return fitted(around, room, budget=budget)
     if not _again(state) or _anew(phase, state):
         done = _done(agent, state, share)
-        return _parts(head, _brief(state, share), _word(state, share), done and f"Done before:\n{done}", body, missing)
+        return _parts(
+            head, _brief(state, share), _word(state, share), done and f"Work done so far:\n{done}", body, missing
+        )
     return _parts(head, _brief(state, share), _word(state, share), body, missing)
 
 
@@ -124,7 +126,7 @@ def stayed(state: JourneyState) -> bool:
 
 def short(state: JourneyState) -> str:
     """Return what a host is told whose submit was recorded and is not enough; what it was told before still holds."""
-    return f"Recorded. {state.phase} is not done yet.\n{_missing(state)}"
+    return f"Recorded. {state.phase} is not complete yet.\n{_missing(state)}"
 
 
 def question(agent: Agent, state: JourneyState) -> str:
@@ -134,24 +136,27 @@ def question(agent: Agent, state: JourneyState) -> str:
     if state.checkpoint.asks:
         return "\n".join([TO_ANSWER, *(f"- {id_}: {text}" for id_, text in questions_asked(state).items())])
     asked = agent.questions.get(state.checkpoint.phase)
-    return asked or f"May the work go on from {state.checkpoint.phase} to {state.checkpoint.target}?"
+    return asked or f"May the work continue from {state.checkpoint.phase} to {state.checkpoint.target}?"
 
 
 def answer_ways(state: JourneyState) -> str:
     """Return how the open checkpoint is answered, for the host's model."""
     if state.checkpoint is not None and state.checkpoint.own_hand:
-        return "Only the person's own hand decides: in a form of this host, on the review page, or with `knowledge-forge journeys`."
+        return (
+            "The person must decide this personally, in a form of this host, on the review page or with "
+            "`knowledge-forge journeys`. You can't relay it."
+        )
     if state.checkpoint is not None and state.checkpoint.asks:
         return ANSWERED
     return (
-        "Show the person what was recorded, ask, wait, and relay their word with journey_decide: approve; modify (changes: a JSON "
-        "merge patch of the work, or note); reject (note: why). Never decide yourself."
+        "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
+        "(changes: a JSON merge patch of the work, or a note); reject (note: why). Never decide yourself."
     )
 
 
 def _waiting(agent: Agent, state: JourneyState, share: float) -> str:
     at = state.checkpoint.phase if state.checkpoint else state.phase
-    head = f"{agent.title}: a person decides about {at} before anything else can be submitted."
+    head = f"{agent.title}: a person must decide on {at} before anything else can be submitted."
     recorded = "Recorded:\n" + _done(agent, state, share)
     asked = question(agent, state)
     if state.checkpoint and state.checkpoint.asks:
@@ -254,7 +259,7 @@ def _word(state: JourneyState, share: float) -> str:
     if state.word.decision == "reject" and state.word.phase == state.phase and state.word.note != _detail(state):
         # Whoever was sent back further is here again: what was not agreed with was submitted here.
         why = f": {cut(state.word.note, int(DETAIL_TOKENS * share))}" if state.word.note else ""
-        return f"The person rejected what was submitted here before{why}"
+        return f"The person rejected the work submitted in this phase{why}"
     if state.word.decision != "answer":
         return ""
     return f"The person said: {cut(state.word.note, int(DETAIL_TOKENS * share))}"
@@ -267,7 +272,7 @@ def _said(state: JourneyState, before: str, share: float) -> str:
 def _missing(state: JourneyState, share: float = 1.0) -> str:
     """Return what the newest submit lacked, if nothing happened since."""
     told = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
-    return "Not done yet:\n" + cut("\n".join(told), int(MISSING_TOKENS * share)) if told else ""
+    return "Still missing:\n" + cut("\n".join(told), int(MISSING_TOKENS * share)) if told else ""
 
 
 def _own(agent: Agent, state: JourneyState) -> Mapping[str, str]:
@@ -282,7 +287,9 @@ def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
     try:
         return agent.done(state)
     except OUTGROWN:
-        return ["what is on record was written for another version of this agent: journey_status(view='report') has it"]
+        return [
+            "the recorded work was made with another version of this agent; read it with journey_status(view='report')"
+        ]
 
 
 def _done(agent: Agent, state: JourneyState, share: float) -> str:
@@ -297,7 +304,9 @@ def lines(told: Sequence[str], tokens: int) -> str:
         item = f"- {' '.join(line.split())}"
         tokens -= count_tokens(item)
         if kept and tokens < 0:
-            return "\n".join([*kept, f"- and {len(told) - number} more: journey_status(view='report') has all of it"])
+            return "\n".join(
+                [*kept, f"- and {len(told) - number} more; journey_status(view='report') lists everything"]
+            )
         kept.append(cut(item, most))
     return "\n".join(kept)
 

@@ -128,7 +128,7 @@ def _missing(state: JourneyState) -> list[str]:
         return []
     newest = [f for f in state.feedback if f.phase == state.phase and f.version == state.version]
     lines = [f"- {one_line(f.text, MOST_LINE)}" for f in newest]
-    return ["", "Not done yet:", "", *lines] if lines else []
+    return ["", "Still missing:", "", *lines] if lines else []
 
 
 def _going_on(journey: str, state: JourneyState) -> list[str]:

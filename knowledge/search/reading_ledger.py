@@ -103,7 +103,7 @@ class ReadingLedger:
         if len(self._not_before) > MOST_SETTLED:
             self._not_before.popitem(last=False)
         where = "there" if directory else "in this knowledge base"
-        nudge = f"you have not seen what is {where}: kb_map({directory!r}) shows each page in one line"
+        nudge = f"you have not looked at the map {where}: kb_map({directory!r}) lists each page in one line"
         return nudge if given else None
 
     async def _flush(self) -> None:

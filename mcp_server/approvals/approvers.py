@@ -68,13 +68,13 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
     grant = held(await standing_of(state, principal_of(proposal), now=now))
     if grant.frozen:
         raise CannotDecide(
-            f"{proposal.principal} is frozen, so nothing that it proposed is carried out: reject it, or lift the freeze first "
+            f"{proposal.principal} is frozen, so none of its proposals can be carried out: reject it, or lift the freeze first "
             "(knowledge-forge trust thaw)"
         )
     if channel in WEAK and grant.level < Trust.PROPOSE:
         what = "a form in that host" if channel == "host" else "a reaction in Zulip"
         raise CannotDecide(
-            f"{proposal.principal} may not propose any more, so {what} decides nothing: use the review page"
+            f"{proposal.principal} is no longer allowed to propose, so {what} has no effect: use the review page"
         )
 
 

@@ -44,7 +44,7 @@ class Decisions:
         advisory = await self._require(proposal, person)
         await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
         if proposal.policy != POLICY:
-            raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
+            raise CannotDecide(f"{proposal_id} was proposed under older trust rules; it must be proposed again")
         verdict = ProposalVerdict(
             approved=True,
             by=person.name,
@@ -175,7 +175,7 @@ class Decisions:
         if proposal is None or proposal.state != "pending":
             raise CannotDecide(await self._why_not(proposal_id))
         if shown_hash is not None and (proposal.hash != shown_hash or hash_of(proposal) != proposal.hash):
-            raise CannotDecide(f"{proposal_id} is not what was shown (any more); look at it again")
+            raise CannotDecide(f"{proposal_id} has changed since it was shown; look at it again")
         return proposal
 
     async def _why_not(self, proposal_id: str) -> str:
@@ -183,9 +183,9 @@ class Decisions:
         if proposal is None:
             return f"there is no proposal {proposal_id[:40]!r}"
         if proposal.state == "pending":
-            return f"{proposal_id} has expired, or is not what was shown (any more)"
+            return f"{proposal_id} has expired, or has changed since it was shown"
         after = f" by {proposal.successor}" if proposal.successor else ""
-        return f"{proposal_id} does not wait any more: it is {proposal.state}{after}"
+        return f"{proposal_id} is no longer pending: it is {proposal.state}{after}"
 
     async def _count(self, proposal: Proposal, person: Approver, *, approved: bool) -> None:
         now = self._services.now()

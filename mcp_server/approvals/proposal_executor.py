@@ -47,15 +47,15 @@ PATIENCE_S = 30.0
 """How long whoever said yes waits for another process that was quicker to begin."""
 HANDED_S = 10.0
 """How long they wait where only another process can do it, which need not be running."""
-UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
-LEFT = "no server that reaches its service has run since; propose it again if it is still meant"
-CHANGED = "what it rests on has changed, so that something else would happen now"
+UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
+LEFT = "no server connected to its service has run since; propose it again if you still want it"
+CHANGED = "the text it depends on has changed, so it would now do something else"
 UNTOLD = "it is not known whether this was done: {why}. {next}"
-LOOK_THERE = "Look at {where}, and propose it again if it is not"
+LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
 """What an answer may say of where something is, the best first."""
-TAMPERED = "what is on record is not what was decided on; nothing was done"
+TAMPERED = "the stored proposal differs from the one that was decided; nothing was done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class ProposalExecutor:
             return
         spec = self._gate.spec(proposal.tool)
         if spec is None or spec.definition_hash != proposal.tool_hash:
-            await self._fail(proposal.id, f"{proposal.tool} is another tool now than the one that was decided on")
+            await self._fail(proposal.id, f"{proposal.tool} has changed since the decision; propose it again")
             return
         if begun_before and await self._seen_to(proposal, spec, verdict):
             return
@@ -257,7 +257,7 @@ class ProposalExecutor:
                 f"{proposal.tool} is not listed here: start this with the settings of its service, or use the page"
             )
         if spec is None or spec.plan is None:
-            raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
+            raise CannotDecide(f"there is no longer a tool {proposal.tool}")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
         *earlier, last = [spec.parse(one) for one in calls]
@@ -275,7 +275,7 @@ class ProposalExecutor:
         try:
             plan = await spec.plan(self.services, call, last)
         except CallsDoNotJoin:
-            raise CannotDecide(f"{CHANGED}: its {len(calls)} calls do not go together any more") from None
+            raise CannotDecide(f"{CHANGED}: its {len(calls)} calls no longer fit together") from None
         if plan.answer is not None:
             raise CannotDecide(f"{CHANGED}: {getattr(plan.answer, 'note', None) or 'nothing would happen'}")
         return Planned(spec, call, last, plan)
@@ -283,7 +283,7 @@ class ProposalExecutor:
     async def _void(self, proposal: Proposal, planned: Planned) -> None:
         """Propose anew what would happen now, in the place of what was approved."""
         if planned.shown.changes_nothing:
-            await self._fail(proposal.id, "what it would change is so already, or cannot be changed any more")
+            await self._fail(proposal.id, "already applied, or the page has changed since")
             return
         draft = ProposalDraft(
             proposal.kind,
@@ -315,7 +315,7 @@ class ProposalExecutor:
         if not isinstance(answer, dict):
             return "null"
         status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
-        note = "carried out by a process that ended before it could answer; this is what was foreseen"
+        note = "carried out by a process that ended before it could answer; this is the expected result"
         return json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
 
     async def found(self, proposal_id: str) -> Proposal:

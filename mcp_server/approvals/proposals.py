@@ -104,7 +104,7 @@ class TooLong(KnowledgeError):
     def __init__(self, characters: int) -> None:
         self.characters = characters
         super().__init__(
-            f"this would put {characters:,} characters to a person, who can be asked about {LONGEST:,} at most; nothing was "
+            f"a person would have to review {characters:,} characters; at most {LONGEST:,} are allowed. Nothing was "
             "changed. Send it in smaller parts"
         )
 

@@ -29,7 +29,7 @@ class Unreachable(ConnectorError):
         self.address, self.why = address, why
         super().__init__(
             service,
-            f"{service} at {address} cannot be reached ({why}); nothing was done. Try again later, or see doctor",
+            f"{service} at {address} cannot be reached ({why}); nothing was done. Try again later, or run `knowledge-forge doctor`",
         )
 
 
@@ -39,7 +39,7 @@ class ReplyLost(ConnectorError):
     def __init__(self, service: str, why: str) -> None:
         self.why = why
         super().__init__(
-            service, f"{service} gave no usable reply ({why}); it is not known whether it did what was asked"
+            service, f"{service} gave no usable reply ({why}); it is not known whether the request was carried out"
         )
 
 
@@ -57,7 +57,7 @@ class ServiceLimited(ConnectorError):
     def __init__(self, service: str, wait_s: float) -> None:
         self.wait_s = wait_s
         super().__init__(
-            service, f"{service} allows no more requests for now; nothing was done. Try again in {wait_s:.0f} s"
+            service, f"{service} accepts no more requests for now; nothing was done. Try again in {wait_s:.0f} s"
         )
 
 
@@ -66,7 +66,7 @@ class Denied(ConnectorError):
 
     def __init__(self, service: str, status: int, why: str, mend: str) -> None:
         self.status, self.why, self.mend = status, why, mend
-        super().__init__(service, f"{service} does not allow it ({status}: {why}); {mend}")
+        super().__init__(service, f"{service} denied the request ({status}: {why}); {mend}")
 
 
 class ServiceRefused(ConnectorError):
@@ -74,7 +74,7 @@ class ServiceRefused(ConnectorError):
 
     def __init__(self, service: str, status: int, why: str) -> None:
         self.status, self.why = status, why
-        super().__init__(service, f"{service} refuses it ({status}): {why}; nothing was done")
+        super().__init__(service, f"{service} refused the request ({status}): {why}; nothing was done")
 
 
 class Missing(ConnectorError):
@@ -92,7 +92,7 @@ class WrongAddress(ConnectorError):
         self.setting, self.where = setting, where
         super().__init__(
             service,
-            f"{service} redirects to {where}, which was not followed; set {setting} to the address it really has",
+            f"{service} redirected to {where}, which was not followed; set {setting} to its final address",
         )
 
 
@@ -111,7 +111,7 @@ class AmbiguousServiceName(ConnectorError):
     def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:
         self.kind, self.asked, self.candidates = kind, asked, tuple(candidates)
         super().__init__(
-            service, f"{kind} {_short(asked)!r} is ambiguous in {service}: say which of {_listed(candidates)}"
+            service, f"{kind} {_short(asked)!r} is ambiguous in {service}; use one of {_listed(candidates)}"
         )
 
 
@@ -120,7 +120,7 @@ class NotAllowed(ConnectorError):
 
     def __init__(self, service: str, what: str, setting: str) -> None:
         self.what, self.setting = what, setting
-        super().__init__(service, f"{what} is outside of what {setting} lets this server use in {service}")
+        super().__init__(service, f"{what} is not allowed: {setting} limits what this server may use in {service}")
 
 
 def _short(text: str) -> str:

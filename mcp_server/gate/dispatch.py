@@ -38,10 +38,8 @@ MOST_NAMED = 2
 MOST_OFFERED = 10
 COUNTS_S = 1.0
 """How long what was read of a caller's trust counts within one call; what takes longer is decided on what they hold then."""
-CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
-CRASHED_ELSEWHERE = (
-    "failed inside the server, and it is not known whether it was done: look there before you do it again"
-)
+CRASHED = "failed inside the server; nothing was changed. Run `knowledge-forge doctor` to look for the cause"
+CRASHED_ELSEWHERE = "failed inside the server, and it is not known whether it was done: check before you repeat it"
 
 
 class UnknownTool(Exception):
@@ -51,7 +49,9 @@ class UnknownTool(Exception):
         self.name = name
         shown = name if len(name) <= 60 else name[:57] + "..."
         near = difflib.get_close_matches(name[:60], known, n=3)
-        told = f"did you mean {' or '.join(near)}?" if near else f"tools/list names the {len(known)} that there are"
+        told = (
+            f"did you mean {' or '.join(near)}?" if near else f"call tools/list to see the {len(known)} available tools"
+        )
         super().__init__(f"unknown tool {shown!r}; {told}")
 
 

@@ -36,7 +36,7 @@ class NotYours(KnowledgeError):
     def __init__(self, journey: str, began: str) -> None:
         self.journey, self.began = journey, began
         super().__init__(
-            f"journey {journey} was begun by {began}: a host that is not registered can continue it, and cannot decide about it. "
+            f"journey {journey} was started by {began}: an unregistered host can continue it but cannot decide on it. "
             "A person decides on the review page, in a terminal (knowledge-forge journeys), or in a registered host"
         )
 

@@ -28,7 +28,7 @@ _MEANINGS = {
     Trust.PROPOSE: "propose changes",
     Trust.EDIT: "edit, with every write checked",
     Trust.ROUTINE: "act on its own in routine matters",
-    Trust.HIGH_STAKES: "act on its own where much is at stake",
+    Trust.HIGH_STAKES: "act on its own in high-stakes matters",
 }
 
 
@@ -94,7 +94,7 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
     told = _lacking(grant.principal, level, held)
     if level < Trust.PROPOSE or held < Trust.PROPOSE:
         return Refuse(f"{tool} is refused: {told}; a person can raise it with `knowledge-forge trust grant`")
-    why = waiting(tool, grant.principal, level, held) if held < level else f"{tool} waits for a person"
+    why = waiting(tool, grant.principal, level, held) if held < level else f"{tool} needs a person's approval"
     if taint:
         why = f"{why}. {taint}, so this act needs level {int(level)}"
     return Propose(f"{why}. {person}" if person else why, level, held)
@@ -102,8 +102,8 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
 
 def waiting(tool: str, principal: str, needed: Trust, held: Trust) -> str:
     """Return why a call of `tool` waits for a person, in one plain sentence."""
-    return f"{tool} waits for a person: {_lacking(principal, needed, held)}"
+    return f"{tool} needs a person's approval: {_lacking(principal, needed, held)}"
 
 
 def _lacking(principal: str, needed: Trust, held: Trust) -> str:
-    return f"it needs trust level {int(needed)} ({needed.meaning}) and {principal} holds level {int(held)}"
+    return f"it needs trust level {int(needed)} ({needed.meaning}) and {principal} has level {int(held)}"

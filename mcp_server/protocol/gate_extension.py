@@ -304,7 +304,7 @@ class GateExtension(Extension):
                 await state.changed(seen)
         found = await state.trust.proposal(proposal_id)
         if found is None:
-            return CallFailed(f"{name}: there is no proposal {proposal_id} any more")
+            return CallFailed(f"{name}: there is no longer a proposal {proposal_id}")
         told = await summary(found, self._services.review_address)
         return ending(name, answer, found, told)
 

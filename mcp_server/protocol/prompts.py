@@ -14,23 +14,23 @@ def add_prompts(server: ForgeServer, services: Services) -> None:
     """Offer the prompts of the knowledge toolset, and those of journeys where their tools are listed."""
 
     async def route(question: str) -> str:
-        """Start on a question: where to look first, and how to go on from there."""
+        """Answer a question from the knowledge base: shows where to look first."""
         view = await services.tiers.map("")
         lines = [f"- {e.path}{'/' if e.kind == 'directory' else ''}: {e.summary or e.title}" for e in view.children]
-        cut = [f"- ... and {len(lines) - MOST_LINES} more: kb_map('')"] if len(lines) > MOST_LINES else []
+        cut = [f"- ... and {len(lines) - MOST_LINES} more, listed by kb_map('')"] if len(lines) > MOST_LINES else []
         parts = [
-            f"Question: {question.strip() or '(none yet: ask the person)'}",
-            f"The knowledge base is {view.title!r}. At its root:\n" + "\n".join([*lines[:MOST_LINES], *cut]),
+            f"Question: {question.strip() or '(none given: ask the person)'}",
+            f"The knowledge base is called {view.title!r}. Its top level:\n" + "\n".join([*lines[:MOST_LINES], *cut]),
         ]
         if question.strip():
             answer = await services.finder.search(question, limit=MOST_HITS)
             hits = [f"- {hit.path}{' > ' + hit.section if hit.section else ''}" for hit in answer.hits]
-            parts.append(f"This reads like {answer.route.mode} ({answer.route.reason}).")
-            parts.append("A first search finds:\n" + "\n".join(hits) if hits else "A first search finds nothing.")
+            parts.append(f"Search mode: {answer.route.mode} ({answer.route.reason}).")
+            parts.append("A first search found:\n" + "\n".join(hits) if hits else "A first search found nothing.")
             parts.append(f"Scent: {answer.scent.level}; {answer.scent.reason}. Next: {answer.scent.next}.")
         parts.append(
-            "Go inwards: map the directory that fits (kb_map), read the page (kb_read), search inside it (kb_search with "
-            "path) only if that is not enough. Answer with path and section for every claim, and say what you did not find."
+            "Look at the directory that fits (kb_map), then read the page (kb_read). Search inside it (kb_search with path) "
+            "only if that is not enough. Cite path and section for every claim, and say what you did not find."
         )
         return "\n\n".join(parts)
 

@@ -72,14 +72,14 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
         MAP_URI,
         name="map",
         title="Map of the knowledge base",
-        description="Circle 1: what there is, from the root.",
+        description="The map of the whole knowledge base, from the root.",
         mime_type="application/json",
     )(root_map)
     server.resource(
         MAP_TEMPLATE,
         name="map_of",
         title="Map of a directory",
-        description="Circle 1: title, summary and children of one directory.",
+        description="The map of one directory: its title, summary and children.",
         mime_type="application/json",
         security=_PATHS_CHECKED_BY_US,
     )(map_of)
@@ -87,7 +87,7 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
         DOC_TEMPLATE,
         name="page",
         title="A page",
-        description="Circle 2: one page as it is on disk.",
+        description="One page exactly as it is on disk.",
         mime_type="text/markdown",
         security=_PATHS_CHECKED_BY_US,
     )(page)
@@ -120,14 +120,14 @@ def _add_records(server: ForgeServer, services: Services) -> None:
         PROPOSAL_URI + "{proposal_id}",
         name="proposal",
         title="A proposal",
-        description="What became of a call of yours that waits, or waited, for a person.",
+        description="One of your proposals: its status, the decision and, once approved, the result.",
         mime_type="application/json",
     )(proposal)
     server.resource(
         AUDIT_URI,
         name="audit",
         title="Recent acts",
-        description="The newest records of the audit chain: who did what to which page, newest first, without any text.",
+        description="The newest audit records: who did what to which page, newest first, without page text.",
         mime_type="application/json",
     )(recent)
 

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from knowledge.errors import KnowledgeError
 from knowledge.wire.lean_schema import lean_input, lean_output
@@ -36,8 +36,10 @@ class BadDeclaration(Exception):
 
 LAST_EXACT = 2**53 - 1
 """Beyond it a number in JSON is not the same to everybody. Source: RFC 7493, section 2.2."""
-InJourney = str | None
+InJourney = Annotated[str | None, Field(description="The journey this call is part of, if any.")]
 """The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
+Cursor = Annotated[str | None, Field(description="next_cursor of the previous answer.")]
+DryRun = Annotated[bool, Field(description="Show the result; change nothing.")]
 JOURNEY_FIELD = "journey_id"
 JOURNEYS = "journeys"
 """The toolset whose calls are about journeys, and belong to none."""

@@ -182,7 +182,7 @@ def _remarks(act: RerunStep, done: RerunStep | None) -> tuple[str, ...]:
         if phase in act.automatic and act.automatic[phase] != work
     ]
     told += [f"missing now: {text[:MOST_TOLD]}" for text in done.feedback if text not in act.feedback]
-    return (*told, *(f"not missing any more: {text[:MOST_TOLD]}" for text in act.feedback if text not in done.feedback))
+    return (*told, *(f"no longer missing: {text[:MOST_TOLD]}" for text in act.feedback if text not in done.feedback))
 
 
 def checked_place(of: str, version: int, state: JourneyState, journey: str) -> None:

@@ -54,7 +54,9 @@ class BadAddress(ProviderError):
 
     def __init__(self, provider: str, setting: str) -> None:
         self.setting = setting
-        super().__init__(provider, f"{setting} holds no address for {provider}; it begins with http:// or https://")
+        super().__init__(
+            provider, f"{setting} is not a valid address for {provider}; it must start with http:// or https://"
+        )
 
 
 class BadKey(ProviderError):
@@ -62,7 +64,7 @@ class BadKey(ProviderError):
 
     def __init__(self, provider: str, setting: str, why: str) -> None:
         self.setting, self.why = setting, why
-        super().__init__(provider, f"{provider} does not take the key ({why}); check {setting}")
+        super().__init__(provider, f"{provider} rejected the key ({why}); check {setting}")
 
 
 class ProviderLimited(ProviderError):
@@ -71,14 +73,14 @@ class ProviderLimited(ProviderError):
     def __init__(self, provider: str, wait_s: float | None, tries: int) -> None:
         self.wait_s, self.tries = wait_s, tries
         wait = f"in {wait_s:.0f} s" if wait_s is not None else "later"
-        super().__init__(provider, f"{provider} allows no more requests for now ({_times(tries)}). Try again {wait}")
+        super().__init__(provider, f"{provider} accepts no more requests for now ({_times(tries)}). Try again {wait}")
 
 
 class SpentUp(ProviderError):
     """The account has no money or quota left: waiting does not help, a person has to act."""
 
     def __init__(self, provider: str) -> None:
-        super().__init__(provider, f"the account at {provider} has no quota left; a person has to look at its billing")
+        super().__init__(provider, f"the account at {provider} has no quota left; a person must check its billing")
 
 
 class Overloaded(ProviderError):
@@ -105,7 +107,7 @@ class ContextTooLong(ProviderError):
         room = f" of {limit:,} tokens" if limit else ""
         super().__init__(
             provider,
-            f"the conversation and the answer that it asks for are longer than the room{room} of {_short(model)}; tell less, "
+            f"the conversation and the answer together exceed the context window{room} of {_short(model)}; send less, "
             "allow a shorter answer, or use another model",
         )
 
@@ -117,7 +119,7 @@ class Refusal(ProviderError):
         self.model, self.category = model, category
         why = f" ({_short(category)})" if category else ""
         super().__init__(
-            provider, f"{_short(model)} refuses to answer{why}; say it in another way, or ask another model", usage
+            provider, f"{_short(model)} refused to answer{why}; rephrase the request or use another model", usage
         )
 
 
@@ -140,7 +142,7 @@ class Rejected(ProviderError):
     def __init__(self, provider: str, status: int, code: str, mend: str) -> None:
         self.status, self.code, self.mend = status, code, mend
         why = f"{status}: {_short(code)}" if code else f"status {status}"
-        super().__init__(provider, f"{provider} does not take the question ({why}); {mend}")
+        super().__init__(provider, f"{provider} rejected the request ({why}); {mend}")
 
 
 def _times(tries: int) -> str:

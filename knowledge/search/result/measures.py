@@ -46,7 +46,7 @@ async def signs_of(index: IndexStore, question: SearchQuestion, ranking: Ranking
 
 
 def _coverage(rarity: Mapping[str, float], pages: Mapping[int, Mapping[str, float]]) -> tuple[float, tuple[str, ...]]:
-    """Return the share of the asked words that the best page has, weighed by rarity, and which no page has, rarest first."""
+    """Return the share of the words asked for that the best page has, weighed by rarity, and which no page has, rarest first."""
     total = sum(rarity.values())
     if not total:
         return 0.0, ()

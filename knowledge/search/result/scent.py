@@ -88,8 +88,8 @@ def level_of(signs: ScentSigns) -> Level:
 def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str) -> Scent:
     """Return the scent of an answer whose chunks lie at `places`, best first, searched for in `directory`."""
     if not places:
-        waiting = "" if indexed else "; indexing is still under way, so ask again soon"
-        return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what there is")
+        waiting = "" if indexed else "; indexing is not finished, so ask again soon"
+        return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
     level = level_of(signs)
     if level == "sufficient":
         return Scent(level, "a page or section bears this name" if signs.exact else _reason(signs), _read(places[0]))
@@ -107,15 +107,19 @@ def _reason(signs: ScentSigns) -> str:
 
 def _coverage_in_words(signs: ScentSigns) -> str:
     if signs.coverage >= FULL:
-        return "one page has all asked words"
+        return "one page has all the words asked for"
     share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
-    return f"the best page has {share} of the asked words"
+    return f"the best page has {share} of the words asked for"
 
 
 def _agreement_in_words(signs: ScentSigns) -> str:
     if signs.agreement >= HALF:
-        return "both engines have the first hit near the top" if signs.agreement > HALF else "one engine has it first"
-    return "the engines do not agree on it"
+        return (
+            "keyword and semantic search agree"
+            if signs.agreement > HALF
+            else "only one of keyword and semantic search ranks it first"
+        )
+    return "keyword and semantic search disagree"
 
 
 def _read(place: ShownChunk) -> str:
@@ -141,7 +145,7 @@ def _look_around(places: Sequence[ShownChunk]) -> str:
     step = f"kb_map({best!r})"
     used = _heading_words(place for place in places if _directory_of(place.path) == best)
     for count in range(len(used), 0, -1):
-        told = f"{step}; its pages speak of {', '.join(used[:count])}"
+        told = f"{step}; its pages mention {', '.join(used[:count])}"
         if len(told) <= LONGEST_STEP:
             return told
     return step

@@ -113,7 +113,7 @@ def _marked(text: str) -> str:
 
 def _listed(asks: Sequence[questions.WorkQuestion]) -> str:
     lines = [f"{n}. {one.question}" + (f" ({one.why})" if one.why else "") for n, one in enumerate(asks, 1)]
-    return "\n".join(["Before the work goes on, please answer. `I do not know` is an answer, too.", *lines])
+    return "\n".join(["Please answer before the work continues. `I do not know` is a valid answer.", *lines])
 
 
 def schema_of(asks: Sequence[questions.WorkQuestion]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ SCHEMA: dict[str, Any] = {
         ANSWER: {
             "type": "string",
             "title": "Answer",
-            "description": "What the run is told as your answer; it goes on with it",
+            "description": "Your answer to the run, which then continues",
             "maxLength": LONGEST_ANSWER,
         },
     },
@@ -155,7 +155,7 @@ def _question_text(run: Run) -> str:
     shown = "\n".join(quoted(run.ask.question if run.ask else "", LONGEST_QUESTION))
     return (
         f"A run of {run.header.principal} asks. Its goal: {one_line(run.header.goal, LONGEST_GOAL)}\n\n{shown}\n\n"
-        "A language model wrote this question: give it no password and no key. Dismiss the form to answer later."
+        "A language model wrote this question: never enter a password or key. Dismiss the form to answer later."
     )
 
 

@@ -130,7 +130,7 @@ def _back(state: JourneyState) -> list[str]:
 
 def _missing(state: JourneyState) -> list[str]:
     newest = [f for f in state.feedback if f.version == state.version and not state.over]
-    return ["", "Not done yet:", *(f"- {one_line(f.text, MOST_SAID)}" for f in newest)] if newest else []
+    return ["", "Still missing:", *(f"- {one_line(f.text, MOST_SAID)}" for f in newest)] if newest else []
 
 
 def work_of(state: JourneyState, phase: str) -> list[str]:

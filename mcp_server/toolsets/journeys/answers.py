@@ -21,9 +21,7 @@ LONGEST_FIELD = 200
 """Characters of one field of an event; the resource has all of it."""
 
 
-UNLISTED = (
-    "Journeys are not listed over HTTP without a token. Continue one by its id, or send the token of a registered host."
-)
+UNLISTED = "Journeys are not listed over HTTP without a token. Continue one by its journey_id, or send the token of a registered host."
 
 
 @dataclass(frozen=True, slots=True)

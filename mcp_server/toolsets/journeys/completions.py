@@ -1,4 +1,4 @@
-"""Completions for journeys and agents: journeys by id or words of their title, agents, their phases, and what inputs take."""
+"""Completions for journeys and agents: journeys by id or words of their title, agents and their phases."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def in_prompt(services: Services, prompt: str, argument: str, typed: str) 
         return None
     if argument == JOURNEY_ID:
         return await journeys(services, typed, agent=None if prompt == CONTINUE else prompt, over=False)
-    return None if prompt == CONTINUE else _beginning(typed, await _values(services, prompt, argument))
+    return None
 
 
 async def agent_names(services: Services) -> list[str]:
@@ -95,16 +95,6 @@ async def _documents(services: Services, journey: str) -> list[str]:
     except KnowledgeError:
         return []
     return list(documents(position.agent, position.state))
-
-
-async def _values(services: Services, agent: str, argument: str) -> list[str]:
-    """Return the values that an agent's input is restricted to, if it is."""
-    try:
-        found = await services.journeys.catalogue.agent(agent)
-    except KnowledgeError:
-        return []
-    allowed = found.inputs.get("properties", {}).get(argument, {}).get("enum", ())
-    return [value for value in allowed if isinstance(value, str)]
 
 
 def _beginning(typed: str, names: Sequence[str]) -> list[str]:

@@ -36,10 +36,8 @@ BRIEF, JOURNEY_ID = "brief", "journey_id"
 LEADING = frozenset({"journey_start", "journey_submit"})
 """The tools that what these prompts say needs."""
 
-_BRIEF = PromptArgument(
-    name=BRIEF, description="What the work is about. Needed unless journey_id is given.", required=False
-)
-_JOURNEY_ID = PromptArgument(name=JOURNEY_ID, description="A journey to go on with instead.", required=False)
+_BRIEF = PromptArgument(name=BRIEF, description="The task, for a new journey.")
+_JOURNEY_ID = PromptArgument(name=JOURNEY_ID, description="To continue a journey.")
 
 
 @runtime_checkable
@@ -106,37 +104,31 @@ class JourneyPrompts:
         going_on = OfferedPrompt(
             CONTINUE,
             "Continue a journey",
-            "Go on with a journey of any agent where it stands, whichever host began it.",
-            (PromptArgument(name=JOURNEY_ID, description="The journey to go on with.", required=True),),
+            "Continue any journey, whichever host started it.",
+            (PromptArgument(name=JOURNEY_ID, description="The journey to continue.", required=True),),
             self._continued,
         )
-        team = [
-            self._of(agent.name, agent.title, agent.summary, meanings(agent.inputs))
-            for agent in await team_agents(self._services)
-        ]
-        own = [self._of(entry.name, entry.title, entry.summary, entry.inputs) for entry in own_entries()]
+        own = [self._of(entry.name, entry.title, entry.summary) for entry in own_entries()]
+        team = [self._of(agent.name, agent.title, agent.summary) for agent in await team_agents(self._services)]
         return [going_on, *own, *team]
 
-    def _of(self, name: str, title: str, summary: str, inputs: Mapping[str, str]) -> OfferedPrompt:
-        takes = [PromptArgument(name=n, description=meaning, required=False) for n, meaning in inputs.items()]
-        return OfferedPrompt(name, title, summary, (_BRIEF, _JOURNEY_ID, *takes), partial(self._led, name))
+    def _of(self, name: str, title: str, summary: str) -> OfferedPrompt:
+        return OfferedPrompt(name, title, summary, (_BRIEF, _JOURNEY_ID), partial(self._led, name))
 
     async def _continued(self, given: Mapping[str, str]) -> str:
         return await self._told(CONTINUE, self._going_on("", given[JOURNEY_ID].strip()))
 
     async def _led(self, agent: str, given: Mapping[str, str]) -> str:
-        """Return how to begin, or how to go on where a journey is named. Forms send what nobody filled in as empty text."""
-        filled = {name: text.strip() for name, text in given.items() if text.strip()}
-        journey, brief = filled.pop(JOURNEY_ID, ""), filled.pop(BRIEF, "")
+        """Return how to begin, or how to continue the journey that is named. Hosts' forms send an empty field as empty text."""
+        journey, brief = given.get(JOURNEY_ID, "").strip(), given.get(BRIEF, "").strip()
         if journey:
-            new = {BRIEF: brief, **filled} if brief else filled
-            return await self._told(agent, self._going_on(agent, journey, new))
+            return await self._told(agent, self._going_on(agent, journey, brief))
         if not brief:
             raise MCPError(
                 INVALID_PARAMS,
-                f"prompt {agent}: say in 'brief' what the work is about, or in 'journey_id' which journey to go on with",
+                f"prompt {agent}: give the task in 'brief', or the journey to continue in 'journey_id'",
             )
-        return await self._told(agent, self._begun(agent, brief, filled))
+        return await self._told(agent, self._begun(agent, brief))
 
     async def _told(self, prompt: str, text: Awaitable[str]) -> str:
         """Return the text, whole characters only.
@@ -154,7 +146,7 @@ class JourneyPrompts:
             raise MCPError(INTERNAL_ERROR, short(f"prompt {prompt}: {error}")) from error
         return told
 
-    async def _going_on(self, agent: str, journey: str, new: Mapping[str, str] | None = None) -> str:
+    async def _going_on(self, agent: str, journey: str, brief: str = "") -> str:
         from agents.prompts.prompt import BRIEF_TOKENS, cut
         from mcp_server.toolsets.journeys.answers import told
 
@@ -164,35 +156,37 @@ class JourneyPrompts:
             raise MCPError(
                 INVALID_PARAMS,
                 short(
-                    f"prompt {agent}: journey {journey} is a journey of {position.agent.name}; use that prompt, or {CONTINUE}"
+                    f"prompt {agent}: journey {journey} belongs to {position.agent.name}; use that prompt, or {CONTINUE}"
                 ),
             )
         await note_reading(self._services, journey)
         text = continuing(await told(self._services, position))
-        if not new:
+        if not brief:
             return text
-        said = "\n".join(f"{name}: {value}" for name, value in new.items())
-        return (
-            f"{text}\n\nThe person says now (relay it with journey_decide, `answer`, if it matters for the work):\n"
-            + cut(said, BRIEF_TOKENS)
-        )
+        added = "The person adds (if it matters for the work, relay it with journey_decide and decision `answer`):"
+        return f"{text}\n\n{added}\n{cut(brief, BRIEF_TOKENS)}"
 
-    async def _begun(self, name: str, brief: str, given: Mapping[str, str]) -> str:
+    async def _begun(self, name: str, brief: str) -> str:
         from agents.bounds import MOST_BRIEF_CHARS
         from agents.errors import BadStart
         from mcp_server.toolsets.journeys.answers import told
 
         if len(brief) > MOST_BRIEF_CHARS:
-            raise BadStart(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")
+            raise BadStart(f"the brief has {len(brief)} characters; at most {MOST_BRIEF_CHARS} are allowed")
         agent = await self._services.journeys.catalogue.agent(name)
-        inputs = {n: as_input(text, agent.inputs.get("properties", {}).get(n, {})) for n, text in given.items()}
-        first = await told(self._services, foreseen(agent, brief, inputs, self._services.now()))
-        arguments = {"agent": name, BRIEF: brief, **({"inputs": inputs} if inputs else {})}
-        required = [n for n in agent.inputs.get("required", ()) if n not in inputs]
+        first = await told(self._services, foreseen(agent, brief, self._services.now()))
         known = meanings(agent.inputs)
-        missing = {n: known.get(n, "") for n in required}
+        required = {n: known.pop(n, "") for n in agent.inputs.get("required", ()) if n not in (BRIEF, JOURNEY_ID)}
         done = done_by_itself(agent.graph)
-        return beginning(first, agent.title, agent.summary, arguments, missing, by_itself=done)
+        return beginning(
+            first,
+            agent.title,
+            agent.summary,
+            {"agent": name, BRIEF: brief},
+            required=required,
+            optional=known,
+            by_itself=done,
+        )
 
 
 async def note_reading(services: Services, journey: str) -> None:
@@ -235,12 +229,12 @@ def done_by_itself(graph: PhaseGraph) -> list[str]:
     return found
 
 
-def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> JourneyPosition:
+def foreseen(agent: Agent, brief: str, now: datetime) -> JourneyPosition:
     """Return where a journey stands as soon as it is begun. Nothing is recorded."""
     from agents.engine.decide import started
     from agents.engine.events import Logged, Started
     from agents.engine.fold import fold
     from agents.engine.progress.position import JourneyPosition
 
-    begun = started(agent.graph, Started(agent.name, brief, "", "", dict(inputs)))
+    begun = started(agent.graph, Started(agent.name, brief, "", "", {}))
     return JourneyPosition("", agent, fold([Logged(1, 1, now, "", begun)]))

@@ -73,14 +73,14 @@ def _add_agents(server: ForgeServer, services: Services) -> None:
         AGENT_TEMPLATE,
         name="agent",
         title="An agent",
-        description="Its phases, the ways between them, and a diagram (Mermaid).",
+        description="The phases of an agent, the transitions between them, and a diagram (Mermaid).",
         mime_type=JSON,
     )(agent_of)
     server.resource(
         PHASE_TEMPLATE,
         name="agent_phase",
         title="A phase of an agent",
-        description="What it tells a model on the first visit and on coming back, its tools, and the JSON Schema of its work.",
+        description="A phase: its prompts for the first and later visits, its tools, and the JSON Schema of its work.",
         mime_type=JSON,
     )(phase_of)
     server.offer(resources=listed)
@@ -103,28 +103,28 @@ def _add_journeys(server: ForgeServer, services: Services) -> None:
         JOURNEY_TEMPLATE,
         name="journey",
         title="A journey",
-        description="Its whole state with all recorded work, and its graph (Mermaid).",
+        description="The full state of a journey with all recorded work, and its graph (Mermaid).",
         mime_type=JSON,
     )(journey_of)
     server.resource(
         EVENTS_TEMPLATE,
         name="journey_events",
         title="Events of a journey",
-        description="What happened, oldest first, without the works themselves.",
+        description="The events of a journey, oldest first, without the recorded work.",
         mime_type=JSON,
     )(events_of)
     server.resource(
         REPORT_TEMPLATE,
         name="journey_report",
         title="Report of a journey",
-        description="Where it stands, its way, what it cost and what was recorded, in words.",
+        description="A readable report: status, path through the phases, cost and recorded work.",
         mime_type="text/markdown",
     )(report_of)
     server.resource(
         MEMORY_TEMPLATE,
         name="memory",
         title="A memory document",
-        description="What an agent, or a part of a larger one, left behind in a journey (task): overview, findings, directives.",
+        description="The memory document that an agent left in a journey (task): overview, findings, directives.",
         mime_type="text/markdown",
     )(memory_of)
 

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from mcp_server.toolsets.journeys.answers import Journey
 
 KEPT = (
-    "It answers with journey_id and version, and with what follows here, so that you can work at once. From then on the work "
-    "lies on the server: any host goes on with it by its journey_id."
+    "It returns journey_id, version and the instructions below, so you can start working at once. From then on the server "
+    "stores the work, and any host can continue it by its journey_id."
 )
 
 
 ANSWERED = (
-    "It answers with journey_id and version, and with what to do first: words, tools and the schema of the work. From then on the "
-    "work lies on the server: any host goes on with it by its journey_id."
+    "It returns journey_id, version and what to do first: a prompt, the tools and the schema of the work. From then on the "
+    "server stores the work, and any host can continue it by its journey_id."
 )
 
 
@@ -27,41 +27,48 @@ def beginning(
     title: str,
     summary: str,
     arguments: Mapping[str, Any],
-    missing: Mapping[str, str],
     *,
+    required: Mapping[str, str],
+    optional: Mapping[str, str],
     by_itself: Sequence[str] = (),
 ) -> str:
     """Return how a journey is begun, and what its first phase will ask.
 
-    `missing`: inputs nobody gave yet, and what they are. `by_itself`: phases that the server does first, whose outcome what is
-    asked then depends on, so that it cannot be told before.
+    `required` and `optional` are the agent's inputs beside the brief, with their meanings. `by_itself` are the phases that the
+    server does first: what comes next depends on their outcome, so this text cannot say it.
     """
-    ask = [f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in missing.items()]
     head = [
-        f"Begin a journey with {title}. {summary}",
-        "Ask the person first, and put the answers into `inputs`:\n" + "\n".join(ask) if ask else "",
+        f"Start a journey with {title}. {summary}",
+        "Ask the person first, and put the answers into `inputs` of journey_start:\n" + _listed(required)
+        if required
+        else "",
         "Call journey_start with\n" + fenced(arguments),
+        "If the person named any of these, add them to `inputs`:\n" + _listed(optional) if optional else "",
     ]
     if by_itself:
         done = (
-            f"The server itself does the first {'phases' if len(by_itself) > 1 else 'phase'}: {', '.join(by_itself)}."
+            f"The server does the first {'phases' if len(by_itself) > 1 else 'phase'} itself: {', '.join(by_itself)}."
         )
         return "\n\n".join(part for part in (*head, ANSWERED, done) if part)
     parts = [
         *head,
         KEPT,
-        f"The journey begins in {first.phase}:\n\n{first.prompt}",
+        f"The first phase is {first.phase}:\n\n{first.prompt}",
         _tools(first, "the journey_id"),
-        _submit(first, "the journey_id and version of that answer"),
+        _submit(first, "the journey_id and version that it returned"),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
+def _listed(inputs: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in inputs.items())
+
+
 def continuing(here: Journey) -> str:
-    """Return all that a host needs to go on with a journey from where it stands."""
+    """Return everything a host needs to continue a journey."""
     named = f'journey_id "{here.journey_id}"'
     parts = [
-        f"Go on with journey {here.journey_id}, version {here.version}. All that counts of it is on the server and told here.",
+        f"Continue journey {here.journey_id}, version {here.version}. Everything you need to know about it is below.",
         here.prompt,
         _open_question(here),
         _tools(here, named),
@@ -73,7 +80,7 @@ def continuing(here: Journey) -> str:
 
 def _tools(here: Journey, named: str) -> str:
     return (
-        f"Tools of this phase, each called with {named}: {', '.join(here.allowed_tools)}." if here.allowed_tools else ""
+        f"Tools for this phase (call each with {named}): {', '.join(here.allowed_tools)}." if here.allowed_tools else ""
     )
 
 
@@ -81,8 +88,8 @@ def _submit(here: Journey, named: str) -> str:
     if here.work_schema is None:
         return ""
     return (
-        f"Submit with journey_submit: {named}, and as `work` an object of this JSON Schema:\n{fenced(here.work_schema)}\n"
-        "The answer says what comes next, what is missing, or what to ask the person."
+        f"Submit with journey_submit: {named}, and as `work` an object that fits this JSON Schema:\n{fenced(here.work_schema)}\n"
+        "The answer has the next prompt, what is missing, or a question for the person."
     )
 
 
@@ -91,8 +98,8 @@ def _open_question(here: Journey) -> str:
     if here.state != "active" or here.checkpoint is None:
         return ""
     return (
-        f"The work goes on, and until your next submit the person may send it back: {here.checkpoint['question']} "
-        "Tell them, and relay what they say with journey_decide."
+        f"The work continues. Until your next submit the person can still send it back: {here.checkpoint['question']} "
+        "Tell them so, and relay their answer with journey_decide."
     )
 
 
@@ -103,12 +110,12 @@ def _otherwise(here: Journey, named: str) -> str:
         said = (
             ""
             if here.checkpoint and here.checkpoint["verified"]
-            else f"journey_decide takes {named}, version {here.version}."
+            else f"Call journey_decide with {named}, version {here.version}."
         )
         return " ".join(part for part in (said, f"The person can also decide at {page}." if page else "") if part)
     if here.state == "active":
         return ""
-    return f'journey_status with {named} and view "report" has all of it.'
+    return f'For the whole report, call journey_status with {named} and view "report".'
 
 
 def fenced(value: Mapping[str, Any]) -> str:

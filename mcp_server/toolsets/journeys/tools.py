@@ -25,7 +25,7 @@ from mcp_server.toolsets.journeys.answers import (
     event_line,
     told,
 )
-from mcp_server.toolsets.spec import JOURNEYS, Arguments, ToolSpec
+from mcp_server.toolsets.spec import JOURNEYS, Arguments, Cursor, ToolSpec
 
 if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
@@ -33,21 +33,24 @@ if TYPE_CHECKING:
 LONGEST_REPORT = 24_000
 LONGEST_NOTE = 4_000
 BEGUN_ALREADY = (
-    "You began this journey at {} with the same brief and inputs, and nothing was submitted since: go on with it. For another "
-    "one, say in the brief what is different."
+    "You started this journey at {} with the same brief and inputs, and nothing has been submitted since. Continue it. To start "
+    "another one, say in the brief what is different."
 )
 
-JourneyId = str
-Version = Annotated[int, Field(ge=1, description="The one you saw last.")]
+JourneyId = Annotated[str, Field(description="journey_id, as returned by journey_start or journey_list.")]
+Version = Annotated[int, Field(ge=1, description="version in the last answer about this journey.")]
 
 
 class StartArguments(Arguments):
     """Arguments of journey_start."""
 
     agent: Annotated[str, Field(description="Agent or skill, e.g. research, build, orchestrate, analysis, deliver.")]
-    brief: Annotated[str, Field(description="What the work is about.")]
+    brief: Annotated[str, Field(description="The task, with everything the agent needs to know.")]
     inputs: Annotated[
-        dict[str, Any], Field(description="What the agent takes; {fork_of, at_version} goes another way from there.")
+        dict[str, Any],
+        Field(
+            description="Other inputs of the agent, by name. {fork_of: journey_id, at_version: 3} branches an existing journey."
+        ),
     ] = Field(default_factory=dict)
 
 
@@ -65,11 +68,15 @@ class SubmitArguments(Arguments):
 
     journey_id: JourneyId
     version: Version
-    work: Annotated[dict[str, Any], Field(description="As work_schema says; joins what is recorded.")]
-    signals: Annotated[list[str], Field(max_length=20, description="Hints.")] = Field(default_factory=list)
+    work: Annotated[
+        dict[str, Any], Field(description="Object of the form in work_schema; merged into the work already recorded.")
+    ]
+    signals: Annotated[
+        list[str], Field(max_length=20, description="Hints for the next phase, if the prompt names any.")
+    ] = Field(default_factory=list)
     usage: ReportedUsage | None = None
-    confidence: Annotated[float | None, Field(ge=0, le=1)] = None
-    reasoning: Annotated[str | None, Field(max_length=LONGEST_NOTE)] = None
+    confidence: Annotated[float | None, Field(ge=0, le=1, description="How sure you are of the work.")] = None
+    reasoning: Annotated[str | None, Field(max_length=LONGEST_NOTE, description="Why you did it this way.")] = None
 
 
 class DecideArguments(Arguments):
@@ -77,12 +84,15 @@ class DecideArguments(Arguments):
 
     journey_id: JourneyId
     version: Version
-    decision: Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
+    decision: Annotated[
+        Literal["approve", "modify", "reject", "revisit", "answer", "cancel"],
+        Field(description="reject needs a note; revisit returns to a phase; cancel ends the journey."),
+    ]
     note: Annotated[str, Field(max_length=LONGEST_NOTE, description="The person's words.")] = ""
     changes: Annotated[
         dict[str, Any],
         Field(
-            description="modify: JSON merge patch of the work; answer: {question id: their words}; revisit: {phase}."
+            description="modify: a JSON merge patch of the work. answer: {question id: their words}. revisit: {phase: name}."
         ),
     ] = Field(default_factory=dict)
 
@@ -91,16 +101,18 @@ class JourneyStatusArguments(Arguments):
     """Arguments of journey_status."""
 
     journey_id: JourneyId
-    view: Literal["state", "events", "graph", "report"] = "state"
+    view: Annotated[
+        Literal["state", "events", "graph", "report"], Field(description="graph is Mermaid; report is Markdown.")
+    ] = "state"
 
 
 class ListArguments(Arguments):
     """Arguments of journey_list."""
 
     state: Literal["active", "waiting", "complete", "cancelled"] | None = None
-    agent: str | None = None
+    agent: Annotated[str | None, Field(description="Only journeys of this agent.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: str | None = None
+    cursor: Cursor = None
 
 
 async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
@@ -190,7 +202,7 @@ async def _report(services: Services, asked: JourneyStatusArguments) -> str | No
 
 
 def _bounded(text: str, asked: JourneyStatusArguments) -> str:
-    rest = f"\n\n[cut: journey://{asked.journey_id}/report has all of it]"
+    rest = f"\n\n[cut: the whole report is at journey://{asked.journey_id}/report]"
     return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
 
 
@@ -204,7 +216,7 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt=f"Nothing can be submitted now: {why}. What happened can be read with view='events' or 'report'.",
+        prompt=f"Nothing can be submitted now: {why}. To read what happened, use view='events' or 'report'.",
         work_schema=None,
         allowed_tools=[],
         checkpoint=None,
@@ -295,8 +307,9 @@ JOURNEY_START = ToolSpec[StartArguments, Journey](
     level=Trust.READ,
     toolset=JOURNEYS,
     description=(
-        "Starts work in phases that outlives this chat; journey_list names the agents. Returns what to do now. "
-        "Pass its journey_id to the tools you use for it."
+        "Starts a journey: longer work that an agent leads through phases. The server stores it, so any host can continue it. "
+        "Call journey_list first: it names the agents, and the journey may already exist. Returns prompt (what to do now), "
+        "work_schema (what to submit) and allowed_tools. Pass journey_id to the tools you call for it."
     ),
     arguments=StartArguments,
     result=Journey,
@@ -310,8 +323,9 @@ JOURNEY_SUBMIT = ToolSpec[SubmitArguments, Journey](
     level=Trust.READ,
     toolset=JOURNEYS,
     description=(
-        "Records work of the present phase, checks it, and returns the next phase, what is missing, or whom to ask. "
-        "`conversation` names its context: go on in one that you know, begin a new one afresh, from the prompt alone."
+        "Records your work for the current phase and checks it. Returns the prompt of the next phase, what is still missing, "
+        "or a question for the person. If you recognise the returned conversation, continue it; otherwise start fresh from "
+        "the prompt."
     ),
     arguments=SubmitArguments,
     result=Journey,
@@ -325,7 +339,10 @@ JOURNEY_DECIDE = ToolSpec[DecideArguments, Journey](
     title="Relay a person's decision",
     level=Trust.READ,
     toolset=JOURNEYS,
-    description="Relays what the person said about a journey, after you asked them; never your own opinion. Recorded as relayed.",
+    description=(
+        "Relays what the person said about a journey. Ask them, wait for their answer and pass it on; never decide yourself. "
+        "Recorded as relayed. Where checkpoint.verified is true the person must decide elsewhere, and this call is refused."
+    ),
     arguments=DecideArguments,
     result=Journey,
     answer=decide,
@@ -335,10 +352,13 @@ JOURNEY_DECIDE = ToolSpec[DecideArguments, Journey](
 
 JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, JourneyView](
     name="journey_status",
-    title="Where a journey stands",
+    title="Status of a journey",
     level=Trust.READ,
     toolset=JOURNEYS,
-    description="Returns all that is needed to go on with a journey from here; or its events, graph (Mermaid) or report.",
+    description=(
+        "Returns everything needed to continue a journey: its prompt, work_schema, version and any open checkpoint. "
+        "With view it returns the newest events, the graph of phases or a report instead. Changes nothing."
+    ),
     arguments=JourneyStatusArguments,
     result=JourneyView,
     answer=status,
@@ -352,7 +372,7 @@ JOURNEY_LIST = ToolSpec[ListArguments, JourneyItems](
     title="Journeys and agents",
     level=Trust.READ,
     toolset=JOURNEYS,
-    description="Lists journeys, newest first, whichever host began them, and the agents that can be started.",
+    description="Lists journeys, newest first, whichever host started them, and the agents that journey_start accepts.",
     arguments=ListArguments,
     result=JourneyItems,
     answer=journeys,

@@ -19,7 +19,16 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
 from mcp_server.toolsets.knowledge.read_tools import quoted_from
-from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, CallsDoNotJoin, InJourney, ToolSpec
+from mcp_server.toolsets.spec import (
+    Arguments,
+    CallPlan,
+    CallPreview,
+    CallsDoNotJoin,
+    Cursor,
+    DryRun,
+    InJourney,
+    ToolSpec,
+)
 
 if TYPE_CHECKING:
     from knowledge.writing.effect import FileEffect
@@ -111,20 +120,34 @@ def _one_line(text: str) -> str:
 class MergeArguments(Arguments):
     """Arguments of kb_merge."""
 
-    path: Annotated[str, Field(min_length=1, description="Page, or a directory to be placed in.")]
-    content: Annotated[
-        str, Field(min_length=1, max_length=LONGEST_CONTENT, description="Whole page, section, or snippet.")
+    path: Annotated[
+        str,
+        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory: the server picks the page."),
     ]
-    source: Annotated[str, Field(max_length=300, description="'user' or kind:locator, e.g. code:src/a.py.")] = "user"
-    section: Annotated[str | None, Field(description="Heading, or 'A > B'.")] = None
-    base_revision: Annotated[str | None, Field(description="What you last read.")] = None
-    authority: Annotated[float | None, Field(ge=0, le=1, description="Claim less than the source's.")] = None
-    observed_at: Annotated[str | None, Field(description="ISO date.")] = None
-    corroboration: Annotated[list[str], Field(max_length=MOST_SOURCES, description="More sources.")] = Field(
-        default_factory=list
-    )
-    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Why.")] = ""
-    dry_run: bool = False
+    content: Annotated[
+        str,
+        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a whole page, a section or a snippet."),
+    ]
+    source: Annotated[
+        str,
+        Field(
+            max_length=300,
+            description="'user', or kind:locator, e.g. code:src/a.py, plane:KB-12, url:https://example.org.",
+        ),
+    ] = "user"
+    section: Annotated[
+        str | None, Field(description="Heading, e.g. 'Setup > Linux'. Omit it to let the server choose.")
+    ] = None
+    base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Lower the source's default authority.")] = None
+    observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
+    corroboration: Annotated[
+        list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same.")
+    ] = Field(default_factory=list)
+    intent: Annotated[
+        str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")
+    ] = ""
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
     @field_validator("content")
@@ -248,9 +271,11 @@ KB_MERGE = ToolSpec[MergeArguments, Merged](
     level=Trust.EDIT,
     toolset="knowledge",
     description=(
-        "Writes without losing what is there. Read first and name base_revision; changes made since are joined block by block. "
-        "source='user' edits what you read; another source is evidence: weighed, placed where it belongs, flagged if it "
-        "contradicts. A snippet needs no place. dry_run shows diff and verdicts. Go on from the revision it returns."
+        "Adds to or edits a page without losing existing text. Read the page first and pass its revision as base_revision; "
+        "changes made since then are merged block by block. With source='user' the content is an edit of what you read. "
+        "Content from any other source is evidence: it is weighed, placed where it belongs, and flagged if it contradicts "
+        "existing text. Returns a status (e.g. done, partial, conflict, proposed), a verdict for each block, the diff, and "
+        "the revision to base your next merge on. It cannot delete a page; use kb_delete."
     ),
     arguments=MergeArguments,
     result=Merged,
@@ -264,8 +289,8 @@ class MoveArguments(Arguments):
     """Arguments of kb_move."""
 
     path: Annotated[str, Field(min_length=1)]
-    to: Annotated[str, Field(min_length=1, description="New path.")]
-    dry_run: bool = False
+    to: Annotated[str, Field(min_length=1, description="New path, e.g. 'archive/backup.md'.")]
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
@@ -282,7 +307,10 @@ KB_MOVE = ToolSpec[MoveArguments, ChangeAnswer](
     title="Move a page",
     level=Trust.ROUTINE,
     toolset="knowledge",
-    description="Moves or renames a page and rewrites every link to it, in one act that kb_revert takes back whole.",
+    description=(
+        "Moves or renames a page and updates every link to it. kb_revert undoes the whole move. It never overwrites a page. "
+        "Returns every page that changed."
+    ),
     arguments=MoveArguments,
     result=ChangeAnswer,
     plan=plan_move,
@@ -293,8 +321,8 @@ class DeleteArguments(Arguments):
     """Arguments of kb_delete."""
 
     path: Annotated[str, Field(min_length=1)]
-    base_revision: Annotated[str, Field(min_length=1, description="What you last read.")]
-    dry_run: bool = False
+    base_revision: Annotated[str, Field(min_length=1, description="Revision you last read.")]
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
@@ -311,7 +339,10 @@ KB_DELETE = ToolSpec[DeleteArguments, ChangeAnswer](
     title="Delete a page",
     level=Trust.ROUTINE,
     toolset="knowledge",
-    description="Deletes a page that is still as you read it. kb_revert brings it back; links to it are named.",
+    description=(
+        "Deletes a page, unless it has changed since you read it. Links to the page stay, and the answer lists them. "
+        "kb_revert restores the page."
+    ),
     arguments=DeleteArguments,
     result=ChangeAnswer,
     plan=plan_delete,
@@ -323,8 +354,8 @@ class RevertArguments(Arguments):
     """Arguments of kb_revert."""
 
     path: Annotated[str, Field(min_length=1)]
-    revision: Annotated[str, Field(min_length=1, description="From kb_history.")]
-    dry_run: bool = False
+    revision: Annotated[str, Field(min_length=1, description="Revision to restore, from kb_history.")]
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
@@ -338,10 +369,10 @@ async def plan_revert(services: Services, call: Call, asked: RevertArguments) ->
 
 KB_REVERT = ToolSpec[RevertArguments, ChangeAnswer](
     name="kb_revert",
-    title="Bring back an earlier state of a page",
+    title="Restore an earlier revision of a page",
     level=Trust.EDIT,
     toolset="knowledge",
-    description="Makes a page again what it was at a revision of kb_history, also one that was deleted or moved.",
+    description="Restores a page to an earlier revision, including deleted or moved pages. Later revisions stay in the history.",
     arguments=RevertArguments,
     result=ChangeAnswer,
     plan=plan_revert,
@@ -365,7 +396,7 @@ class HistoryArguments(Arguments):
 
     path: Annotated[str, Field(min_length=1)]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: str | None = None
+    cursor: Cursor = None
     journey_id: InJourney = None
 
 
@@ -374,7 +405,10 @@ KB_HISTORY = ToolSpec[HistoryArguments, History](
     title="History of a page",
     level=Trust.READ,
     toolset="knowledge",
-    description="Who changed a page, when, why and how much, newest first, and which source each line of it comes from.",
+    description=(
+        "Shows who changed a page, when, why and how much, newest first; origins names the source of each line of the current "
+        "text. Use it to find a revision for kb_read or kb_revert."
+    ),
     arguments=HistoryArguments,
     result=History,
     answer=lambda services, _call, asked: services.page_history.history(
@@ -388,9 +422,9 @@ KB_HISTORY = ToolSpec[HistoryArguments, History](
 class ContradictionsArguments(Arguments):
     """Arguments of kb_contradictions."""
 
-    path: Annotated[str | None, Field(description="Page or directory.")] = None
+    path: Annotated[str | None, Field(description="Only this page or directory.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: str | None = None
+    cursor: Cursor = None
     journey_id: InJourney = None
 
 
@@ -403,10 +437,13 @@ async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...
 
 KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, Disagreements](
     name="kb_contradictions",
-    title="Claims that disagree",
+    title="Open contradictions",
     level=Trust.READ,
     toolset="knowledge",
-    description="Claims that cannot both hold, both sides with source and confidence. A person has to settle them.",
+    description=(
+        "Lists open contradictions, newest first: two claims that cannot both be true, each with its page, source and "
+        "confidence. Show both sides to the person, who has to settle them."
+    ),
     arguments=ContradictionsArguments,
     result=Disagreements,
     answer=lambda services, _call, asked: services.page_history.contradictions(

@@ -45,9 +45,11 @@ TOOLS: Mapping[Kind, str] = {
     "update": "plane_update_task",
     "comment": "plane_comment_task",
 }
-NOT_READ_BACK = "done, but it could not be read back: whether Plane dropped or changed anything is not known"
-GONE = "Since then the task was deleted or archived in Plane; to have another one, word it otherwise"
-LATE = "an earlier try did it, whose reply was lost"
+NOT_READ_BACK = (
+    "done, but the result could not be read back, so it is not known whether Plane dropped or changed anything"
+)
+GONE = "The task has since been deleted or archived in Plane; to create another one, change the wording"
+LATE = "an earlier attempt did it, but its reply was lost"
 
 
 class Creating:
@@ -247,7 +249,7 @@ async def told(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     url = board.url(plan.project, int(number)) if number.isdigit() else plan.url
     answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
     if delivered.status == "unchanged":
-        note = f"the same call did it on {_minute(delivered.outbox_entry.begun_at)}; nothing was sent again"
+        note = f"the same call already did this on {_minute(delivered.outbox_entry.begun_at)}; nothing was sent again"
         return await still_there(board, plan, replace(answer, note=note))
     notes = [*plan.heard, *([LATE] if delivered.found else [])]
     return await _compared(board, plan, result, replace(answer, note="; ".join(notes) or None))

@@ -13,7 +13,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.plane.answers import TaskActed
 from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate
-from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, InJourney, ToolSpec
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, DryRun, InJourney, ToolSpec
 
 if TYPE_CHECKING:
     from mcp_server.toolsets.plane.act_model import TaskPlan, TaskWish
@@ -26,42 +26,46 @@ LONGEST_TEXT = 100_000
 class CreateArguments(Arguments):
     """Arguments of plane_create_task."""
 
-    project: Annotated[str, Field(min_length=1)]
+    project: Annotated[str, Field(min_length=1, description="Key or name, e.g. 'KB'.")]
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    description: Annotated[str, Field(max_length=LONGEST_TEXT, description="Markdown; name pages as kb:path.")] = ""
+    description: Annotated[
+        str, Field(max_length=LONGEST_TEXT, description="Markdown; cite a page as kb:guides/backup.md.")
+    ] = ""
     priority: Priority = "none"
-    assignees: Annotated[list[str], Field(description="Names or e-mails.")] = Field(default_factory=list)
+    assignees: Annotated[list[str], Field(description="Names or email addresses.")] = Field(default_factory=list)
     state: str | None = None
     labels: list[str] = Field(default_factory=list)
     start: IsoDate = None
     due: IsoDate = None
-    dry_run: bool = False
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
 class UpdateArguments(Arguments):
     """Arguments of plane_update_task."""
 
-    task: Annotated[str, Field(min_length=1)]
+    task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
     name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None
-    description: Annotated[str | None, Field(max_length=LONGEST_TEXT, description="Whole; needs seen_at.")] = None
-    seen_at: Annotated[str | None, Field(description="updated_at that you read.")] = None
+    description: Annotated[
+        str | None, Field(max_length=LONGEST_TEXT, description="The whole new text; needs seen_at.")
+    ] = None
+    seen_at: Annotated[str | None, Field(description="updated_at of the task you read.")] = None
     priority: Priority | None = None
-    assignees: Annotated[list[str] | None, Field(description="All of them.")] = None
+    assignees: Annotated[list[str] | None, Field(description="The whole new list.")] = None
     state: str | None = None
     labels: list[str] | None = None
-    start: Annotated[str | None, Field(description="'' clears.")] = None
+    start: Annotated[str | None, Field(description="ISO date; '' removes it.")] = None
     due: str | None = None
-    dry_run: bool = False
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
 class CommentArguments(Arguments):
     """Arguments of plane_comment_task."""
 
-    task: Annotated[str, Field(min_length=1)]
+    task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown.")]
-    dry_run: bool = False
+    dry_run: DryRun = False
     journey_id: InJourney = None
 
 
@@ -195,7 +199,10 @@ PLANE_CREATE_TASK = ToolSpec[CreateArguments, TaskActed](
     title="Create a task in Plane",
     level=Trust.ROUTINE,
     toolset=TOOLSET,
-    description="Creates a task once, also when called again. Answers what Plane dropped or changed.",
+    description=(
+        "Creates a task; repeating the call soon after creates no second one. "
+        "dropped and differs list what Plane did not store as sent."
+    ),
     arguments=CreateArguments,
     result=TaskActed,
     plan=plan_create,
@@ -209,7 +216,7 @@ PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, TaskActed](
     title="Change a task in Plane",
     level=Trust.ROUTINE,
     toolset=TOOLSET,
-    description="Changes only what you name; state moves it.",
+    description="Changes only the fields you set; state moves the task.",
     arguments=UpdateArguments,
     result=TaskActed,
     plan=plan_update,
@@ -224,7 +231,7 @@ PLANE_COMMENT_TASK = ToolSpec[CommentArguments, TaskActed](
     title="Comment on a task in Plane",
     level=Trust.ROUTINE,
     toolset=TOOLSET,
-    description="Adds a comment, once.",
+    description="Adds a comment; repeating the call soon after adds no second one.",
     arguments=CommentArguments,
     result=TaskActed,
     plan=plan_comment,

@@ -14,7 +14,7 @@ LONGEST_NOTE, LONGEST_ERROR, LONGEST_RESULT = 2_000, 2_000, 4_000
 """Characters. What a run is told of a decision is never left out to save room."""
 MOST_FOLLOWED = 50
 
-GONE = "it is not on record any more, and nobody knows of a decision. Take it as not done"
+GONE = "it is no longer on record and no decision is known. Assume it was not done"
 NOT_DONE = "nothing was done"
 REFUSED = "Do not try to get the same in another way"
 

@@ -53,14 +53,14 @@ def add_run_resources(server: ForgeServer, services: Services) -> None:
         RUN_TEMPLATE,
         name="run",
         title="A run",
-        description="What a run of agent_run was to do, each step and why, how it ended, what it took.",
+        description="A run of agent_run explained: its goal, each step and why, how it ended, and what it cost.",
         mime_type="text/markdown",
     )(run_of)
     server.resource(
         FRAMES_TEMPLATE,
         name="run_frames",
         title="Frames of a run",
-        description="The record of a run, oldest first: all that the explanation is made of.",
+        description="The full record of a run, oldest first.",
         mime_type="application/json",
     )(frames_of)
 

@@ -23,22 +23,18 @@ MOST_NAME = 60
 MOST_TEXT = 20_000
 """Characters of an answer that a caller is told at once; the frames hold all of it."""
 
-ASKS = "Put the question to the person, then call agent_run with run_id and their answer."
-WAITS = (
-    "A person decides about the proposal; then the run goes on by itself. agent_trace(run_id) tells what came of it."
-)
-GOES_ON = "It goes on by itself; agent_trace(run_id) tells where it stands and, at the end, its answer."
-NO_ROOM = "It waits until there is room: {why}. {goes_on}"
-STARTS = (
-    "Nothing has begun. If a person agrees, proposal_status gives the result with run_id; the run goes on by itself."
-)
-CUT = "The text is cut; run://{run} has all of it."
+ASKS = "Ask the person the question, then call agent_run with run_id and their answer."
+WAITS = "The run needs a person to approve the proposal; then it continues by itself. Call agent_trace(run_id) for the result."
+GOES_ON = "The run continues by itself. Call agent_trace(run_id) for its status and, at the end, its answer."
+NO_ROOM = "The run is waiting because a limit is used up: {why}. {goes_on}"
+STARTS = "Nothing has started. If a person approves, proposal_status returns the result with run_id; the run continues by itself."
+CUT = "The text was shortened: run://{run} has all of it."
 _DECIDED: dict[Action, str] = {
     "call": "the model chose tools",
     "ask": "the model asks the person",
     "respond": "the model answers",
     "give_up": "the model gives up",
-    "correct": "the model's answer cannot be used, it is asked again",
+    "correct": "the model's answer is invalid; asking again",
 }
 
 
@@ -71,7 +67,7 @@ def step(run: Run, frame: Frame) -> str:
         case PlanFrame():
             return f"iteration {frame.iteration} of {run.header.limits.iterations}: {_DECIDED[frame.next_action]}"
         case ToolCallFrame():
-            return f"calling {_name(frame.tool)}" if not frame.problem else "a call that cannot be made"
+            return f"calling {_name(frame.tool)}" if not frame.problem else "an invalid call"
         case ToolResult():
             return f"{_name(frame.tool)}: {_came(frame)}" if frame.called else "a call was not made"
         case AskUser():
@@ -92,7 +88,7 @@ def _name(tool: str) -> str:
 
 def _came(result: ToolResult) -> str:
     if result.unsure:
-        return "nobody knows whether it was done"
+        return "it is not known whether it was done"
     if result.proposal:
-        return "waits for a person"
+        return "waiting for approval"
     return "answered" if result.success else "refused or failed"

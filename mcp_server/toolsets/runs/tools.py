@@ -37,20 +37,22 @@ MOST_FOLLOWED = 50
 class RunArguments(Arguments):
     """Arguments of agent_run."""
 
-    goal: str = ""
-    context: Annotated[str, Field(description="What is known already.")] = ""
-    toolsets: Annotated[list[str], Field(description="Only these; else all.")] = Field(default_factory=list)
+    goal: Annotated[str, Field(description="What to achieve.")] = ""
+    context: Annotated[str, Field(description="What is already known.")] = ""
+    toolsets: Annotated[list[str], Field(description="Toolsets the run may use, e.g. ['knowledge']; all if empty.")] = (
+        Field(default_factory=list)
+    )
     max_iterations: Annotated[int, Field(ge=1, le=50)] = 5
     timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 60
-    run_id: Annotated[str | None, Field(description="Instead: a run that asks,")] = None
-    answer: Annotated[str | None, Field(description="and the person's answer.")] = None
+    run_id: Annotated[str | None, Field(description="Instead of goal: a run that asks a question.")] = None
+    answer: Annotated[str | None, Field(description="The person's answer to that question.")] = None
 
 
 class TraceArguments(Arguments):
     """Arguments of agent_trace."""
 
     run_id: str
-    offset: Annotated[int, Field(ge=0)] = 0
+    offset: Annotated[int, Field(ge=0, description="next_offset of the previous answer.")] = 0
 
 
 class WrongRun(KnowledgeError):
@@ -147,7 +149,7 @@ async def _read_before(services: Services, proposal: str) -> Collection[str]:
         if one is None:
             break
         if one.cut is not None:  # only where an older program recorded it
-            raise WrongRun(f"what proposal {one.id} was made from is no longer kept whole; propose it again")
+            raise WrongRun(f"the original call of proposal {one.id} is no longer stored in full; propose it again")
         for arguments in calls_of(one):
             origins |= set(await services.taints.kept(_texts_of(AGENT_RUN.parse(arguments))))
         following = one.origin
@@ -161,9 +163,7 @@ async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPl
     if asked.run_id is not None or asked.answer is not None:
         return await _plan_answer(services, call, asked)
     if not asked.goal.strip():
-        raise WrongRun(
-            "'goal' is empty; say what is to be reached, or answer a run that asks with 'run_id' and 'answer'"
-        )
+        raise WrongRun("'goal' is empty; say what to achieve, or answer a run's question with 'run_id' and 'answer'")
     model = services.model
     header = Header(
         id=f"r-{secrets.token_hex(10)}",
@@ -190,15 +190,13 @@ async def _plan_answer(services: Services, call: Call, asked: RunArguments) -> R
     from agents.loop.explanation import STANDS
 
     if asked.run_id is None:
-        raise WrongRun("'answer' is given without 'run_id'; name the run that asks")
+        raise WrongRun("'answer' is given without 'run_id'; name the run that asked")
     if asked.answer is None or not asked.answer.strip():
-        raise WrongRun(
-            "'run_id' is given without 'answer'; agent_trace(run_id) says where the run stands and what it asks"
-        )
+        raise WrongRun("'run_id' is given without 'answer'; agent_trace(run_id) shows the run's status and question")
     usual = RunArguments().model_dump()
     names = ("goal", "context", "toolsets", "max_iterations", "timeout_seconds")
     if others := [name for name in names if getattr(asked, name) != usual[name]]:
-        raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps what it began with")
+        raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps the values it started with")
     there = await own_run(services, call, asked.run_id)
     if there.ask is None:
         raise RunNotThere(there.id, STANDS[there.state], "answered")
@@ -232,7 +230,8 @@ def require_short(name: str, text: str) -> None:
     """
     if len(text) > MOST_CHARACTERS[name]:
         raise WrongRun(
-            f"{name!r} has {len(text):,} characters; it may have {MOST_CHARACTERS[name]:,}. Put the rest into a page, and name it"
+            f"{name!r} has {len(text):,} characters; at most {MOST_CHARACTERS[name]:,} are allowed. "
+            "Put the rest in a page and name that page"
         )
 
 
@@ -247,7 +246,7 @@ def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
 
     there = _there(services)
     if unknown := [name for name in wanted if name not in there]:
-        raise WrongRun(f"a run can have no toolset {one_line(unknown[0], MOST_NAME)!r} here; there are {_list(there)}")
+        raise WrongRun(f"there is no toolset {one_line(unknown[0], MOST_NAME)!r} for runs here; use {_list(there)}")
     return tuple(dict.fromkeys(wanted))
 
 
@@ -441,7 +440,7 @@ async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTra
     run = await own_run(services, call, asked.run_id)
     whole = explained(run)
     if asked.offset and asked.offset >= len(whole):
-        raise WrongRun(f"the explanation has {len(whole):,} characters; ask from next_offset on, or from 0")
+        raise WrongRun(f"the explanation has {len(whole):,} characters; set offset to next_offset, or to 0")
     end = page_end(whole, asked.offset)
     return RunTrace(
         run_id=run.id,
@@ -470,12 +469,13 @@ async def read_in(services: Services, told: RunTrace) -> Sequence[str]:
 
 AGENT_RUN = ToolSpec[RunArguments, RunAnswer](
     name="agent_run",
-    title="Carry a goal through",
+    title="Run a task on the server",
     level=Trust.EDIT,
     toolset=TOOLSET,
     description=(
-        "For hosts without a strong model: a model of the server works on the goal by itself with these tools, as you and "
-        "within bounds. It costs money."
+        "For hosts without a strong model: the server's own language model works on a goal with these tools, with your rights "
+        "and within limits. It costs money. status is done, failed, cancelled, asking, proposed or running; note says what "
+        "to do next."
     ),
     arguments=RunArguments,
     result=RunAnswer,
@@ -490,7 +490,7 @@ AGENT_TRACE = ToolSpec[TraceArguments, RunTrace](
     title="Explain a run",
     level=Trust.READ,
     toolset=TOOLSET,
-    description="Where a run stands, what it did and why.",
+    description="Shows the status of a run, its answer or question, and what it did and why.",
     arguments=TraceArguments,
     result=RunTrace,
     answer=trace,

@@ -77,8 +77,10 @@ async def _pending(services: Services, call: Call) -> list[Pending]:
 class ProposalStatusArguments(Arguments):
     """Arguments of proposal_status."""
 
-    proposal_id: Annotated[str | None, Field(description="One; else what waits.")] = None
-    wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description="Wait so long for a decision.")] = 0
+    proposal_id: Annotated[
+        str | None, Field(description="proposal.id of the proposed call. Omit it to list your pending proposals.")
+    ] = None
+    wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a decision.")] = 0
 
 
 class WithdrawArguments(Arguments):
@@ -100,7 +102,7 @@ class NoSuchOwnProposal(KnowledgeError):
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
-        super().__init__(f"you made no proposal {asked[:40]!r}; proposal_status() lists those that wait")
+        super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
 
 
 async def proposal_status(services: Services, call: Call, asked: ProposalStatusArguments) -> ProposalStatus:
@@ -153,7 +155,10 @@ TRUST_STATUS = ToolSpec[NoArguments, TrustStatus](
     title="How far you are trusted",
     level=Trust.NONE,
     toolset="trust",
-    description="Shows your trust score and level and what level each tool needs. Only a person can raise it.",
+    description=(
+        "Shows your trust score and level, the level each tool needs, and your pending proposals. Use it when a call was "
+        "refused or proposed. cap is the highest score you can reach. Only a person can raise your level."
+    ),
     arguments=NoArguments,
     result=TrustStatus,
     answer=status,
@@ -163,10 +168,13 @@ TRUST_STATUS = ToolSpec[NoArguments, TrustStatus](
 
 PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, ProposalStatus](
     name="proposal_status",
-    title="What became of a proposal",
+    title="Status of a proposal",
     level=Trust.NONE,
     toolset="trust",
-    description="Tells what a person decided about a call of yours that waits, and its result once it was carried out.",
+    description=(
+        "When a call returned status 'proposed': shows what a person decided about it and, once approved, its result. "
+        "You cannot approve a proposal yourself."
+    ),
     arguments=ProposalStatusArguments,
     result=ProposalStatus,
     answer=proposal_status,
@@ -177,10 +185,10 @@ PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, ProposalStatus](
 
 PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, ProposalStatus](
     name="proposal_withdraw",
-    title="Take a proposal back",
+    title="Withdraw a proposal",
     level=Trust.NONE,
     toolset="trust",
-    description="Takes back a proposal of yours that nobody has decided about.",
+    description="Withdraws one of your proposals before a person decides on it. It is then never carried out.",
     arguments=WithdrawArguments,
     result=ProposalStatus,
     answer=withdraw,

@@ -157,7 +157,7 @@ async def search(chat: Chat, sought: Sought) -> Messages:
     newest = [found[number] for number in sorted(found)][-sought.limit :]
     more = len(found) > len(newest) or any(not window.found_oldest for window in windows)
     cursor = sealed(sought.key, "older", newest[0].id) if more and newest else None
-    notes = [("next_cursor goes on to older ones" if cursor else "there are no older ones") if newest else NOTHING]
+    notes = [("next_cursor continues with older ones" if cursor else "there are no older ones") if newest else NOTHING]
     if any(window.history_limited for window in windows):
         notes.append(HIDDEN)
     return await _told(chat, newest, cursor, notes)
@@ -251,8 +251,8 @@ def _direction(way: Way, messages: Sequence[Message], *, more: bool, window: Win
     if not messages:
         return NOTHING_UNREAD if unread else NOTHING
     if way == "older":
-        return "next_cursor goes on to older ones" if more else "there are no older ones"
-    newer = "next_cursor goes on to newer ones" if more else "there are no newer ones"
+        return "next_cursor continues with older ones" if more else "there are no older ones"
+    newer = "next_cursor continues with newer ones" if more else "there are no newer ones"
     if way == "around" and not window.found_oldest:
         return f"{newer}; older ones are before anchor {messages[0].id}"
     return newer

@@ -184,7 +184,9 @@ async def test_an_answer_is_kept_for_when_there_is_room_in_what_all_runs_may_tak
         there = await runs.store.run(answer["run_id"])
         assert isinstance(there.frames[-1], PersonAnswered)
         assert answer["status"] == "running"
-        assert answer["note"].startswith("It waits until there is room: all runs together used 120 tokens")
+        assert answer["note"].startswith(
+            "The run is waiting because a limit is used up: all runs together used 120 tokens"
+        )
         assert len(host.forms) == 1
 
 
@@ -227,7 +229,7 @@ async def test_a_name_that_a_model_made_up_is_in_no_word_about_progress(tmp_path
         made_up = Turn(calls=(Use("Type your password below"), Use("kb_map")))
         host.model.will("Carry on", made_up, said("Done so."))
         await host.writer.client.call_tool("agent_run", {"goal": "Carry on."}, progress_callback=heard)
-    assert "a call that cannot be made" in told
+    assert "an invalid call" in told
     assert "kb_map: answered" in told
     assert not any("password" in (words or "") for words in told)
 

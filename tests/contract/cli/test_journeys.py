@@ -216,7 +216,7 @@ def test_one_journey_is_shown_with_what_is_recorded_and_what_a_person_is_asked(a
 def test_what_is_missing_is_shown(ann: Person) -> None:
     journey = begun(ann, BRIEF, {"categories": TREE["categories"]})
     text = ann.here("journeys", "show", journey).stdout
-    assert "Not done yet:\n- these categories have no question: c1" in text
+    assert "Still missing:\n- these categories have no question: c1" in text
 
 
 def test_the_shown_json_is_the_whole_state(ann: Person) -> None:
@@ -451,7 +451,7 @@ def test_where_the_own_hand_is_asked_for_only_a_terminal_will_do(ann: Person, mo
     assert "(only by their own hand)" in ann.here("journeys", "show", journey).stdout
     done = ann.here("journeys", "decide", journey, "approve", "--yes")
     assert done.returncode == 1
-    assert "by the person's own hand" in done.stderr
+    assert "only the person can decide" in done.stderr
     assert state_of(ann, journey).status == "waiting"
     assert at_terminal(ann, "y\n", "decide", journey, "approve").returncode == 0
     assert newest_word(ann, journey)[0].channel == "terminal"

@@ -393,7 +393,7 @@ async def decides_others(world: World, column: str) -> bool:
         journey = await world.waiting(world.other)
         asked = {"journey_id": journey, "version": 2, "decision": decision, "note": "so it is"}
         if column in (STDIO, HTTP):
-            with pytest.raises(Refused, match="was begun by"):
+            with pytest.raises(Refused, match="was started by"):
                 await call(world.clients[column], "journey_decide", **asked)
         else:
             await call(world.clients[column], "journey_decide", **asked)

@@ -95,7 +95,7 @@ async def test_two_processes_share_the_bound_and_what_is_beyond_is_told_and_neve
     assert "all runs together used 240 tokens in the last 24 hours, of 240 that they may (FORGE_RUN_DAY_TOKENS)" in told
     room = (utc_now() + timedelta(days=1)).strftime("%Y-%m-%d %H:")
     assert f"there is room again at {room[:10]}" in told
-    assert told.endswith("UTC at the earliest; nothing was begun")
+    assert told.endswith("UTC at the earliest; nothing was started")
 
 
 async def test_what_runs_cost_is_bounded_likewise(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_what_a_person_agreed_to_begins_no_run_either_and_the_proposal_say
         assert await begun(host.app) == 1
     assert ended.state == "failed"
     assert "(FORGE_RUN_DAY_TOKENS)" in (ended.error or "")
-    assert "nothing was begun" in (ended.error or "")
+    assert "nothing was started" in (ended.error or "")
 
 
 # --- under way --------------------------------------------------------------------------------------------------------
@@ -152,7 +152,9 @@ async def test_an_answer_is_kept_and_the_run_goes_on_when_there_is_room(tmp_path
         await spend(host)
         answer = await host.call("agent_run", run_id=asks["run_id"], answer="The first.")
         assert answer["status"] == "running"
-        assert answer["note"].startswith("It waits until there is room: all runs together used 240 tokens")
+        assert answer["note"].startswith(
+            "The run is waiting because a limit is used up: all runs together used 240 tokens"
+        )
         runs = host.app.services.runs
         await Keeper(host.app.services, runs).look()
         there = await runs.store.run(asks["run_id"])
@@ -198,7 +200,7 @@ async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_
         assert isinstance(last, Control)
         assert (answer["status"], there.iterations, last.signal) == ("running", 2, "left")
         assert last.detail.startswith("it waits until there is room: all runs together used 240 tokens")
-        assert answer["note"].startswith("It waits until there is room")
+        assert answer["note"].startswith("The run is waiting because a limit is used up")
         unbounded(host.app)
         await Keeper(host.app.services, runs).look()
         ended = await until(host.app, there.id, lambda run: run.over)

@@ -85,7 +85,7 @@ async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
         lock.free()
         run = await only_run(host.app)
         assert run.id in why
-        assert "do not begin it again" in why
+        assert "do not start it again" in why
         assert "nothing was changed" not in why
         assert (await until(host.app, run.id, over)).state == "done"
         assert (await host.call("agent_trace", run_id=run.id))["answer"] == "There."

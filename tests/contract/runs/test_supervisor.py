@@ -610,7 +610,7 @@ async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tri
 async def test_what_a_person_said_to_a_run_is_not_lost_where_the_model_cannot_be_asked(lacks: Exception) -> None:
     async with office(says("", ask("Which?")), lacks, says("Done.")) as there:
         await there.runs.carry(fresh())
-        with pytest.raises(LeftToOthers, match="do not begin it again"):
+        with pytest.raises(LeftToOthers, match="do not start it again"):
             await there.runs.answer("run-1", "Blue.", "ada")
         left = await there.runs.store.run("run-1")
         done = await there.runs.lead("run-1")

@@ -190,7 +190,7 @@ async def test_a_page_that_is_saved_again_and_again_is_given_up_with_all_saves_k
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Before."))
     saves = _saves(world, "fsync", 40)
-    with pytest.raises(KeepsChanging, match=f"{LEAST_TRIES} times.*kept in its history"):
+    with pytest.raises(KeepsChanging, match=f"{LEAST_TRIES} times.*in its history"):
         await world.impatient().acts.run(appending(PAGE, b"Three."))
     final = world.read(PAGE)
     assert final in saves

@@ -71,7 +71,7 @@ def proposal(
         hash="abcdef0123",
         level_needed=3,
         level_held=2,
-        why="kb_merge waits for a person: it needs level 3",
+        why="kb_merge needs a person's approval: it needs level 3",
         preview=json.dumps({"answer": answer, "files": [file], "sentence": sentence}),
         documents=(),
         created_at=NOW,

@@ -48,6 +48,6 @@ def test_a_refusal_is_one_sentence_with_what_is_needed_held_and_to_be_done() -> 
     decision = decide(Grant("ann@cursor", 1.9, frozen=False), "kb_merge", Trust.EDIT)
     assert isinstance(decision, Refuse)
     assert "needs trust level 3" in decision.why
-    assert "holds level 1" in decision.why
+    assert "has level 1" in decision.why
     assert "knowledge-forge trust grant" in decision.why
     assert "\n" not in decision.why

@@ -148,7 +148,7 @@ def test_a_run_begins_at_the_level_of_edits_and_what_it_reads_counts_at_its_own_
 CORE = ("knowledge", "trust", "journeys")
 
 
-@pytest.mark.parametrize(("toolsets", "most_tools", "most_tokens"), [(CORE, 18, 2500), (TOOLSETS, 40, 4000)])
+@pytest.mark.parametrize(("toolsets", "most_tools", "most_tokens"), [(CORE, 18, 3500), (TOOLSETS, 40, 5500)])
 def test_the_list_is_within_its_budget(toolsets: tuple[str, ...], most_tools: int, most_tokens: int) -> None:
     """The design, section 3: name, description and input schema, characters / 4; output schemas at most as much again."""
     specs = [s for s in declared() if s.toolset in toolsets]
@@ -167,6 +167,7 @@ def test_schemas_are_lean_and_closed(spec: ToolSpec[Arguments, object]) -> None:
     assert '"type": "null"' not in text
     assert spec.input_schema["additionalProperties"] is False
     assert spec.output_schema["type"] == "object"
+    assert '"type": [' not in text + json.dumps(spec.output_schema), "some hosts reject an array of types"
 
 
 def test_the_reference_tells_what_is_left_alone_from_what_is_empty() -> None:

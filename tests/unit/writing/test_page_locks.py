@@ -80,7 +80,7 @@ async def test_tasks_of_one_process_hold_a_page_one_after_the_other_in_their_ord
 
 async def test_two_views_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     async with Locks(tmp_path).held(["a.md"]):
-        with pytest.raises(DocumentBusy, match=r"a\.md is being written by another process"):
+        with pytest.raises(DocumentBusy, match=r"a\.md has been locked by another process"):
             async with Locks(tmp_path, longest_wait_s=0.05).held(["b.md", "a.md"]):
                 raise AssertionError("it is held elsewhere")
     async with Locks(tmp_path).held(["b.md", "a.md"]):

@@ -280,7 +280,7 @@ async def test_cancelling_ends_the_request_at_once(place: Place, patience: Reque
 async def test_a_history_that_is_too_long_is_told_with_the_room(place: Place, message: str) -> None:
     place.will(GOAL, Trouble(400, "invalid_request_error", message))
     async with place.provider() as provider:
-        with pytest.raises(ContextTooLong, match="room of 200,000 tokens") as caught:
+        with pytest.raises(ContextTooLong, match="context window of 200,000 tokens") as caught:
             await provider.complete(asked())
     assert (caught.value.limit, place.slept) == (200_000, [])
 
@@ -311,7 +311,7 @@ async def test_an_answer_for_which_there_is_no_room_is_told_as_what_may_be_too_l
     with double_of("chat", Model(key=None)) as place:
         place.will(GOAL, Raw(json.dumps({"object": "error", "message": words, "code": 400}).encode(), 400))
         async with place.provider() as provider:
-            with pytest.raises(ContextTooLong, match=r"room of 8,192 tokens.*allow a shorter answer"):
+            with pytest.raises(ContextTooLong, match=r"context window of 8,192 tokens.*allow a shorter answer"):
                 await provider.complete(asked())
 
 
@@ -679,7 +679,7 @@ def test_a_key_that_cannot_be_one_is_told_without_showing_it(make: object, key: 
     "address", ["localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1"]
 )
 def test_an_address_that_is_none_is_named_by_its_setting(make: object, address: str) -> None:
-    with pytest.raises(BadAddress, match="FORGE_SOME_URL holds no address"):
+    with pytest.raises(BadAddress, match="FORGE_SOME_URL is not a valid address"):
         make(Access("m", "sk-a", address, address_setting="FORGE_SOME_URL"))  # type: ignore[operator]
 
 

@@ -61,7 +61,7 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         begun = await host.call("journey_start", agent="decide", brief="The cap.", inputs={"page": PAGE})
         journey = begun["journey_id"]
         assert (begun["phase"], begun["allowed_tools"]) == ("FRAME", ["kb_map", "kb_read", "kb_search"])
-        with pytest.raises(Refused, match="kb_merge is not for phase FRAME"):
+        with pytest.raises(Refused, match="kb_merge is not allowed in phase FRAME"):
             await host.call("kb_merge", path=PAGE, content="# Cap\n", journey_id=journey)
         at = await host.call("journey_submit", journey_id=journey, version=1, work=FRAMED)
         assert at["phase"] == "WEIGH"

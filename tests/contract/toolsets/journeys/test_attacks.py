@@ -114,10 +114,10 @@ async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons
         swapped = {"notes": [{"id": "3", "text": "what nobody approved"}]}
         await host.call("journey_submit", journey_id=journey, version=4, work=swapped)
         for decision, changes in (("approve", {}), ("reject", {}), ("modify", {"notes": []}), ("revisit", onward)):
-            with pytest.raises(Refused, match=r"own hand|takes no 'revisit' now"):
+            with pytest.raises(Refused, match=r"only the person can decide|takes no 'revisit' now"):
                 await host.call("journey_decide", journey_id=journey, version=5, decision=decision, changes=changes)
         fork = await host.call("journey_start", agent="", brief="", inputs={"fork_of": journey})
-        with pytest.raises(Refused, match="own hand"):
+        with pytest.raises(Refused, match="only the person can decide"):
             await host.call("journey_decide", journey_id=fork["journey_id"], version=6, decision="approve")
         there = await decide(journey, 5, JourneyDecision("revisit", "page", "as it was", onward), by="ann")
         assert there.state.phase == "WRITE"

@@ -112,7 +112,7 @@ async def test_each_agent_has_a_prompt_and_one_continues_any_journey(settings: S
         assert [(a.name, a.required) for a in listed["continue"].arguments or ()] == [("journey_id", True)]
         noted = listed["noting"]
         assert (noted.title, noted.description) == ("Noting", "Two notes, then a report.")
-        assert [(a.name, a.required) for a in noted.arguments or ()] == [("brief", False), ("journey_id", False)]
+        assert [(a.name, bool(a.required)) for a in noted.arguments or ()] == [("brief", False), ("journey_id", False)]
 
 
 @pytest.mark.parametrize("narrowed", [{"toolsets": ("knowledge",)}, {"read_only": True}])
@@ -155,7 +155,7 @@ async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(sett
     async with hosting(settings, inquiry(), chained("first", "second")) as host:
         for agent, first in (("inquiry", "LOOK"), ("chain", "first.LOOK")):
             text = await prompted(host, agent, brief="bees")
-            assert text.endswith(f"The server itself does the first phase: {first}.")
+            assert text.endswith(f"The server does the first phase itself: {first}.")
             assert blocks(text) == [{"agent": agent, "brief": "bees"}]
             assert "Submit" not in text
 
@@ -188,35 +188,36 @@ async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers
         assert "journey_submit" in text
 
 
-async def test_inputs_are_taken_as_text_and_passed_as_what_they_are(settings: Settings) -> None:
+async def test_a_prompt_takes_the_brief_alone_and_names_the_inputs_that_journey_start_takes(settings: Settings) -> None:
+    """The list of prompts stays short: an agent's other inputs go through journey_start, and the prompt says which there are."""
     async with hosting(settings, replace(noting(), inputs=TAKING)) as host:
         listed = {prompt.name: prompt for prompt in (await host.client.list_prompts()).prompts}
-        assert [(a.name, a.description) for a in (listed["noting"].arguments or ())[2:]] == [
-            ("depth", "How many levels."),
-            ("tone", "How it sounds."),
-            ("people", "Who reads it."),
-            ("loose", ""),
-        ]
-        text = await prompted(
-            host, "noting", brief="bees", journey_id="", depth="3", tone="plain", people='["ann"]', loose="5"
-        )
-        asked = blocks(text)[0]
-        assert asked["inputs"] == {"depth": 3, "tone": "plain", "people": ["ann"], "loose": "5"}
-        assert "Ask the person first" not in text
-        assert (await host.call("journey_start", **asked))["version"] == 1
-        lacking = await prompted(host, "noting", brief="bees", depth="many", tone="  ")
-        assert blocks(lacking)[0]["inputs"] == {"depth": "many"}
-        assert "Ask the person first, and put the answers into `inputs`:\n- loose\n" in lacking
+        assert [a.name for a in listed["noting"].arguments or ()] == ["brief", "journey_id"]
+        text = await prompted(host, "noting", brief="bees", journey_id="")
+        assert blocks(text)[0] == {"agent": "noting", "brief": "bees"}
+        required, _, optional = text.partition("Call journey_start with")
+        assert "Ask the person first, and put the answers into `inputs` of journey_start:" in required
+        assert all(f"- {name}" in required for name in TAKING["required"])
+        rest = set(TAKING["properties"]) - set(TAKING["required"])
+        assert all(f"- {name}" in optional for name in rest)
+
+
+async def test_the_list_of_prompts_is_within_its_budget(settings: Settings) -> None:
+    """Hosts load all prompts at the start: 1,200 tokens for route, continue and each agent and skill of this program."""
+    async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
+        prompts = (await client.list_prompts()).prompts
+        listed = [prompt.model_dump(mode="json", by_alias=True, exclude_none=True) for prompt in prompts]
+        assert count_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":"))) < 1_200
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, "say in 'brief' what the work is about, or in 'journey_id' which journey"),
-        ({"brief": " \n", "journey_id": ""}, "say in 'brief'"),
-        ({"brief": "x" * (MOST_BRIEF_CHARS + 1)}, f"at most {MOST_BRIEF_CHARS} are taken"),
+        ({}, "give the task in 'brief', or the journey to continue in 'journey_id'"),
+        ({"brief": " \n", "journey_id": ""}, "give the task in 'brief'"),
+        ({"brief": "x" * (MOST_BRIEF_CHARS + 1)}, f"at most {MOST_BRIEF_CHARS} are allowed"),
         ({"brief": "bees", "colour": "red"}, "there is no argument 'colour'; it takes brief, journey_id"),
-        ({"journey_id": "noting-0"}, "there is no journey 'noting-0'; journey_list names those that there are"),
+        ({"journey_id": "noting-0"}, "there is no journey 'noting-0'; call journey_list to see which exist"),
     ],
 )
 async def test_what_a_prompt_cannot_do_is_told_in_a_sentence(
@@ -277,9 +278,11 @@ async def test_at_each_point_of_a_journey_its_prompts_say_what_the_tools_say(set
 
         await agreed("Collect two notes about: bees", f'journey_submit: journey_id "{id_}", version 1')
         await step(host, id_, notes=TWO["notes"][:1])
-        await agreed("Collect two notes", "Not done yet:", "two notes are needed", "version 2")
+        await agreed("Collect two notes", "Still missing:", "two notes are needed", "version 2")
         await step(host, id_, notes=TWO["notes"][1:])
-        waiting = await agreed("Are these the notes that matter?", "journey_decide takes journey_id", "note 2: second")
+        waiting = await agreed(
+            "Are these the notes that matter?", "Call journey_decide with journey_id", "note 2: second"
+        )
         assert "journey_submit" not in waiting
         await say(host, id_, "approve")
         first_visit = await agreed("Write it.", "kb_search")
@@ -313,7 +316,7 @@ async def test_a_question_that_stays_open_while_the_work_goes_on_is_told(
         await step(host, id_, **TWO)
         text = await prompted(host, "continue", journey_id=id_)
         assert "Write it." in text
-        assert text.count("until your next submit the person may send it back: Are these the notes") == times
+        assert text.count("Until your next submit the person can still send it back: Are these the notes") == times
 
 
 async def test_where_the_persons_own_hand_is_asked_for_no_relaying_is_offered(settings: Settings) -> None:
@@ -321,23 +324,23 @@ async def test_where_the_persons_own_hand_is_asked_for_no_relaying_is_offered(se
         id_ = await begin(host)
         await step(host, id_, **TWO)
         text = await prompted(host, "continue", journey_id=id_)
-        assert "own hand" in text
+        assert "personally" in text
         assert "journey_decide" not in text
 
 
 async def test_what_the_person_adds_to_a_journey_is_told_and_not_taken_for_its_brief(settings: Settings) -> None:
     async with hosting(settings, replace(noting(), inputs={"properties": {"tone": {"type": "string"}}})) as host:
         id_ = await begin(host)
-        text = await prompted(host, "noting", journey_id=id_, brief="also wasps", tone="plain")
+        text = await prompted(host, "noting", journey_id=id_, brief="also wasps")
         assert text.startswith(await prompted(host, "continue", journey_id=id_))
-        assert text.endswith("brief: also wasps\ntone: plain")
+        assert text.endswith("\nalso wasps")
 
 
 async def test_a_journey_of_another_agent_is_not_continued_under_the_wrong_name(settings: Settings) -> None:
     async with hosting(settings, noting(), OTHER) as host:
         id_ = await begin(host)
         told = await refused(host, "other", journey_id=id_)
-        assert f"journey {id_} is a journey of noting; use that prompt, or continue" in told
+        assert f"journey {id_} belongs to noting; use that prompt, or continue" in told
 
 
 async def test_a_journey_whose_agent_is_gone_is_told_as_such(settings: Settings) -> None:
@@ -398,7 +401,5 @@ async def test_arguments_of_prompts_complete(settings: Settings, mode: str) -> N
         assert await complete("continue", "journey_id", "bee") == [other, bees]
         assert await complete("noting", "journey_id", "") == [roof, bees]
         assert await complete("noting", "journey_id", roof[:-1]) == [roof]
-        assert await complete("noting", "tone", "") == ["plain", "playful"]
-        assert await complete("noting", "tone", "Play") == ["playful"]
-        for nothing in (("noting", "brief"), ("noting", "depth"), ("route", "question"), ("nobody", "journey_id")):
+        for nothing in (("noting", "brief"), ("noting", "tone"), ("route", "question"), ("nobody", "journey_id")):
             assert await complete(*nothing, "") == []

@@ -188,7 +188,7 @@ async def test_a_phase_allows_only_tools_that_are_listed(settings: Settings) -> 
         ("agent://notin", "there is no agent 'notin': did you mean 'noting'?"),
         ("agent://noting/COLLECTS", "noting has no phase 'COLLECTS'; it has COLLECT, WRITE, DONE"),
         ("agent://nothing/COLLECT", "there is no agent 'nothing'"),
-        ("journey://noting-0", "there is no journey 'noting-0'; journey_list names those that there are"),
+        ("journey://noting-0", "there is no journey 'noting-0'; call journey_list to see which exist"),
         ("journey://noting-0/events", "there is no journey 'noting-0'"),
         ("journey://noting-0/report", "there is no journey 'noting-0'"),
     ],

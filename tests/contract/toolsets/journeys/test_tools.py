@@ -188,7 +188,7 @@ async def test_work_of_an_older_form_of_the_agent_is_told_as_such_and_may_be_rep
         store = host.app.services.journeys.store
         await store.append(journey, [old], expected=1, key="old", by="ann", at=host.app.services.now())
         told = await host.call("journey_status", journey_id=journey)
-        assert "written for another version of this agent" in told["prompt"]
+        assert "made with another version of this agent" in told["prompt"]
         onward = await host.call("journey_submit", journey_id=journey, version=2, work=TWO)
         assert onward["state"] == "waiting"
         state = await store.journey(journey)
@@ -288,7 +288,7 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
         phases = tuple(replace(phase, name="PRINT") if phase.name == "WRITE" else phase for phase in other.graph.phases)
         ways = (Transition("COLLECT", "PRINT", "two_notes"), Transition("PRINT", "DONE", "report_written"))
         changed = replace(other, graph=replace(other.graph, phases=phases, transitions=ways))
-        for agents, says in ((Only(), "there is no agent 'noting'"), (Only(changed), "does not have any more")):
+        for agents, says in ((Only(), "there is no agent 'noting'"), (Only(changed), "no longer has")):
             async with open_app(settings, announcing=False, agents=agents) as app, Client(app.server) as client:
                 there = Host(client, app, host.root, [])
                 told = await there.call("journey_status", journey_id=journey)
@@ -348,8 +348,8 @@ async def test_a_start_that_is_asked_for_again_gets_the_journey_that_it_began(tm
         again = await host.call("journey_start", **asked)
         note, _, prompt = again["prompt"].partition("\n\n")
         assert {**again, "prompt": prompt} == begun
-        assert note.startswith("You began this journey at 20")
-        assert "nothing was submitted since" in note
+        assert note.startswith("You started this journey at 20")
+        assert "nothing has been submitted since" in note
         assert [one["journey_id"] for one in (await host.call("journey_list"))["journeys"]] == [begun["journey_id"]]
         await host.call("journey_submit", journey_id=begun["journey_id"], version=1, work={"notes": []})
         new = await host.call("journey_start", **asked)
@@ -397,7 +397,7 @@ async def test_a_no_in_the_form_sends_the_work_back_with_its_reason(tmp_path: Pa
         back = await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         assert (back["state"], back["phase"], back["version"]) == ("active", "COLLECT", 3)
         assert "bees, not wasps" in back["prompt"]
-        assert "did not agree" in back["prompt"]
+        assert "rejected the submitted work" in back["prompt"]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -447,8 +447,8 @@ async def test_where_the_person_s_own_hand_is_asked_for_a_relayed_word_is_refuse
         journey = await host.start()
         waits = await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         assert waits["checkpoint"]["verified"] is True
-        assert "own hand" in waits["prompt"]
-        with pytest.raises(Refused, match="not relayed"):
+        assert "personally" in waits["prompt"]
+        with pytest.raises(Refused, match="cannot be relayed"):
             await host.call("journey_decide", journey_id=journey, version=2, decision=decision)
         onward = await host.app.services.journeys.decide(journey, 2, JourneyDecision("approve", "terminal"), by="ann")
         assert onward.state.phase == "WRITE"
@@ -521,7 +521,7 @@ async def test_a_tool_outside_the_phase_is_refused_for_the_journey_and_recorded_
     async with hosting(tmp_path) as host:
         journey = await host.start()
         with pytest.raises(
-            Refused, match=r"kb_search is not for phase COLLECT .* which uses kb_map, kb_read, kb_merge"
+            Refused, match=r"kb_search is not allowed in phase COLLECT .* which uses kb_map, kb_read, kb_merge"
         ):
             await host.call("kb_search", query="cap", journey_id=journey)
         assert (await host.call("kb_search", query="cap"))["hits"]

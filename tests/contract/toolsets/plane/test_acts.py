@@ -98,7 +98,7 @@ async def test_a_task_that_somebody_deleted_is_not_made_anew_by_the_same_call_wh
         del host.plane.project("KB").tasks[made["id"]]
         again = await host.call("plane_create_task", **PLAIN)
         assert (again["status"], again["task_id"]) == ("unchanged", made["id"])
-        assert "deleted or archived in Plane; to have another one, word it otherwise" in again["note"]
+        assert "deleted or archived in Plane; to create another one, change the wording" in again["note"]
         other = await host.call("plane_create_task", **PLAIN, description="Once more.")
         assert other["status"] == ("done" if level == 4 else "proposed")
 
@@ -563,7 +563,7 @@ async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_told_as_done
             host.served.plan = for_requests("POST", "/work-items/", fault)
             ended = await person.approve(waits["proposal"]["id"])
             assert (ended.state, ended.error) == ("executed", None)
-            assert json.loads(ended.result or "")["note"] == "an earlier try did it, whose reply was lost"
+            assert json.loads(ended.result or "")["note"] == "an earlier attempt did it, but its reply was lost"
             assert len(named(host.plane, f"Approved {number}")) == 1
 
 

@@ -81,7 +81,7 @@ async def test_the_newest_are_read_first_and_the_cursor_goes_on_to_older_ones(he
         here.said(f"m{number}")
     page = await here.call(READ, channel="drawing", topic="merge", limit=3)
     assert texts(page) == ["m4", "m5", "m6"]
-    assert page["note"] == "next_cursor goes on to older ones"
+    assert page["note"] == "next_cursor continues with older ones"
     here.said("m7")
     page = await here.call(READ, channel="drawing", topic="merge", limit=3, cursor=page["next_cursor"])
     assert texts(page) == ["m1", "m2", "m3"]
@@ -119,7 +119,7 @@ async def test_around_a_message_by_its_id_and_by_its_address(here: ZulipHost) ->
     said = [here.said(f"m{number}") for number in range(9)]
     around = await here.call(READ, anchor=str(said[4]), limit=5)
     assert texts(around) == ["m2", "m3", "m4", "m5", "m6"]
-    assert around["note"] == f"next_cursor goes on to newer ones; older ones are before anchor {said[2]}"
+    assert around["note"] == f"next_cursor continues with newer ones; older ones are before anchor {said[2]}"
     address = around["messages"][2]["url"]
     assert texts(await here.call(READ, anchor=address, limit=1)) == ["m4"]
     assert texts(await here.call(READ, anchor=address.partition("/near/")[0], limit=2)) == ["m7", "m8"]

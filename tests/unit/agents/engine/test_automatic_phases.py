@@ -160,7 +160,7 @@ async def _endless(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     [
         (_broken, ZeroDivisionError, "no bees"),
         (_no_json, ValueError, "JSON"),
-        (_misfit, BadWork, "the work for TALLY does not fit"),
+        (_misfit, BadWork, "the work for TALLY is not valid"),
         (_endless, BadWork, "at most 400000 are taken"),
     ],
 )
@@ -220,7 +220,7 @@ async def test_a_journey_whose_phase_became_automatic_meanwhile_goes_on_at_the_n
     agent = replace(agent, forms={"PLAN": agent.forms["PLAN"], "JUDGE": agent.forms["JUDGE"]})
     agent = with_ways(replace(agent, graph=replace(agent.graph, transitions=(*WAYS, Transition("MAKE", "JUDGE")))))
     later = runner_of(agent, led.runner.store, led.look)
-    assert "Submit an empty work, and it goes on." in prompt(agent, await led.state())
+    assert "Submit an empty object as work to continue." in prompt(agent, await led.state())
     here = await sent(later, led.journey, 2, anything="at all")
     assert (here.state.phase, here.state.version) == ("JUDGE", 3)
     assert here.state.work["MAKE"].content == {}

@@ -179,7 +179,7 @@ async def test_work_of_another_phase_is_refused_with_the_phase_that_it_looks_lik
     with pytest.raises(BadWork) as refused:
         await led.submit(text="a hive")
     assert str(refused.value).startswith(
-        "nothing was recorded, the work for PLAN does not fit: it looks like work of MAKE, but the journey is in PLAN: "
+        "nothing was recorded because the work for PLAN is not valid: it looks like work of MAKE, but the journey is in PLAN: "
         "no phase can be skipped, and to an earlier one only a person sends it back (`revisit`)"
     )
     assert await led.state() == before

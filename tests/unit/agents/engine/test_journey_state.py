@@ -299,7 +299,7 @@ def test_where_the_own_hand_is_asked_for_a_relayed_word_does_not_count() -> None
     walk = Walk(graph)
     walk.submit("tree_ready")
     for decision in ("approve", "modify", "reject"):
-        with pytest.raises(NeedsOwnHand, match="not relayed"):
+        with pytest.raises(NeedsOwnHand, match="cannot be relayed"):
             walk.say(decision, channel="relayed")
     assert walk.say("approve", channel="host").phase == "ANSWER"
 

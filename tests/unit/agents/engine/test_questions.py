@@ -52,7 +52,7 @@ async def test_where_questions_are_asked_a_journey_waits_and_takes_neither_work_
     assert questions_asked(state) == {"q1": "How many hives?", "q2": "Who enters?"}
     told = await led.told()
     assert all(text in told for text in ("- q1: How many hives?", "- q2: Who enters?", "decision `answer`"))
-    assert question(here.agent, state).startswith("Before the work goes on, a person answers:")
+    assert question(here.agent, state).startswith("A person must answer these questions before the work continues:")
     with pytest.raises(WaitsForPerson):
         await led.submit(**PLAN)
     with pytest.raises(NotToDecide, match="PLAN asks questions: they are to be answered, with `answer`"):
@@ -193,7 +193,7 @@ async def test_every_way_of_saying_it_answers_and_is_told_apart(channel: Channel
 
 async def test_where_the_own_hand_is_asked_for_no_relayed_word_answers() -> None:
     led = await asked(own_hand=True)
-    assert "Only the person's own hand decides" in await led.told()
+    assert "The person must decide this personally" in await led.told()
     with pytest.raises(NeedsOwnHand):
         await led.decide("answer", channel="relayed", changes=ANSWERS)
     assert (await led.state()).status == "waiting"
@@ -347,7 +347,7 @@ async def test_a_rejection_counts_after_work_that_was_not_enough_and_after_a_way
     await led.submit(**PLAN)
     told = await led.told()
     assert (await led.state()).phase == "PLAN"
-    assert "The person rejected what was submitted here before: that is for the town" in told
+    assert "The person rejected the work submitted in this phase: that is for the town" in told
     assert (await led.submit(steps=[], drop=["q1", "q2"])).phase == "PLAN", "recorded, but not enough"
     with pytest.raises(BadWork, match="that is for the town"):
         await led.submit(**ASK)

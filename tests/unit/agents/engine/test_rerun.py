@@ -138,7 +138,7 @@ async def test_work_that_is_refused_today_ends_it_with_the_reason(tmp_path: Path
         done = await repeated(led, 1, narrow)
         assert [one.same for one in done] == [True, True, False]
         assert done[-1].now is None
-        assert "the work for WRITE does not fit" in done[-1].refused
+        assert "the work for WRITE is not valid" in done[-1].refused
 
 
 async def test_what_the_server_finds_by_itself_may_be_another_thing_now(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed(tmp_path: 
         told = again(led.runner, fork.journey, await acts(led, 2), by=ADA, person="ann", channel="relayed")
         done = [one async for one in told]
         assert [one.now for one in done] == [None]
-        assert "own hand" in done[0].refused
+        assert "only the person can decide" in done[0].refused
 
 
 async def test_only_a_fork_of_the_journey_that_began_early_enough_is_gone_on_with(tmp_path: Path) -> None:

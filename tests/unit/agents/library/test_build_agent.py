@@ -300,7 +300,7 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(t
         state = await led.decide("reject", "no acid on my roof")
         assert (state.phase, state.status) == (GROUNDING, "active")
         told = await led.told()
-        assert "the person did not agree" in told
+        assert "the person rejected the submitted work" in told
         assert "no acid on my roof" in told
         await led.submit(**GROUND)
         state = await led.decide("modify", changes={"plan": GROUND["plan"][:1]})

@@ -515,7 +515,7 @@ async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back
         state = await led.decide("reject", "ask about the law, too")
         assert (state.phase, state.status) == (DECOMPOSE, "active")
         told = await led.told()
-        assert "the person did not agree" in told
+        assert "the person rejected the submitted work" in told
         assert "ask about the law, too" in told
         await led.submit(**TREE)
         fewer = {"categories": TREE["categories"][:1], "questions": TREE["questions"][:2]}

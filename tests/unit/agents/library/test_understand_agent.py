@@ -613,7 +613,7 @@ async def test_the_learner_may_change_refuse_and_come_back_even_after_the_end(tm
         state = await led.decide("reject", "I know more than that")
         assert (state.phase, state.status) == (CALIBRATE, "active")
         told = await led.told()
-        assert "the person did not agree" in told
+        assert "the person rejected the submitted work" in told
         assert "I know more than that" in told
         await led.submit(**CALIBRATED)
         one = CALIBRATED["objectives"][:1]

@@ -252,7 +252,7 @@ def test_what_is_missing_now_is_told_where_it_stands() -> None:
     walk.submit(content={})
     note(walk, FeedbackAdded("validation", "DECOMPOSE", "there is no category yet"))
     trust_record = told(walk).partition("## The way")[0]
-    assert "Not done yet:\n\n- there is no category yet" in trust_record
+    assert "Still missing:\n\n- there is no category yet" in trust_record
     walk.submit(content=QUESTIONS)
     assert "there is no category yet" not in told(walk).partition("## The way")[0]
 

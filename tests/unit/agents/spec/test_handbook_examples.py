@@ -250,7 +250,7 @@ async def test_an_incident_is_led_from_a_timeline_to_actions_that_a_person_accep
         assert (await led.submit(**AGREED)).status == "waiting"
         told = await led.told()
         assert "Do the people who are named accept these actions?" in told
-        assert "Only the person's own hand decides" in told
+        assert "The person must decide this personally" in told
         with pytest.raises(NeedsOwnHand):
             await led.decide("approve", channel="relayed")
         state = await led.decide("approve", channel="terminal")

@@ -47,7 +47,7 @@ def told(found: ScentSigns, at: list[ShownChunk], *, directory: str = "") -> tup
 
 
 def test_nothing_found_is_lost_and_the_map_is_next() -> None:
-    assert told(POOR, [], directory="guides") == ("lost", "kb_map('guides') shows what there is")
+    assert told(POOR, [], directory="guides") == ("lost", "kb_map('guides') shows what exists")
 
 
 def test_nothing_found_while_indexing_goes_on_says_to_ask_again() -> None:
@@ -80,7 +80,7 @@ def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_wo
         ShownChunk("ops/keys.md", "Keys > Rotate them"),
         ShownChunk("ops/vault.md", "Rotate"),
     ]
-    assert told(POOR, at) == ("lost", "kb_map('ops'); its pages speak of rotate, them")
+    assert told(POOR, at) == ("lost", "kb_map('ops'); its pages mention rotate, them")
 
 
 def test_words_that_nothing_has_are_named_in_the_reason() -> None:
