@@ -111,7 +111,7 @@ async def test_where_nobody_can_tell_it_ends_saying_so_and_where_to_look(tmp_pat
         ended = await place.resumed(proposal)
         assert ended.state == "failed"
         assert (ended.error or "").startswith("it is not known whether this was done: ")
-        assert f"Look at {PLACE}, and propose it again if it is not" in (ended.error or "")
+        assert f"Look at {PLACE}, and propose it again if it was not done" in (ended.error or "")
         assert place.mail.held == []
         assert await place.outcomes() == ["unsure"]
 

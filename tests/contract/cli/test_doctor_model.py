@@ -83,7 +83,7 @@ async def test_a_model_that_calls_no_tool_is_told_of_for_a_run_needs_that(site: 
     ("step", "health", "says", "mend"),
     [
         (Trouble(404, "not_found_error", code="model_not_found"), "bad", "404", "FORGE_MODEL"),
-        (Trouble(400, "invalid_request_error", f"tools? {KEY}"), "bad", "does not take the question", "FORGE_MODEL"),
+        (Trouble(400, "invalid_request_error", f"tools? {KEY}"), "bad", "rejected the request", "FORGE_MODEL"),
         (Trouble(429, "insufficient_quota", code="insufficient_quota"), "bad", "no quota left", "billing"),
         (Trouble(429, "rate_limit_error"), "note", "no more requests for now", ""),
         (Trouble(503, "server_error"), "note", "cannot answer now", ""),

@@ -182,7 +182,7 @@ async def test_an_act_that_somebody_else_has_ended_records_nothing(store: StateS
     await ledger.intend(intent("act", change("a.md", None, b"one")), [b"one"])
     await ledger.commit(entry(change("a.md", None, b"one")), intent_id="act")
     done = entry(change("a.md", b"one", b"two"), origins={"a.md": [origin()]}, contradictions=[contradiction()])
-    with pytest.raises(UnknownIntent, match="'act' is not under way"):
+    with pytest.raises(UnknownIntent, match="'act' is no longer in progress"):
         await ledger.commit(done, intent_id="act")
     assert len(await ledger.records()) == 1
     assert len(await ledger.history("a.md", limit=9)) == 1

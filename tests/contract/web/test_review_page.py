@@ -383,7 +383,7 @@ async def test_of_two_tabs_one_decides_and_the_other_is_told(place: Place) -> No
     )
     assert sorted((one.status, other.status)) == [200, 409]
     loser = one if one.status == 409 else other
-    assert "does not wait any more" in loser.html
+    assert "is no longer pending" in loser.html
     assert (await place.proposal(waiting.id)).state in ("executed", "rejected")
 
 

@@ -96,7 +96,7 @@ def test_a_card_says_all_that_a_decision_is_about() -> None:
         "change guides/deploy.md",
         "ann@cursor, score 3.14, level 3",
         "asked for level 3 and held 2; 4 carried out, 1 rejected before",
-        "kb_merge waits for a person",
+        "kb_merge needs a person's approval",
         "update  Guide > Times",
         "replaces what you had read",
         "new       confidence 0.91, recency 1.00, authority 0.80, corroboration 0.00",

@@ -77,7 +77,7 @@ async def test_it_waits_until_the_person_has_answered_every_question(tmp_path: P
         assert "Never answer yourself" in told["prompt"]
         assert told["allowed_tools"] == []
 
-        assert "waits for a person's word on JOHARI_DISCOVERY; ask them" in await refusal(host, told, JOHARI)
+        assert "waits for a person's decision on JOHARI_DISCOVERY; ask them" in await refusal(host, told, JOHARI)
         with pytest.raises(Refused, match="questions: they are to be answered"):
             await decided(host, told, "approve")
         with pytest.raises(Refused, match="not answered yet: q2: Who lives below"):

@@ -570,7 +570,7 @@ async def test_parts_that_zulip_refuses_for_now_follow_later(here: ZulipHost, tm
     here.served.plan = for_requests("POST", MESSAGES, None, limited)
     answer = await later.send(**PLAIN | {"text": LONG})
     assert answer.status == "unsure"
-    assert "1 of 3 messages were sent, the next not: Zulip allows no more requests for now" in (answer.note or "")
+    assert "1 of 3 messages were sent, the next not: Zulip accepts no more requests for now" in (answer.note or "")
     assert "Nothing is under way; the same call sends the rest" in (answer.note or "")
     assert [here.world.said[number].text for number in answer.message_ids] == said(here)
     later.passed = timedelta(seconds=31)

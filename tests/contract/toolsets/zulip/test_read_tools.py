@@ -282,7 +282,7 @@ async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_me
     async with chatting(tmp_path / "a", zulip_channels=("direct",)) as here:
         here.world.channel("Direct", BOT)
         assert (await here.call("zulip_list_channels"))["channels"] == []
-        assert "outside of what ZULIP_CHANNELS lets" in await here.refused(READ, channel="Direct")
+        assert "ZULIP_CHANNELS limits what this server may use" in await here.refused(READ, channel="Direct")
         assert not here.app.services.zulip.may_name("%44irect")
     async with chatting(tmp_path / "b", zulip_channels=("%44irect", "team%2Finfra")) as here:
         here.world.channel("Direct", BOT)
@@ -290,7 +290,7 @@ async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_me
         for name, word in (("Direct", "%44irect"), ("team/infra", "team%2Finfra")):
             assert (await here.call(READ, channel=name))["messages"]
             assert here.app.services.zulip.may_name(word)
-        assert "outside of what ZULIP_CHANNELS lets" in await here.refused(READ, people=["hamlet"])
+        assert "ZULIP_CHANNELS limits what this server may use" in await here.refused(READ, people=["hamlet"])
 
 
 async def test_a_channel_that_is_not_allowed_is_never_taken_for_one_that_is(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ BY_OTHERS = {
 """Replies to what is not asked by us, or not so; none of them passes for a task."""
 
 NO_MEMBER = "either there is no thing, or the key's owner is no member there; guests only read"
-NO_RIGHT = f"Plane does not allow it (403: You do not have permission to perform this action); {NO_MEMBER}"
+NO_RIGHT = f"Plane denied the request (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
 UNKNOWN = f"Plane has no thing that this key can see; {judging.UNKNOWN_PATH}"
 GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid"
@@ -246,7 +246,7 @@ GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid
 
 def refused(status: int, why: str) -> tuple[type[ConnectorError], str]:
     """Return the error of a request that does not fit."""
-    return ServiceRefused, f"Plane refuses it ({status}): {why}; nothing was done"
+    return ServiceRefused, f"Plane refused the request ({status}): {why}; nothing was done"
 
 
 JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
@@ -279,9 +279,9 @@ JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
     "module_create_dup": refused(400, "Module with this name already exists"),
     "err_no_key_401": (
         Denied,
-        f"Plane does not allow it (401: Authentication credentials were not provided); {GET_A_KEY}",
+        f"Plane denied the request (401: Authentication credentials were not provided); {GET_A_KEY}",
     ),
-    "err_bad_key": (Denied, f"Plane does not allow it (403: Given API token is not valid); {GET_A_KEY}"),
+    "err_bad_key": (Denied, f"Plane denied the request (403: Given API token is not valid); {GET_A_KEY}"),
     "err_other_workspace": (Denied, NO_RIGHT),
     "err_other_project_403": (Denied, NO_RIGHT),
     "err_guest_create_403": (Denied, NO_RIGHT),
@@ -298,7 +298,7 @@ JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
     "work_item_get_deleted_404": (Missing, NOTHING),
     "err_429": (
         ServiceLimited,
-        "Plane allows no more requests for now; nothing was done. Try again in 56 s",
+        "Plane accepts no more requests for now; nothing was done. Try again in 56 s",
     ),
 }
 """Which error each recorded refusal is, word for word: without the values that Plane quotes."""
