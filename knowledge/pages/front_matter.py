@@ -46,7 +46,7 @@ def read_front_matter(lines: Sequence[str]) -> FrontMatter:
     if first != "---":
         return _NONE
     end = _closing(lines, ("---", "..."))
-    begins_with_key = any(_KEY_LINE.match(line) for line in lines[1:4])
+    begins_with_key = any(_KEY_LINE.match(line) for line in lines[1 : min(4, end or 4)])
     if not end:
         problem = (
             "the front matter that line 1 opens is never closed with ---, so it was read as text"

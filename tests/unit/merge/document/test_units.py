@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -62,6 +62,7 @@ def test_every_unit_stands_in_its_piece_where_it_says(text: str) -> None:
         assert unit.line >= piece.line
 
 
+@example("---\n0\n---\nA:")
 @settings(max_examples=200, deadline=None)
 @given(_TEXTS.map(lambda text: text.replace("\r", "").replace("\x00", "")))
 def test_sections_are_those_that_reading_shows(text: str) -> None:
