@@ -87,7 +87,7 @@ async def test_a_model_that_is_slow_is_waited_for_no_longer_than_said() -> None:
 
 async def test_waiting_for_room_counts_as_waiting_for_the_model() -> None:
     model = Slow()
-    judge = judge_with(model, longest_s=0.05)
+    judge = judge_with(model, longest_s=0.5)
     async with anyio.create_task_group() as tasks:
         for number in range(AT_ONCE * 3):
             tasks.start_soon(judge.judged, [PAIR._replace(new=f"It is written in language {number}.")])
