@@ -204,7 +204,7 @@ async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) ->
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(person.page.locator(".state-executed").first).to_be_visible()
         await other.page.get_by_role("button", name="Reject", exact=True).click()
-        await expect(other.page.get_by_role("alert")).to_contain_text("does not wait any more")
+        await expect(other.page.get_by_role("alert")).to_contain_text("is no longer pending")
         await other.picture("too-late")
         assert (await place.proposal(waiting.id)).state == "executed"
 

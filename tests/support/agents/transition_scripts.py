@@ -98,7 +98,7 @@ RESEARCH = Script(
             "Which flowers feed bees",
             state="waiting",
         ),
-        decide("DECOMPOSE", "reject", "did not agree", "what of the law", note="what of the law?"),
+        decide("DECOMPOSE", "reject", "rejected the submitted work", "what of the law", note="what of the law?"),
         submit("DECOMPOSE", {}, state="waiting"),
         decide("ANSWER", "approve", "q1", note="go on"),
         call("ANSWER", "kb_search", query="bees winter"),
