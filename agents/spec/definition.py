@@ -94,14 +94,14 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
     if reading.problems:
         return None
     graph = _graph(initial, [name for name, _ in complete], marked, reading)
-    conditions: dict[str, Condition] = {name: read.condition for name, read in reading.conditions.items()}
+    own: dict[str, Condition] = {name: read.condition for name, read in reading.conditions.items()}
     return Agent(
         name=reading.name,
         title=title,
         summary=summary,
         graph=graph,
         forms=cast("Mapping[str, WorkForm]", reading.forms),
-        conditions=conditions,
+        conditions={**reading.checks, **own},
         texts={name: text.text for name, text in reading.texts.items()},
         questions=reading.questions,
         values=values,
@@ -139,7 +139,7 @@ def _placeholders(reading: AgentFileReading) -> None:
     fields = {
         f"{phase}.{name}" for phase, form in reading.forms.items() for name in form.described.get("properties", {})
     }
-    known = [*sorted(COMMON | {ANSWERS}), *sorted(inputs), *sorted(fields)]
+    known = [*sorted(COMMON | {ANSWERS} | set(reading.values)), *sorted(inputs), *sorted(fields)]
     for template in reading.texts.values():
         for found in PLACEHOLDER.finditer(template.text):
             name = found.group(1)
@@ -202,7 +202,7 @@ def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Agent
         tuple(complete),
     )
     try:
-        return checked(graph, [*reading.conditions, REJECTED], reading.tools)
+        return checked(graph, [*reading.conditions, *reading.checks, REJECTED], reading.tools)
     except BadGraph as error:
         for text in error.problems:
             reading.problems.add(_line_of(text, marked, reading), text)

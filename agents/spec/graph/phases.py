@@ -233,7 +233,7 @@ def _as_form(
             for name in asks
             if name not in properties
         ]
-    form = None if wrong else SchemaForm(schema, frozenset(asks))
+    form = None if wrong else SchemaForm(schema, frozenset(asks), reading.most_items)
     if form is not None and len(canonical(dict(form.schema))) > MOST_SCHEMA_CHARS:
         size = len(canonical(dict(form.schema)))
         wrong.append(

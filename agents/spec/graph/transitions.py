@@ -130,7 +130,7 @@ def read_conditions(top: MappingReader, reading: AgentFileReading) -> None:
             reading.conditions[name] = read
     for way in reading.ways:
         name = way.transition.condition
-        if name not in (ALWAYS, REJECTED) and name not in entries:
+        if name not in (ALWAYS, REJECTED) and name not in entries and name not in reading.checks:
             t = way.transition
             text = (
                 f"the transition {t.source} -> {t.target} has the unknown condition {short(name)}{meant(name, entries)}"

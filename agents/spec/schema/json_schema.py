@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from agents.engine.events import Json, canonical
 from agents.spec.problems import Problems, meant, short
-from agents.spec.schema.schema_errors import told
+from agents.spec.schema.schema_errors import JUST_NULL, LOCATOR, NULL, OWN_WORDS, TEXT, VISIBLE, told
 from agents.spec.yaml.field_path import narrowing
 from agents.spec.yaml.values import Marked
 
@@ -36,7 +36,7 @@ REFUSED = {
     "pattern": "a pattern can take forever on some texts; use enum, minLength, maxLength or a description",
     "patternProperties": "a pattern can take forever on some texts; name the properties",
 }
-SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "examples"})
+SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "examples", NULL})
 """Words that demand nothing of a value."""
 HERE = "#/$defs/"
 MOST_NODES = 3_000
@@ -60,7 +60,10 @@ QUOTED: Mapping[str, Json] = {
     },
     "required": ["path", "section", "quote"],
 }
-"""What `$ref: "#/$defs/quoted"` stands for where the schema does not define it itself."""
+ID: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 60}
+LINE: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 600, TEXT: VISIBLE}
+STANDARD: Mapping[str, Json] = {"quoted": QUOTED, "id": ID, "line": LINE}
+"""What `$ref: "#/$defs/NAME"` stands for where the schema does not define it itself."""
 
 
 class _TooLarge(Exception):
@@ -85,7 +88,7 @@ def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = ""
         problems.add(marked.line_at(["type"]), f"{what} must be of the type object", file)
         return None
     try:
-        whole = _Inlining({"quoted": QUOTED, **plain.get("$defs", {})}).whole(plain)
+        whole = _Inlining({**STANDARD, **plain.get("$defs", {})}).whole(plain)
     except _TooLarge:
         bounds = f"more than {MOST_NODES} parts, or more than {MOST_LEVELS} inside each other"
         problems.add(marked.line, f"{what} is too large: its references stand for {bounds}", file)
@@ -101,6 +104,8 @@ def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
             problems.add(line, f"{what} uses {key!r}, which is not taken: {REFUSED[key]}", file)
         elif key not in KEYWORDS and not key.startswith("x-"):
             problems.add(line, f"{what} has the unknown word {short(key)}{_near(key)}", file)
+        elif key in OWN_WORDS and not _fits_own(key, inside.value):
+            problems.add(line, f"{what}: {key!r} must be {OWN_WORDS[key]}", file)
         elif key in NAMED:
             for name in inside.entries:
                 if name.startswith("$"):
@@ -109,6 +114,13 @@ def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
                     )
     for part in _parts(marked):
         _keywords(part, what, problems, file)
+
+
+def _fits_own(key: str, value: object) -> bool:
+    """Return whether a word that JSON Schema does not have has a value that it can have."""
+    if key == TEXT:
+        return value in (VISIBLE, LOCATOR)
+    return isinstance(value, bool if key == NULL else str)
 
 
 def _parts(marked: Marked, *, without: str = "") -> Iterator[Marked]:
@@ -144,7 +156,7 @@ def _against_draft(marked: Marked, what: str, problems: Problems, file: str) -> 
 
 
 def _references(marked: Marked, what: str, problems: Problems, file: str) -> None:
-    known = {"quoted", *marked.entries.get("$defs", Marked({}, 0)).entries}
+    known = {*STANDARD, *marked.entries.get("$defs", Marked({}, 0)).entries}
     leads: dict[str, set[str]] = {name: set() for name in known}
     definitions = marked.entries.get("$defs", Marked({}, 0)).entries
     for name, part in [("", marked), *definitions.items()]:
@@ -211,37 +223,52 @@ class _Inlining:
         return [self.whole(part) for part in value] if key in LISTED else value
 
 
-def hardened(schema: Mapping[str, Json]) -> dict[str, Json]:
+def shown(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the schema as a model is told it: without the words that no model knows."""
+    return cast("dict[str, Json]", _without_own(schema))
+
+
+def _without_own(node: Json, *, named: bool = False) -> Json:
+    """`named`: the keys of the node are names of fields, any of which may be called so."""
+    if isinstance(node, list):
+        return [_without_own(part) for part in node]
+    if not isinstance(node, Mapping):
+        return node
+    kept = {key: part for key, part in node.items() if named or key not in OWN_WORDS}
+    return {key: _without_own(part, named=key in NAMED and not named) for key, part in kept.items()}
+
+
+def hardened(schema: Mapping[str, Json], most_items: int = USUAL_ITEMS) -> dict[str, Json]:
     """Return the schema as works are held to it: unknown fields are refused, texts and lists have an end.
 
     What the author says about either wins.
     """
-    return cast("dict[str, Json]", _hard(dict(schema), closed=True))
+    return cast("dict[str, Json]", _hard(dict(schema), most_items, closed=True))
 
 
-def _hard(node: Json, *, closed: bool) -> Json:
+def _hard(node: Json, most: int, *, closed: bool) -> Json:
     """`closed`: no other schema describes the same object, so that what this one does not name is unknown."""
     if not isinstance(node, dict):
         return node
     found = dict(node)
     for key in ("properties", "dependentSchemas"):
         if isinstance(found.get(key), dict):
-            found[key] = {name: _hard(part, closed=key == "properties") for name, part in found[key].items()}
+            found[key] = {name: _hard(part, most, closed=key == "properties") for name, part in found[key].items()}
     for key in LISTED:
         if isinstance(found.get(key), list):
-            found[key] = [_hard(part, closed=key == "prefixItems") for part in found[key]]
+            found[key] = [_hard(part, most, closed=key == "prefixItems") for part in found[key]]
     if "items" in found:
-        found["items"] = _hard(found["items"], closed=True)
+        found["items"] = _hard(found["items"], most, closed=True)
     kinds = found.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if "string" in kinds and not {"enum", "const"} & set(found):
         found.setdefault("maxLength", USUAL_TEXT_CHARS)
     if "array" in kinds:
-        found.setdefault("maxItems", USUAL_ITEMS)
+        found.setdefault("maxItems", most)
     says = {"additionalProperties", "unevaluatedProperties", "anyOf", "oneOf", "allOf", "if", "dependentSchemas"}
     if closed and "properties" in found and not says & set(found):
         found["additionalProperties"] = False
-    return found
+    return {"anyOf": [found, JUST_NULL]} if found.pop(NULL, False) else found
 
 
 def described(schema: Mapping[str, Json], parts: Sequence[str]) -> tuple[str, Sequence[str]] | None:

@@ -6,12 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json, canonical
-from agents.engine.work.form import place
+from agents.engine.work.form import place, twice
 from knowledge.wire.validation_errors import misfit
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
+NULLABLE, JUST_NULL = 2, {"type": "null"}
+"""How many ways there are to give a value that may be null, and the second of them."""
+TEXT, VISIBLE, LOCATOR = "x-text", "visible", "locator"
+"""What `x-text` may demand of a text: more than white space; a kind and a place, such as code:src/hive.py."""
+DISTINCT = "x-distinct"
+"""The field whose value no two items of a list may share."""
+NULL = "x-null"
+"""Whether null may stand where the value is left out."""
+OWN_WORDS = {TEXT: f"{VISIBLE} or {LOCATOR}", DISTINCT: "the name of a field", NULL: "true or false"}
+"""What a schema may say beside JSON Schema, each with the values it takes. The schema shown to a model leaves these out."""
+LOCATED = "kind:place, for example code:src/hive.py or kb:guides/hive.md"
 _TYPES = {
     "string": "string_type",
     "integer": "int_type",
@@ -34,6 +45,13 @@ def told(error: ValidationError, work: Json) -> Iterator[str]:
     # Of several ways in which a value may be given, the one that it comes nearest to. That it is of the wrong kind for one of
     # them does not say that it is for all.
     depth = len(error.absolute_path)
+    # Where null is the only other way, what is wrong with the value itself is told, all of it.
+    ways: Any = error.validator_value
+    if error.validator == "anyOf" and len(ways) == NULLABLE and ways[1] == JUST_NULL:
+        for one in error.context or ():
+            if next(iter(one.schema_path)) == 0:
+                yield from told(one, work)
+        return
     nearer = [e for e in error.context or () if len(e.absolute_path) > depth or e.validator != "type"]
     if nearer:
         yield from told(max(nearer, key=lambda e: len(e.absolute_path)), work)
@@ -74,6 +92,9 @@ def _in_words(word: str, value: Json, instance: Json) -> str:
     if word == "type":
         kinds = value if isinstance(value, list) else [value]
         return f"it must be {' or '.join(str(kind) for kind in kinds)}"
+    if word == DISTINCT:
+        again = twice([str(item[value]) for item in instance if isinstance(item, Mapping) and value in item])
+        return f"two items have the {value} {again[0][:60]}; each needs one of its own"
     told = {
         "minLength": f"it must have at least {value} characters, and has {size}",
         "minItems": f"it must have at least {value} items, and has {size}",
@@ -81,6 +102,7 @@ def _in_words(word: str, value: Json, instance: Json) -> str:
         "minProperties": f"it must have at least {value} fields, and has {size}",
         "maxProperties": f"it must have at most {value} fields, and has {size}",
         "uniqueItems": "no item may stand in it twice",
+        TEXT: f"must be {LOCATED}" if value == LOCATOR else "must say something",
         "multipleOf": f"it must be a multiple of {value}",
         "anyOf": "it fits none of the ways in which it may be given",
         "oneOf": "it must fit exactly one of the ways in which it may be given",

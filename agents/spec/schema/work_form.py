@@ -7,6 +7,7 @@ and ends with a sentence when that is too much.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +15,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json
-from agents.engine.work.form import DROP, cut
-from agents.spec.schema.json_schema import hardened
-from agents.spec.schema.schema_errors import told
+from agents.engine.work.form import DROP, cut, twice
+from agents.engine.work.substance import blank
+from agents.spec.schema.json_schema import USUAL_ITEMS, hardened, shown
+from agents.spec.schema.schema_errors import DISTINCT, LOCATOR, TEXT, told
 from knowledge.wire.lean_schema import lean_input
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ MOST_STEPS = 200_000
 """About a second. Five hundred items of ten fields take a tenth of it."""
 TOO_MUCH = "it has too many parts to be checked against its schema: submit fewer items"
 _Keyword = Callable[..., Iterator[Any]]
+_LOCATOR = re.compile(r"[a-z][a-z0-9+.-]*:\S")
 
 _DROP_SCHEMA: Mapping[str, Json] = {
     "type": "array",
@@ -37,10 +40,14 @@ _DROP_SCHEMA: Mapping[str, Json] = {
 
 @dataclass(frozen=True)
 class SchemaForm:
-    """A form by a JSON Schema, whose references are filled in. `asks` are the fields that belong to one submit only."""
+    """A form by a JSON Schema, whose references are filled in. `asks` are the fields that belong to one submit only.
+
+    `most_items` is how many items a list may have if the schema doesn't say.
+    """
 
     described: Mapping[str, Json]
     asks: frozenset[str] = field(default_factory=frozenset)
+    most_items: int = USUAL_ITEMS
 
     @cached_property
     def schema(self) -> Mapping[str, Json]:
@@ -48,12 +55,12 @@ class SchemaForm:
         whole = dict(self.described)
         if any(joins(part) for part in whole.get("properties", {}).values()):
             whole["properties"] = {**whole["properties"], DROP: _DROP_SCHEMA}
-        return lean_input(whole)
+        return lean_input(shown(whole))
 
     @cached_property
     def _checked(self) -> _CountingValidator:
         properties = {**self.described.get("properties", {}), DROP: _DROP_SCHEMA}
-        return _CountingValidator(hardened({**self.described, "properties": properties}))
+        return _CountingValidator(hardened({**self.described, "properties": properties}, self.most_items))
 
     def problems(self, work: Json) -> Sequence[str]:
         """Return a short sentence for each wrong field."""
@@ -70,7 +77,7 @@ class _CountingValidator:
     def __init__(self, schema: Mapping[str, Json]) -> None:
         from jsonschema import Draft202012Validator, validators
 
-        own = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique}
+        own = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique, TEXT: _text, DISTINCT: _distinct}
         counted = {name: self._counted(keyword) for name, keyword in own.items()}
         extended: Any = validators.extend  # untyped, as the library has it
         self._validator: Draft202012Validator = extended(Draft202012Validator, counted)(schema)
@@ -112,6 +119,25 @@ def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[
 
     if value and isinstance(instance, list) and len({_key(item) for item in instance}) < len(instance):
         yield ValidationError("has non-unique elements")
+
+
+def _text(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
+    """Refuse text that only seems to say something, or that names no place. That it's empty, `minLength` says."""
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and instance:
+        wrong = not _LOCATOR.match(instance) if value == LOCATOR else blank(instance)
+        if wrong:
+            yield ValidationError(f"is not {value}")
+
+
+def _distinct(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
+    """Refuse two items with the same value in that field."""
+    from jsonschema import ValidationError
+
+    items = instance if isinstance(instance, list) else []
+    if twice([str(item[value]) for item in items if isinstance(item, dict) and value in item]):
+        yield ValidationError(f"two items have the same {value}")
 
 
 def _key(item: Json) -> str:

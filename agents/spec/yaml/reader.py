@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agents.engine.agent import Condition
 from agents.engine.events import Json
 from agents.engine.graph import CheckpointKind, Phase, Transition
 from agents.spec.files import FOLDER
 from agents.spec.predicates.conditions import ReadCondition
 from agents.spec.problems import Problems, meant, short
+from agents.spec.schema.json_schema import USUAL_ITEMS
 from agents.spec.schema.work_form import SchemaForm
 from agents.spec.yaml.block import MappingReader
 from agents.spec.yaml.values import MOST_BYTES, Marked
@@ -48,7 +50,11 @@ class Needing:
 
 @dataclass
 class AgentFileReading:
-    """What is known of the agent while its file is read. Files beside it are looked for in `folder`."""
+    """What is known of the agent while its file is read. Files beside it are looked for in `folder`.
+
+    An agent of this program may have code beside its file: `checks` are conditions by name, `values` the names of placeholders
+    that it fills in itself. `most_items` is the usual limit of a list.
+    """
 
     name: str
     file: str
@@ -69,6 +75,9 @@ class AgentFileReading:
     broken_inputs: bool = False
     inputs: Mapping[str, Json] = field(default_factory=dict)
     folder: str = FOLDER
+    checks: Mapping[str, Condition] = field(default_factory=dict)
+    values: Collection[str] = ()
+    most_items: int = USUAL_ITEMS
 
     @property
     def names(self) -> list[str]:

@@ -632,3 +632,42 @@ async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations(tmp_pat
         assert "hard failure" not in told, "the phase asks for no feedback of that kind"
         await led.submit(text="There are nine hives and no wasps.")
         assert (await led.submit(verdict="good", why="so it is")).status == "complete"
+
+
+def test_a_schema_may_ask_for_text_that_shows_items_that_differ_and_null() -> None:
+    """The handbook, own agents: `x-text`, `x-distinct` and `x-null` are checked, and no model is shown them."""
+    part = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    properties = {
+        "why": {"type": "string", "minLength": 1, "x-text": "visible"},
+        "made": {"type": "array", "items": {"type": "string", "x-text": "locator"}},
+        "gap": {**part, "x-null": True},
+        "asked": {"type": "object", "properties": {"x-text": {"type": "array", "items": part, "x-distinct": "id"}}},
+    }
+    form = SchemaForm({"type": "object", "properties": properties})
+    good = {"why": "so", "made": ["code:a.py"], "gap": {"id": "a"}, "asked": {"x-text": [{"id": "a"}, {"id": "b"}]}}
+    assert form.problems(good) == ()
+    assert form.problems({**good, "gap": None}) == ()
+    wrong = {"why": " \u200b", "made": ["a.py"], "gap": {"more": 1}, "asked": {"x-text": [{"id": "a"}, {"id": "a"}]}}
+    assert list(form.problems(wrong)) == [
+        "'asked.x-text': two items have the id a; each needs one of its own",
+        "'gap.id' is missing",
+        "there is no field 'gap.more'; it takes id",
+        "'made[0]': must be kind:place, for example code:src/hive.py or kb:guides/hive.md",
+        "'why': must say something",
+    ]
+    assert list(form.problems({"why": ""})) == ["'why' must not be empty"]
+    shown = json.dumps(form.schema)
+    assert "x-distinct" not in shown
+    assert "x-null" not in shown
+    assert shown.count("x-text") == 1, "a field may be called so"
+
+
+def test_a_schema_may_refer_to_an_id_and_a_line() -> None:
+    """The handbook, own agents: `#/$defs/id` and `#/$defs/line` stand for the usual forms of both."""
+    text = SMALL.replace("text: {type: string}", 'text: {$ref: "#/$defs/line", description: What.}')
+    form = agent(text.replace("id: {type: string}", 'id: {$ref: "#/$defs/id"}')).forms["NOTE"]
+    assert form.problems({"notes": [{"id": "a", "text": "b"}]}) == ()
+    assert list(form.problems({"notes": [{"id": "", "text": " "}]})) == [
+        "'notes[0].id' must not be empty",
+        "'notes[0].text': must say something",
+    ]
