@@ -20,13 +20,13 @@ from unittest.mock import patch
 
 import pytest
 
+from agents.catalogue import built_in
 from agents.engine.agent import Agent
 from agents.engine.events import Decided, Started
 from agents.engine.fold import fold
 from agents.engine.graph import mermaid
 from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, restore_state
-from agents.library.research.agent import AGENT as RESEARCH
 from agents.report.journey_report import report
 from agents.store.export_file import exported, imported
 from mcp_server.__main__ import main
@@ -40,6 +40,8 @@ from tests.support.hosts.persons import ME, Person
 from tests.support.hosts.terminals import ESCAPES
 from tests.support.journeys.graphs import ADA
 from tests.support.knowledge_bases.folders import write
+
+RESEARCH = built_in("research")
 
 T = TypeVar("T")
 

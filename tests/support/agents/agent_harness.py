@@ -370,7 +370,7 @@ async def walk(
     Each move is one of the table or a person's; the record folds to the state; and from wherever the walk led, work that is
     good comes to the end.
     """
-    runner = runner_of(agent, Remembering(_nobody), seen := look or Pages())
+    runner = runner_of(agent, Remembering(nobody), seen := look or Pages())
     led = Led(runner, (await runner.start(agent.name, "Keep bees on the roof.", {}, by=ADA)).journey, seen)
     for choice in choices:
         possible = moves(agent, await led.state(), works)
@@ -432,5 +432,5 @@ class Remembering(MemoryJourneys):
         return state
 
 
-async def _nobody(_topic: str, _keys: Sequence[str]) -> None:
+async def nobody(_topic: str, _keys: Sequence[str]) -> None:
     """Tell nobody of changes."""

@@ -16,8 +16,8 @@ from agents.engine.events import CheckpointReached, Completed, Json, PhaseChange
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork
-from agents.library.build.agent import AGENT, values
 from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, plan_of
+from agents.library.folder import agent
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
     ALTERED,
@@ -41,6 +41,7 @@ from tests.support.agents.agent_harness import (
 )
 from tests.support.journeys.graphs import Walk
 
+AGENT = agent("build")
 Work = Mapping[str, Json]
 
 
@@ -80,9 +81,9 @@ def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None
 
 
 def test_each_phase_has_words_for_coming_and_for_coming_back_of_its_own_tools() -> None:
-    known = COMMON | set(values(Walk(AGENT.graph).state))
+    known = COMMON | set(AGENT.values(Walk(AGENT.graph).state))
     for phase in AGENT.graph.phases:
-        first, again = AGENT.texts[phase.prompt], AGENT.texts.get(phase.prompt_again, "")
+        first, again = AGENT.texts[phase.prompt], AGENT.texts.get(f"{phase.name}_again", "")
         assert words_in(first) <= 350
         assert words_in(again) <= 200
         assert bool(again) == (phase.name not in AGENT.graph.complete)
@@ -269,7 +270,7 @@ async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept(tmp_path:
         assert "You come back to GROUNDING, visit 2.\nWhy: conceptual_gap_discovered" in told
         assert "- k9, for step s2: How oxalic acid is dosed" in told
         assert "made (1 of 2): s1" in told
-        assert AGENT.texts["grounding"][:60] not in told
+        assert AGENT.texts["GROUNDING"][:60] not in told
         assert next(e.text for e in await led.events() if isinstance(e, Thinking)).startswith("returning to GROUNDING")
         assert (await led.submit()).status == "active"
         assert "k9" in (await led.missing())[0]
@@ -279,7 +280,7 @@ async def test_a_gap_leads_back_to_grounding_and_what_was_made_is_kept(tmp_path:
         told = await led.told()
         assert "You come back to MAKING, visit 2." in told
         assert "s2: Treat; done when one sees: Treat; rests on k2, k9" in told
-        assert AGENT.texts["making"][:30] not in told
+        assert AGENT.texts["MAKING"][:30] not in told
         assert (await led.submit(made=MADE["made"][1:])).status == "complete"
 
 
@@ -317,7 +318,7 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(t
 
 async def test_a_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
     async with leading(AGENT, tmp_path) as led:
-        with pytest.raises(BadWork, match="two items have the id s1"):
+        with pytest.raises(BadWork, match="two items of 'plan' have the id s1"):
             await led.submit(plan=[step("s1", "a", "k1"), step("s1", "b", "k1")])
         assert (await led.state()).version == 1
         await led.submit(**GROUND)

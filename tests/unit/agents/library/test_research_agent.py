@@ -26,8 +26,9 @@ from agents.engine.events import (
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver, WaitsForPerson
-from agents.library.research.agent import AGENT, values
+from agents.library.folder import agent
 from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, tree_of
+from agents.library.research.views import values
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
     ALTERED,
@@ -50,6 +51,8 @@ from tests.support.agents.agent_harness import (
     ways_not_taken,
     words_in,
 )
+
+AGENT = agent("research")
 
 Work = Mapping[str, Json]
 
@@ -444,7 +447,7 @@ async def test_a_category_found_while_answering_leads_back_and_its_answers_are_k
         assert "You come back to DECOMPOSE, visit 2." in told
         assert "Why: new_category_discovered" in told
         assert "c3: Law; q9 Who has to be asked for bees on a roof?" in told
-        assert AGENT.texts["decompose"][:60] not in told
+        assert AGENT.texts["DECOMPOSE"][:60] not in told
         assert next(e.text for e in await led.events() if isinstance(e, Thinking)).startswith("returning to DECOMPOSE")
         assert (await led.submit()).status == "active"
         assert "left_out" in (await led.missing())[0]
@@ -536,7 +539,7 @@ async def test_a_person_may_change_or_refuse_the_tree_and_send_the_coverage_back
 
 async def test_two_items_with_one_id_are_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
     async with leading(AGENT, tmp_path) as led:
-        with pytest.raises(BadWork, match="two items have the id c1"):
+        with pytest.raises(BadWork, match="two items of 'categories' have the id c1"):
             await led.submit(categories=[category("c1", "Winter"), category("c1", "Summer")])
         with pytest.raises(BadWork, match="must say something"):
             await led.submit(categories=[category("c1", "  ")])

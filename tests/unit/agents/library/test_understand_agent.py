@@ -16,8 +16,9 @@ from agents.engine.events import CheckpointReached, Json, QuestionAdded, SourceF
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver
-from agents.library.understand.agent import AGENT, done, values
+from agents.library.folder import agent
 from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, course_of
+from agents.library.understand.views import done, values
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
     ALTERED,
@@ -41,6 +42,8 @@ from tests.support.agents.agent_harness import (
     words_in,
 )
 from tests.support.journeys.graphs import Walk
+
+AGENT = agent("understand")
 
 Work = Mapping[str, Json]
 
@@ -479,7 +482,7 @@ async def test_a_learner_is_led_objective_by_objective_to_the_end_and_it_is_told
         told = await led.told()
         assert "Next objective: o2: Choose the month in which to treat." in told
         assert "passed (1 of 2): o1" in told
-        assert AGENT.texts["diagnose"][:60] not in told
+        assert AGENT.texts["DIAGNOSE"][:60] not in told
         assert (await led.submit(**SECOND)).phase == TEACH
         assert "Taught before: not this one" in await led.told()
         state = await led.submit(**SECOND_TAUGHT)
@@ -519,7 +522,7 @@ async def test_a_wrong_level_leads_back_is_set_right_and_the_person_confirms_it(
         assert "You come back to CALIBRATE, visit 2." in told
         assert "Why: calibration_was_inaccurate" in told
         assert "Still to be taken in:\n- k1 honey: solid, but probe p1 shows otherwise: took it for wax" in told
-        assert AGENT.texts["calibrate"][:60] not in told
+        assert AGENT.texts["CALIBRATE"][:60] not in told
         assert any(isinstance(e, Thinking) and "returning to CALIBRATE" in e.text for e in await led.events())
         state = await led.submit(goal="Bring them through.")
         assert (state.phase, state.status) == (CALIBRATE, "active")
@@ -643,7 +646,7 @@ async def test_work_of_another_form_is_refused_by_field_and_nothing_is_recorded(
     async with leading(AGENT, tmp_path) as led:
         with pytest.raises(BadWork, match=re.escape("knows[k1].level")):
             await led.submit(knows=[known("k1", "honey", "expert")])
-        with pytest.raises(BadWork, match="two items have the id o1"):
+        with pytest.raises(BadWork, match="two items of 'objectives' have the id o1"):
             await led.submit(objectives=[objective("o1", "A."), objective("o1", "B.")])
         assert (await led.state()).version == 1
         await diagnosing(led)

@@ -8,8 +8,8 @@ import pytest
 
 from agents.engine.agent import Fate
 from agents.engine.events import Json
-from agents.library.curate.agent import AGENT
 from agents.library.curate.record import ACT, MERGE, REASON
+from agents.library.folder import agent
 from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, TOOLS, VARROA, WATER, WINTER, Pages, judged, lacks
 from tests.support.agents.curate_works import (
     AT_BEES,
@@ -27,6 +27,8 @@ from tests.support.agents.curate_works import (
     now,
     reasoned,
 )
+
+AGENT = agent("curate")
 
 # --- ACT --------------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -14,7 +13,6 @@ from agents.engine.events import Json, PhaseChanged, QuestionAdded, SourceFound,
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver
-from agents.library.curate.agent import AGENT, done, values
 from agents.library.curate.record import (
     ACT,
     COMPLETE,
@@ -29,7 +27,8 @@ from agents.library.curate.record import (
     TASKS,
     record_of,
 )
-from agents.library.curate.work import Writer
+from agents.library.curate.views import done, values
+from agents.library.folder import agent
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import FLOWERS, TOOLS, WINTER, Led, Pages, leading, revision, words_in
 from tests.support.agents.curate_works import (
@@ -56,6 +55,8 @@ from tests.support.agents.curate_works import (
 )
 from tests.support.journeys.graphs import Walk
 
+AGENT = agent("curate")
+
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
@@ -65,7 +66,8 @@ def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     assert set(AGENT.forms) == {phase.name for phase in AGENT.graph.phases} - set(AGENT.graph.complete)
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
-    assert set(get_args(Writer)) == {*KNOWLEDGE, *TASKS, *MESSAGES} <= TOOLS
+    tools = AGENT.forms[ACT].schema["properties"]["acts"]["items"]["properties"]["tool"]["enum"]
+    assert set(tools) == {*KNOWLEDGE, *TASKS, *MESSAGES} <= TOOLS
 
 
 def test_each_phase_has_words_for_coming_and_for_coming_back_and_they_differ() -> None:
@@ -93,7 +95,7 @@ def test_prompts_name_only_tools_of_their_phase() -> None:
                 )
             )
             assert tools <= set(phase.tools) or phase.name == COMPLETE, phase.name
-    assert "journey_id" not in AGENT.texts["complete"]
+    assert "journey_id" not in AGENT.texts["COMPLETE"]
 
 
 # --- the way through --------------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages(tm
         assert "Why: missing_context" in told
         assert f"Detail: {MISSING}" in told
         assert "evidence e1: It says so." in told
-        assert AGENT.texts["orient"][:60] not in told
+        assert AGENT.texts["ORIENT"][:60] not in told
         assert any(isinstance(e, Thinking) and MISSING in e.text for e in await led.events())
         led.look.called = [call("kb_map")]
         assert (await led.submit(candidates=[place("c1", "notes")])).phase == TARGET

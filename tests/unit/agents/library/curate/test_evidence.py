@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.engine.agent import Called
-from agents.library.curate.agent import AGENT
 from agents.library.curate.record import DEEP_DIVE, ORIENT, REASON, ROUTE, TARGET
+from agents.library.folder import agent
 from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, NOWHERE, WATER, WINTER, Pages, change, judged, lacks
 from tests.support.agents.curate_works import (
     ASKED,
@@ -25,6 +25,8 @@ from tests.support.agents.curate_works import (
     place,
     reasoned,
 )
+
+AGENT = agent("curate")
 
 # --- ROUTE ------------------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from agents.engine.agent import Fate
 from agents.engine.events import Json
 from agents.engine.state import JourneyState
-from agents.library.curate.agent import AGENT
 from agents.library.curate.record import ACT, DEEP_DIVE, MERGE, ORIENT, REASON, ROUTE, TARGET, record_of
+from agents.library.folder import agent
 from tests.support.agents.agent_harness import (
     ALTERED,
     ANSWER_TOKENS,
@@ -48,6 +48,8 @@ from tests.support.agents.curate_works import (
     place,
     reasoned,
 )
+
+AGENT = agent("curate")
 
 # --- what it costs ----------------------------------------------------------------------------------------------------
 

@@ -1,93 +1,20 @@
-"""Understand: a person learns what they want to, objective by objective, from pages. Its graph and its words."""
+"""What prompts and lists say about the recorded work of understanding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.catalogue import texts_of
-from agents.engine.agent import Agent
 from agents.engine.events import Json, Note, QuestionAdded
-from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ModelForm, ids, listed
+from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import named, new_sources, short
-from agents.library.understand.conditions import CONDITIONS
-from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, Course, Item, course_of
-from agents.library.understand.work import Calibrated, Diagnosed, Taught
+from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item, course_of
 from agents.prompts.prompt import lines
 
 LIST_TOKENS = 120
 """What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
 
-GRAPH = PhaseGraph(
-    "understand",
-    (
-        Phase(
-            CALIBRATE,
-            "Calibrate",
-            "find out what the learner knows, and choose what they will learn",
-            "There is a brief, and a person who wants to learn.",
-            "Levels rest on the learner's words, objectives on passages, and the learner confirmed both.",
-            checkpoint="blocking",
-            tools=("kb_map", "kb_search", "kb_read"),
-            prompt="calibrate",
-            prompt_again="calibrate_again",
-        ),
-        Phase(
-            DIAGNOSE,
-            "Diagnose",
-            "find out where the learner stands with the next objective",
-            "The learner confirmed levels and objectives; some objective is not passed.",
-            "Two questions about the next objective have the learner's answers.",
-            tools=("kb_read", "kb_search"),
-            prompt="diagnose",
-            prompt_again="diagnose_again",
-        ),
-        Phase(
-            TEACH,
-            "Teach",
-            "teach the objective and check that it was learned",
-            "The objective was diagnosed.",
-            "The lesson rests on quotes that stand where they say, and the learner answered every check rightly.",
-            checkpoint="informational",
-            tools=("kb_read", "kb_search", "kb_map"),
-            prompt="teach",
-            prompt_again="teach_again",
-        ),
-        Phase(
-            COMPLETE,
-            "Complete",
-            "look back at what was learned",
-            "Every objective is passed.",
-            prompt="complete",
-        ),
-    ),
-    (
-        Transition(CALIBRATE, DIAGNOSE, "learner_calibrated"),
-        Transition(DIAGNOSE, CALIBRATE, "calibration_was_inaccurate", is_backward=True),
-        Transition(DIAGNOSE, TEACH, "objective_diagnosed"),
-        Transition(TEACH, CALIBRATE, "fundamental_prerequisite_gap", is_backward=True, priority=2),
-        Transition(TEACH, DIAGNOSE, "check_question_failed", is_backward=True, priority=1),
-        Transition(TEACH, COMPLETE, "all_objectives_passed", priority=1),
-        Transition(TEACH, DIAGNOSE, "objective_passed"),
-    ),
-    CALIBRATE,
-    (COMPLETE,),
-)
-
-QUESTIONS = {
-    CALIBRATE: (
-        "This is what you know already, in your own words, and what you will learn, in this order. Is it right, and is it what you "
-        "want? Teaching begins when you say so."
-    ),
-    TEACH: (
-        "You have passed an objective: your own answers to the check questions show it. What was taught, and from which pages, is "
-        "on record; anything that still seems unclear can be gone over again."
-    ),
-}
-
-
-# --- what a prompt tells ----------------------------------------------------------------------------------------------
+PLACEHOLDERS = ("to_take_in", "objective", "source", "knows", "failed", "diagnosis", "lesson")
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
@@ -216,16 +143,4 @@ def _asked(work: Json, outer: str, inner: str) -> Iterator[tuple[str, str, str]]
         )
 
 
-AGENT = Agent(
-    name="understand",
-    title="Understand",
-    summary="Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
-    graph=GRAPH,
-    forms={CALIBRATE: ModelForm(Calibrated), DIAGNOSE: ModelForm(Diagnosed), TEACH: ModelForm(Taught)},
-    conditions=CONDITIONS,
-    texts=texts_of(__package__),
-    questions=QUESTIONS,
-    values=values,
-    done=done,
-    told=told,
-)
+VIEWS = {"values": values, "done": done, "told": told}

@@ -1,19 +1,14 @@
-"""Research: from a question to a tree of questions, answers with quotes, insights and a frontier. Its graph and its words."""
+"""What prompts and lists say about the recorded work of researching."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.catalogue import texts_of
-from agents.engine.agent import Agent
 from agents.engine.events import Json, Note, QuestionAdded
-from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ModelForm, citations_in, ids, listed
+from agents.engine.work.form import citations_in, ids, listed
 from agents.engine.work.gaps import named, new_sources, short
-from agents.library.research.conditions import CONDITIONS
-from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree, tree_of
-from agents.library.research.work import AnsweredQuestions, Decomposed, Expanded, RisenAbove
+from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree, tree_of
 from agents.prompts.prompt import lines
 
 LIST_TOKENS = 220
@@ -23,88 +18,7 @@ LINE = 260
 ASKED_TOKENS = 400
 """Likewise, of the questions to answer: what was done is told in a few lines beside them."""
 
-GRAPH = PhaseGraph(
-    "research",
-    (
-        Phase(
-            DECOMPOSE,
-            "Decompose",
-            "break the question into categories and questions",
-            "There is a brief.",
-            "Every category has questions, no two ask the same, and the person approved the tree.",
-            checkpoint="blocking",
-            tools=("kb_map", "kb_read", "kb_search"),
-            prompt="decompose",
-            prompt_again="decompose_again",
-        ),
-        Phase(
-            ANSWER,
-            "Answer",
-            "answer each question with quotes from the knowledge base",
-            "The person approved the question tree.",
-            "Every question is answered with quotes that stand where they say, or left open after searches that found too little.",
-            checkpoint="optional",
-            tools=("kb_search", "kb_read", "kb_map", "kb_history", "kb_contradictions"),
-            prompt="answer",
-            prompt_again="answer_again",
-        ),
-        Phase(
-            RISE_ABOVE,
-            "Rise above",
-            "say what the answers of each category come to",
-            "Every question is answered or left open.",
-            "Every category has an insight that rests on answers.",
-            tools=("kb_read", "kb_search", "kb_contradictions"),
-            prompt="rise_above",
-            prompt_again="rise_above_again",
-        ),
-        Phase(
-            EXPAND,
-            "Expand",
-            "find the questions that come next",
-            "Every category has an insight.",
-            "At least three new questions lie near the tree.",
-            checkpoint="informational",
-            tools=("kb_map", "kb_search", "kb_read"),
-            prompt="expand",
-            prompt_again="expand_again",
-        ),
-        Phase(
-            COMPLETE,
-            "Complete",
-            "give the person what was found",
-            "Answers, insights and next questions are on record.",
-            tools=("kb_map", "kb_read", "kb_search", "kb_merge"),
-            prompt="complete",
-        ),
-    ),
-    (
-        Transition(DECOMPOSE, ANSWER, "question_tree_complete"),
-        Transition(ANSWER, DECOMPOSE, "new_category_discovered", is_backward=True),
-        Transition(ANSWER, RISE_ABOVE, "all_questions_answered"),
-        Transition(RISE_ABOVE, DECOMPOSE, "synthesis_reveals_missing_category", is_backward=True, priority=2),
-        Transition(RISE_ABOVE, ANSWER, "synthesis_requires_more_answers", is_backward=True, priority=1),
-        Transition(RISE_ABOVE, EXPAND, "every_category_has_insight"),
-        Transition(EXPAND, COMPLETE, "frontier_mapped"),
-    ),
-    DECOMPOSE,
-    (COMPLETE,),
-)
-
-QUESTIONS = {
-    DECOMPOSE: (
-        "This is the question tree: the categories, and the questions to be answered in each. Is anything missing, too much, or "
-        "asked in the wrong way? Research begins when you approve it."
-    ),
-    ANSWER: (
-        "Every question is answered with quotes or was searched for in vain. Look at what stayed open and at the sources: if "
-        "they are too few or the wrong ones, say so now and the work goes back to them. It goes on meanwhile."
-    ),
-    EXPAND: "These questions lie next to what was answered. They are for you to choose from; nothing is done about them yet.",
-}
-
-
-# --- what a prompt tells ----------------------------------------------------------------------------------------------
+PLACEHOLDERS = ("proposed", "open_questions", "insights_needed", "tree")
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
@@ -216,21 +130,4 @@ def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
     return [*(QuestionAdded(q["id"], q["text"], q["category"]) for q in new), *new_sources(before, after)]
 
 
-AGENT = Agent(
-    name="research",
-    title="Research",
-    summary="Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
-    graph=GRAPH,
-    forms={
-        DECOMPOSE: ModelForm(Decomposed),
-        ANSWER: ModelForm(AnsweredQuestions),
-        RISE_ABOVE: ModelForm(RisenAbove),
-        EXPAND: ModelForm(Expanded),
-    },
-    conditions=CONDITIONS,
-    texts=texts_of(__package__),
-    questions=QUESTIONS,
-    values=values,
-    done=done,
-    told=told,
-)
+VIEWS = {"values": values, "done": done, "told": told}

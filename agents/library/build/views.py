@@ -1,0 +1,79 @@
+"""What prompts and lists say about the recorded work of building."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.engine.events import Json, Note
+from agents.engine.state import JourneyState
+from agents.engine.work.form import citations_in, ids
+from agents.engine.work.gaps import named, new_sources, short
+from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item, plan_of
+from agents.prompts.prompt import lines
+
+STEPS_TOKENS = 250
+"""What the list of steps to make may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
+LINE = 260
+"""Characters of a line that names many things."""
+
+PLACEHOLDERS = ("steps", "gap")
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for the placeholders of this agent's prompts."""
+    plan = plan_of(state)
+    gap = plan.open_gap
+    return {
+        "steps": lines([_step(step) for step in plan.to_make], STEPS_TOKENS) or "- none",
+        "gap": f"- {gap['concept']}, for step {gap['step']}: {short(gap['text'], 300)}" if gap else "- none",
+    }
+
+
+def done(state: JourneyState) -> Sequence[str]:
+    """Return what was done, what the present phase needs first, so that another host can go on."""
+    plan = plan_of(state)
+    goal = [f"goal: {short(plan.goal, LINE)}"] if plan.goal else []
+    if state.phase == GROUNDING:
+        steps = [_step(step) for step in plan.steps]
+        return [*goal, *_concepts(plan), *steps, *_left_out(plan), *_counted(plan)]
+    if state.phase == MAKING:
+        return [*goal, *_counted(plan), *_concepts(plan), *_made(plan)]
+    return [*goal, *_made(plan), *_concepts(plan)]
+
+
+def _step(step: Item) -> str:
+    told = f"{step['id']}: {short(step['step'])}; done when {short(step['done_when'])}"
+    return f"{told}; rests on {short(named(step['rests_on']), 80)}"
+
+
+def _concepts(plan: BuildRecord) -> Iterator[str]:
+    for concept in plan.concepts:
+        where = dict.fromkeys(f"{quoted.path} > {quoted.section}".strip(" >") for _, quoted in citations_in(concept))
+        yield f"concept {concept['id']}: {short(concept['text'], 120)} ({short(named(list(where)), 120)})"
+
+
+def _left_out(plan: BuildRecord) -> Iterator[str]:
+    for item in plan.left_out:
+        yield f"left out: {item['id']}, {short(item['why'])}"
+
+
+def _counted(plan: BuildRecord) -> Iterator[str]:
+    of_plan = [step["id"] for step in plan.steps if step["id"] in plan.made]
+    if of_plan:
+        yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(named(of_plan, 60), LINE)}"
+    if gone := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
+        yield f"made, but no step of the plan any more: {short(named(gone, 60), LINE)}"
+
+
+def _made(plan: BuildRecord) -> Iterator[str]:
+    for id_, item in plan.made.items():
+        artefacts = f" ({short(named(item.get('artefacts', [])), 120)})" if item.get("artefacts") else ""
+        yield f"made {id_}: {short(item['result'])}{artefacts}"
+
+
+def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a work has and the one before it had not."""
+    return new_sources(before, after)
+
+
+VIEWS = {"values": values, "done": done, "told": told}

@@ -1,0 +1,26 @@
+"""Agents of this program that are folders of data: what their code says of itself is true, and mistakes are found."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from agents.catalogue import BUILT_IN, built_in
+from agents.engine.graph import checked
+from agents.library.folder import agent
+from tests.support.agents.agent_harness import TOOLS
+from tests.support.journeys.graphs import Walk
+
+FOLDERS = [entry.name for entry in BUILT_IN if entry.module == "agents.library.folder"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_an_agent_has_the_conditions_and_placeholders_that_its_code_promises(name: str) -> None:
+    """Our promise: a prompt can only name what is filled in, and every check is used by a transition."""
+    own, views = agent(name), import_module(f"agents.library.{name}.views")
+    assert set(views.PLACEHOLDERS) == set(own.values(Walk(own.graph).state))
+    assert {t.condition for t in own.graph.transitions} == set(own.conditions)
+    assert checked(own.graph, own.known_conditions, TOOLS) is own.graph
+    assert (own.name, own.origin) == (name, "built in")
+    assert built_in(name) is own
