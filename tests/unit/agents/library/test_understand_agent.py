@@ -521,7 +521,7 @@ async def test_a_wrong_level_leads_back_is_set_right_and_the_person_confirms_it(
         told = await led.told()
         assert "You come back to CALIBRATE, visit 2." in told
         assert "Why: calibration_was_inaccurate" in told
-        assert "Still to be taken in:\n- k1 honey: solid, but probe p1 shows otherwise: took it for wax" in told
+        assert "Not handled yet:\n- k1 honey: solid, but probe p1 shows otherwise: took it for wax" in told
         assert AGENT.texts["CALIBRATE"][:60] not in told
         assert any(isinstance(e, Thinking) and "returning to CALIBRATE" in e.text for e in await led.events())
         state = await led.submit(goal="Bring them through.")
