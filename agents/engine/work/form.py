@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeGuard, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from agents.engine.agent import Citation
 from agents.engine.events import Json
@@ -23,6 +24,18 @@ listed, unanswered = asking.listed, asking.unanswered
 Id = Annotated[str, Field(min_length=1, max_length=60)]
 Said = Annotated[str, Field(min_length=1, max_length=8_000)]
 """Text that says something."""
+LOCATOR_FORM = re.compile(r"[a-z][a-z0-9+.-]*:\S")
+LOCATED = "kind:place, for example code:src/hive.py or kb:guides/hive.md"
+
+
+def _is_locator(text: str) -> str:
+    if not LOCATOR_FORM.match(text):
+        raise ValueError(f"must be {LOCATED}")
+    return text
+
+
+Locator = Annotated[str, Field(max_length=1_000), AfterValidator(_is_locator)]
+"""Where something that was made lies."""
 
 
 class Part(BaseModel):

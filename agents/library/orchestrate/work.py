@@ -5,24 +5,13 @@ A plan may lack anything but its ids: what is missing in it is for the rules to 
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from agents.engine.work.form import Id, Part, PhaseWork, Quoted, Said
+from agents.engine.work.form import Id, Locator, Part, PhaseWork, Quoted, Said
 from agents.engine.work.gaps import Items, Says
 
-_LOCATOR = re.compile(r"[a-z][a-z0-9+.-]*:\S")
-
-
-def _is_locator(text: str) -> str:
-    if not _LOCATOR.match(text):
-        raise ValueError("must be kind:place, for example code:src/hive.py or kb:guides/hive.md")
-    return text
-
-
-Locator = Annotated[str, Field(max_length=1_000), AfterValidator(_is_locator)]
 Words = Annotated[str, Field(min_length=1, max_length=1_000), Says]
 Maybe = Annotated[str, Field(max_length=1_000)]
 Severity = Literal["blocking", "major", "minor"]

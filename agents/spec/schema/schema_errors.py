@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json, canonical
-from agents.engine.work.form import place, twice
+from agents.engine.work.form import LOCATED, place, twice
 from knowledge.wire.validation_errors import misfit
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ NULL = "x-null"
 """Whether null may stand where the value is left out."""
 OWN_WORDS = {TEXT: f"{VISIBLE} or {LOCATOR}", DISTINCT: "the name of a field", NULL: "true or false"}
 """What a schema may say beside JSON Schema, each with the values it takes. The schema shown to a model leaves these out."""
-LOCATED = "kind:place, for example code:src/hive.py or kb:guides/hive.md"
 _TYPES = {
     "string": "string_type",
     "integer": "int_type",

@@ -7,7 +7,6 @@ and ends with a sentence when that is too much.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json
-from agents.engine.work.form import DROP, cut, twice
+from agents.engine.work.form import DROP, LOCATOR_FORM, cut, twice
 from agents.engine.work.substance import blank
 from agents.spec.schema.json_schema import USUAL_ITEMS, hardened, shown
 from agents.spec.schema.schema_errors import DISTINCT, LOCATOR, TEXT, told
@@ -29,7 +28,6 @@ MOST_STEPS = 200_000
 """About a second. Five hundred items of ten fields take a tenth of it."""
 TOO_MUCH = "it has too many parts to be checked against its schema: submit fewer items"
 _Keyword = Callable[..., Iterator[Any]]
-_LOCATOR = re.compile(r"[a-z][a-z0-9+.-]*:\S")
 
 _DROP_SCHEMA: Mapping[str, Json] = {
     "type": "array",
@@ -126,7 +124,7 @@ def _text(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[An
     from jsonschema import ValidationError
 
     if isinstance(instance, str) and instance:
-        wrong = not _LOCATOR.match(instance) if value == LOCATOR else blank(instance)
+        wrong = not LOCATOR_FORM.match(instance) if value == LOCATOR else blank(instance)
         if wrong:
             yield ValidationError(f"is not {value}")
 
