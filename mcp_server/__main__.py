@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 VERBS = {
     "serve": "serve a knowledge base to an MCP host (stdio, or --http HOST:PORT)",
-    "demo": "see it work: a real client talks to a real server",
+    "demo": "watch a real client talk to a real server",
     "install": "connect a host: claude-desktop, claude-code, cursor, vscode",
-    "index": "bring the index up to date and say what it cost",
+    "index": "update the index and report what it took",
     "search": "search from the terminal",
-    "eval": "measure how well pages are found, with queries whose answers you know",
+    "eval": "measure search quality with queries whose answers you know",
     "read": "read a page from the terminal",
-    "map": "look at the map from the terminal",
-    "agents": "see the agents that there are, and check those of your team",
+    "map": "show the map in the terminal",
+    "agents": "list agents, and check your team's own",
     "enroll": "give a host its own name and secret",
-    "trust": "see and set how far each host is trusted",
-    "review": "look at what waits for a person, and decide; --web for the page in a browser",
-    "run": "have the server's own model carry a goal through, and watch it",
-    "runs": "see what such runs did and why, follow, answer, go on with, and cancel them",
-    "journeys": "see the work that goes through phases, decide about it, fork it, move it, and learn what it took",
-    "audit": "say whether the record of all acts is intact, and show it",
-    "state": "say what takes the space of the state database, and make it smaller",
-    "doctor": "say what is configured, reachable and stale, and how to mend it",
+    "trust": "show and change how far each host is trusted",
+    "review": "review what needs your approval; --web opens the page in a browser",
+    "run": "run a goal with the server's own model, and watch it",
+    "runs": "list, follow, answer, resume and cancel such runs",
+    "journeys": "list journeys, decide, fork, export and measure them",
+    "audit": "verify and show the audit log",
+    "state": "show what uses space in the state database, and free it",
+    "doctor": "check configuration, services and index, and say how to fix problems",
     "reference": "print the reference of tools or settings, made from the declarations",
 }
 FOLDERS = {
@@ -141,7 +141,7 @@ def _explained(error: BaseException) -> int:
         _say(str(cause))
         return COULD_NOT
     if isinstance(cause, OSError):
-        _say(f"the system refuses: {str(cause) or type(cause).__name__}")
+        _say(f"the operating system refused: {str(cause) or type(cause).__name__}")
         if cause.filename is None:
             _leave_stdout()  # a full disk behind it would be met again when the process ends
         return COULD_NOT
@@ -217,7 +217,9 @@ def _overview(asked: str) -> int:
         return 0
     if asked not in ("", "-h", "--help", "help"):
         near = difflib.get_close_matches(asked, VERBS, n=1)
-        what = "the verb comes first, then its options" if asked.startswith("-") else f"there is no verb {asked!r}"
+        what = (
+            "the command comes first, then its options" if asked.startswith("-") else f"there is no command {asked!r}"
+        )
         hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(VERBS)}"
         _say(what + hint)
         return USAGE_ERROR

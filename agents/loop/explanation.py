@@ -47,7 +47,7 @@ def explained(run: Run) -> str:
     """Return the whole run as lines of plain text: what it was to do, each step and why, how it ended, what it took."""
     head = run.header
     lines = [
-        f"Run {head.id} of {one_line(head.principal, MOST_TEXT)}, begun {utc_text(head.begun_at)}",
+        f"Run {head.id} of {one_line(head.principal, MOST_TEXT)}, started {utc_text(head.begun_at)}",
         f"Goal: {one_line(head.goal, MOST_TEXT)}",
         *([f"Context: {one_line(head.context, MOST_TEXT)}"] if head.context else []),
         *([f"Model: {one_line(head.model, MOST_TEXT)}"] if head.model else []),

@@ -91,7 +91,7 @@ def _about(journey: str, state: JourneyState) -> list[str]:
     told = quoted(state.brief, MOST_BRIEF)
     if state.inputs:
         told += ["", "Inputs:", "", *work_lines(state.inputs, MOST_BRIEF)]
-    began = f"Journey `{journey}` of the agent `{state.agent}`, begun {moment_text(state.started_at)}"
+    began = f"Journey `{journey}` of the agent `{state.agent}`, started {moment_text(state.started_at)}"
     fork = f" It was forked from `{state.forked_from}` at version {state.forked_at}." if state.forked_from else ""
     return [*told, "", f"{began} for {one_line(state.principal, MOST_TITLE)}.{fork}"]
 

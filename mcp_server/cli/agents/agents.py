@@ -33,11 +33,9 @@ class NoSuchFile(KnowledgeError):
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes. Without an action the agents are listed."""
     actions = parser.add_subparsers(dest="action", metavar="list|show|check")
-    listing = actions.add_parser(LIST, help="every agent and skill, and where it comes from")
-    showing = actions.add_parser(SHOW, help="phases, ways, prompts and diagram of one")
-    checking = actions.add_parser(
-        CHECK, help="say everything that is wrong with the agents, skills and rules for plans of this knowledge base"
-    )
+    listing = actions.add_parser(LIST, help="list every agent and skill, and where it comes from")
+    showing = actions.add_parser(SHOW, help="show an agent's phases, transitions, prompts and diagram")
+    checking = actions.add_parser(CHECK, help="check the agents, skills and plan rules of this knowledge base")
     showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
     checking.add_argument(
         "file", metavar="FILE", type=said, nargs="?", help="one file of _agents/ or _skills/, or a name"
@@ -79,7 +77,7 @@ async def _list(settings: Settings) -> None:
         _print_table(rows)
     broken = [file for file, wrong in (await _by_file(catalogue, problems)).items() if wrong]
     if broken:
-        console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
+        console().print(f"skipped because of errors: {', '.join(broken)} (knowledge-forge agents check)")
 
 
 async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
@@ -128,7 +126,7 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
         print(visible(str(problem)))
     if problems:
         return
-    nothing = "nothing to check: no agents in _agents/, no skills in _skills/"
+    nothing = "nothing to check: no agents in _agents/ and no skills in _skills/"
     print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else nothing)
 
 

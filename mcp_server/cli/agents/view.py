@@ -66,12 +66,12 @@ def _models(models: Mapping[str, ModelAdvice]) -> Iterator[str]:
 
 def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
     name = str(phase["phase"])
-    begins = " (begins here)" if name == agent.graph.initial else ""
+    begins = " (starts here)" if name == agent.graph.initial else ""
     ends = " (complete)" if name in agent.graph.complete else ""
     yield ""
     yield f"{name}{begins}{ends}" + (f": {phase['purpose']}" if phase["purpose"] else "")
     if phase["automatic"]:
-        yield "  automatic: the server itself does it"
+        yield "  automatic: run by the server"
     yield from _asked(phase)
     if phase["speaker"]:
         yield f"  conversation: that of {phase['speaker']}{', a new one each time' if phase['fresh'] else ''}"
@@ -90,7 +90,7 @@ def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
-    hand = ", with their own hand" if phase["verified"] else ""
+    hand = ", by the person only" if phase["verified"] else ""
     if phase["checkpoint"] != "none":
         yield f"  checkpoint: {phase['checkpoint']}{hand}: {phase['question']}"
     elif phase["question"] or hand:  # on some of its ways alone
@@ -100,5 +100,5 @@ def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
 def _way(way: Mapping[str, Any]) -> str:
     asks = f", after a person answered what is asked in `{way['asks']}`" if way["asks"] else ""
     kind = f", checkpoint: {way['checkpoint']}" if way["checkpoint"] else ""
-    anew = ", where all conversations begin anew" if way["anew"] else ""
+    anew = ", where all conversations start again" if way["anew"] else ""
     return f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}{asks}{kind}{anew}"

@@ -77,7 +77,7 @@ async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _t
         findings += await _opened(settings, pages)
     except KnowledgeError as error:
         ill = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
-        findings.append(DoctorFinding(ill, "bad", str(error), "what depends on it was not looked at"))
+        findings.append(DoctorFinding(ill, "bad", str(error), "checks that depend on it were skipped"))
     return [*findings, *_watching()]
 
 
@@ -103,7 +103,7 @@ def _pages(root: Path, pages: CheckedPages) -> DoctorFinding:
     if not pages.problems:
         return DoctorFinding("pages", "ok", f"{pages.count} in {root}")
     odd = len(pages.problems) + pages.more
-    return DoctorFinding("pages", "note", f"{pages.count} in {root}; left out or odd: {odd}", pages=pages.problems)
+    return DoctorFinding("pages", "note", f"{pages.count} in {root}; skipped or unusual: {odd}", pages=pages.problems)
 
 
 async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
@@ -155,7 +155,7 @@ async def _state(base: KnowledgeBase) -> DoctorFinding:
     if wrong := await base.state.check():
         found = f"{base.state.place} is damaged: {_few(wrong)}"
         return DoctorFinding(
-            "state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again"
+            "state", "bad", found, "restore it from a backup, or move it away and register the hosts again"
         )
     return DoctorFinding("state", "ok", f"{base.state.place}, sound")
 
@@ -170,9 +170,7 @@ async def _size(base: KnowledgeBase) -> DoctorFinding:
     largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
     found = said(size) + (f"; most of it: {largest}" if largest else "")
     if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
-        return DoctorFinding(
-            "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
-        )
+        return DoctorFinding("size", "note", found, "knowledge-forge state shows what uses it; state compact frees it")
     return DoctorFinding("size", "ok", found)
 
 
@@ -197,14 +195,17 @@ async def _record(base: KnowledgeBase) -> DoctorFinding:
     inspection = await inspect(ledger)
     if inspection.broken:
         first = inspection.broken[0]
-        mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
+        mend = "run knowledge-forge audit verify to list them all, and compare with a backup of the state"
         return DoctorFinding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
     said = f"{counted(inspection.records, 'act')}, the chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
         return DoctorFinding(
-            "record", "note", f"{said}; a killed process left {len(left)} unfinished: {pages}", "any server ends them"
+            "record",
+            "note",
+            f"{said}; a killed process left {len(left)} unfinished: {pages}",
+            "any server completes them",
         )
     return DoctorFinding("record", "ok", said)
 
@@ -219,12 +220,14 @@ async def _hosts(base: KnowledgeBase) -> DoctorFinding:
 
     hosts = await enrolled_hosts(base.state)
     if not hosts:
-        found = "none is enrolled: every host shares one name, and may read and propose"
+        found = "no host is registered: all share one name, and can read and propose"
         return DoctorFinding("hosts", "note", found, "knowledge-forge install HOST")
     found = f"enrolled: {', '.join(one.host for one in hosts)}"
     if allowed := [one.host for one in hosts if one.forms]:
         return DoctorFinding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
-    mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
+    mend = (
+        "forms can't approve; to allow it for a host that shows its forms to you: knowledge-forge trust forms NAME on"
+    )
     return DoctorFinding("hosts", "ok", found, mend)
 
 
@@ -253,7 +256,7 @@ async def _proposals(base: KnowledgeBase) -> DoctorFinding:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
         return DoctorFinding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
-        return DoctorFinding("proposals", "ok", "none waits for a person")
+        return DoctorFinding("proposals", "ok", "none needs a person")
     trust_record = "1 waits" if waiting == 1 else f"{waiting} wait"
     return DoctorFinding("proposals", "note", f"{trust_record} for a person", "knowledge-forge review, or review --web")
 
@@ -267,8 +270,8 @@ async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
     if not lost:
         return None
     places = [f"{visible(one.target)} ({one.begun_at:%Y-%m-%d %H:%M} UTC)" for one in lost]
-    found = f"nobody knows whether these acts in other services happened: {_few(places)}"
-    return DoctorFinding("outbox", "note", found, "look there; whoever asks for the same again has it looked up first")
+    found = f"it is unknown whether these actions in other services happened: {_few(places)}"
+    return DoctorFinding("outbox", "note", found, "check there; a repeated call looks it up first")
 
 
 async def _journeys(base: KnowledgeBase) -> DoctorFinding:
@@ -280,7 +283,7 @@ async def _journeys(base: KnowledgeBase) -> DoctorFinding:
     if waiting:
         found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} on the way"
         return DoctorFinding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
-    return DoctorFinding("journeys", "ok", f"{_counted(active)} on the way, none waits for a person")
+    return DoctorFinding("journeys", "ok", f"{_counted(active)} on the way, none needs a person")
 
 
 async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
@@ -296,9 +299,9 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
     waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
     told = [waits] if asking or suspended else []
     told += [f"{_counted(running)} on the way"] if running else []
-    told += [f"{_counted(adrift)} of them led by nobody now"] if adrift else []
+    told += [f"{_counted(adrift)} of them not run by any process"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
-    mends += ["a server that has its model takes it up; or: knowledge-forge runs resume ID"] if adrift else []
+    mends += ["a server with its model resumes it; or run: knowledge-forge runs resume ID"] if adrift else []
     return DoctorFinding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
 
 
@@ -326,19 +329,19 @@ async def _review(base: KnowledgeBase) -> DoctorFinding:
 
     page = await address(base.state)
     if page is None:
-        return DoctorFinding("review", "ok", "nobody shows the review page now; a server does once something waits")
+        return DoctorFinding(
+            "review", "ok", "no process is showing the review page; a server will once something needs approval"
+        )
     return DoctorFinding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
 
 
 async def _passkeys(base: KnowledgeBase) -> DoctorFinding:
     keys = await base.state.trust.passkeys()
     if not keys:
-        found = (
-            "none is enrolled: nothing proves that a person decides, so what they decide from level 4 on is advisory"
-        )
+        found = "none registered: approvals from level 4 can't be proven to be yours"
         return DoctorFinding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
     named = ", ".join(visible(key.name) for key in keys)
-    return DoctorFinding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
+    return DoctorFinding("passkeys", "ok", f"registered: {named}; approvals from level 4 need one of them")
 
 
 async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFinding | None:
@@ -349,7 +352,7 @@ async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFindi
     ]
     if not named:
         return None
-    return DoctorFinding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
+    return DoctorFinding("trusted places", "ok", f"{', '.join(named)}: text from there needs no approval")
 
 
 async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
@@ -357,12 +360,14 @@ async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
         found = f"{base.index.path} is damaged: {_few(wrong)}"
         return DoctorFinding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
     if base.index.rebuilt:
-        found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
-        return DoctorFinding("index", "note", found, "a running server fills it; or: knowledge-forge index")
+        found = f"it was damaged ({base.index.rebuilt}) and is being rebuilt"
+        return DoctorFinding("index", "note", found, "a running server fills it; or run: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
         found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
-        return DoctorFinding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
+        return DoctorFinding(
+            "index", "note", found, "a running server catches up automatically; or run: knowledge-forge index"
+        )
     return DoctorFinding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
 
 
@@ -372,7 +377,7 @@ async def _coverage(base: KnowledgeBase) -> DoctorFinding:
 
     found = await coverage(base.index)
     complete = found.documents >= found.total and found.embedded == found.chunks
-    mend = "" if complete and found.newest else "a running server goes on with it; or: knowledge-forge index"
+    mend = "" if complete and found.newest else "a running server continues it; or run: knowledge-forge index"
     return DoctorFinding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
 
 
@@ -384,8 +389,8 @@ async def _indexing(base: KnowledgeBase) -> DoctorFinding:
 
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
-        found = "no process is watching the files now"
-        return DoctorFinding("indexing", "note", found, "any running server takes this over by itself")
+        found = "no process is watching the files"
+        return DoctorFinding("indexing", "note", found, "any running server takes this over automatically")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != version():
         found = f"process {number}, which has the lease, is of another version ({theirs or 'unknown'})"
@@ -402,10 +407,10 @@ async def _engines(base: KnowledgeBase) -> DoctorFinding:
     reports = await engine_reports(base.index, engines)
     found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
     if not vector.any():
-        return DoctorFinding("engines", "bad", f"{found}: it knows no word", "reinstall wordllama")
+        return DoctorFinding("engines", "bad", f"{found}: it recognises no words", "reinstall wordllama")
     if any(not report.reachable for report in reports):
         return DoctorFinding(
-            "engines", "note", found, "searches go on with what answers; it is caught up once it is back"
+            "engines", "note", found, "searches use what is reachable; the index catches up once it is back"
         )
     return DoctorFinding("engines", "ok", found)
 
@@ -416,7 +421,7 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
     progress = await base.index.renewal()
     if progress is None and space.wanted.same_vectors(wanted):
         return None
-    mend = "a running server does it in the background; or: knowledge-forge index"
+    mend = "a running server does it in the background; or run: knowledge-forge index"
     if not space.wanted.same_vectors(wanted):
         found = (
             f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"

@@ -51,8 +51,8 @@ async def model_examined(
     try:
         return [*await _asked(access, sleep), *_about(access, settings)]
     except Exception as error:
-        logger.exception("the language model cannot be looked at")
-        return [DoctorFinding(WHAT, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+        logger.exception("can't check the language model")
+        return [DoctorFinding(WHAT, "bad", f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding | None:

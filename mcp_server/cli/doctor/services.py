@@ -99,8 +99,8 @@ async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]])
     try:
         return await look()
     except Exception as error:
-        logger.exception("%s cannot be looked at", CALLED[what])
-        return [DoctorFinding(what, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+        logger.exception("can't check %s", CALLED[what])
+        return [DoctorFinding(what, "bad", f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:

@@ -25,7 +25,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this action takes."""
     parser.add_argument("--answer", metavar="ID=TEXT", action="append", default=[], help="the answer to one question")
     parser.add_argument("--answers", metavar="FILE", help="answers as a JSON object by id; - for standard input")
-    parser.add_argument("--note", metavar="TEXT", default="", help="what else matters, or one answer for all the rest")
+    parser.add_argument(
+        "--note", metavar="TEXT", default="", help="anything else, or one answer to all remaining questions"
+    )
 
 
 async def answer(args: argparse.Namespace, settings: Settings) -> int:
@@ -40,30 +42,28 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
         here = await runner.position(args.id)
         asked = open_questions(here.state)
         if not asked:
-            say(f"{args.id} asks nothing now; `knowledge-forge journeys show {args.id}` says where it stands")
+            say(f"{args.id} has no open question; see `knowledge-forge journeys show {args.id}`")
             return NOT_DONE
         channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
         if keyboard.is_terminal() and not args.note:
             given |= await _typed(here.agent.title, [one for one in asked if one.id not in given])
         if not given and not args.note.strip():
             waiting = ", ".join(visible(one.id) for one in asked)
-            say(
-                f"nothing was answered, and these wait: {waiting}; answer in a terminal, or with --answer ID=TEXT for each"
-            )
+            say(f"nothing was answered; still open: {waiting}; answer in a terminal, or with --answer ID=TEXT for each")
             return NOT_DONE
         opinion = JourneyDecision("answer", channel, args.note, given)
         now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
     if settings.json:
         print_ascii(state_fields(args.id, now.agent, now.state))
     else:
-        print(visible(f"your answers are recorded; {standing_line(args.id, now.state)}"))
+        print(visible(f"your answers were recorded; {standing_line(args.id, now.state)}"))
     return DONE
 
 
 async def _typed(title: str, asked: Sequence[WorkQuestion]) -> dict[str, str]:
     """Return what is typed in answer to each question; an empty line leaves it open."""
     if asked:
-        say(visible(f"{title} asks. An empty line leaves a question open; `I do not know` is an answer, too."))
+        say(visible(f"{title} asks. Press Enter to leave a question open; `I don't know` is a valid answer."))
     said: dict[str, str] = {}
     for number, one in enumerate(asked, 1):
         say(visible(f"{number}/{len(asked)} {one.question}" + (f" ({one.why})" if one.why else "")))

@@ -56,16 +56,16 @@ def _opinion(args: argparse.Namespace) -> JourneyDecision:
     changes: dict[str, Any] = {}
     if args.changes is not None:
         if args.decision != "modify":
-            raise WronglyAsked("--changes belongs to modify")
+            raise WronglyAsked("--changes works only with modify")
         changes = _patch(args.changes)
     if args.phase is not None:
         if args.decision != "revisit":
-            raise WronglyAsked("--phase belongs to revisit")
+            raise WronglyAsked("--phase works only with revisit")
         changes = {BACK_TO: args.phase}
     elif args.decision == "revisit":
-        raise WronglyAsked("revisit needs --phase PHASE, one in which the work has been")
+        raise WronglyAsked("revisit needs --phase PHASE, an earlier phase of this journey")
     if args.decision == "answer" and not args.note.strip():
-        raise WronglyAsked("answer needs --note TEXT: it is what you say")
+        raise WronglyAsked("answer needs --note TEXT")
     return JourneyDecision(args.decision, "terminal" if keyboard.is_terminal() else "relayed", args.note, changes)
 
 
@@ -73,9 +73,9 @@ def _patch(text: str) -> dict[str, Any]:
     try:
         changes = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise WronglyAsked(f"--changes is no JSON: {error}") from error
+        raise WronglyAsked(f"--changes is not valid JSON: {error}") from error
     if not isinstance(changes, dict) or not changes:
-        raise WronglyAsked('--changes is no JSON object such as {"title": "A better one"}')
+        raise WronglyAsked('--changes must be a JSON object such as {"title": "A better one"}')
     return changes
 
 
@@ -103,9 +103,9 @@ async def _refused(args: argparse.Namespace) -> str:
     if args.yes:
         return ""
     if not keyboard.is_terminal():
-        return "nobody can be asked here whether it is meant; run this in a terminal, or add --yes"
-    typed = await keyboard.line(f"Say {args.decision} about it as shown? [y/N] ")
-    return "" if typed.lower() in ("y", "yes") else "you did not say yes"
+        return "can't ask for confirmation here; run this in a terminal, or add --yes"
+    typed = await keyboard.line(f"Record {args.decision} as shown? [y/N] ")
+    return "" if typed.lower() in ("y", "yes") else "not confirmed"
 
 
 def _outcome(decision: str, now: JourneyPosition) -> str:
@@ -113,7 +113,7 @@ def _outcome(decision: str, now: JourneyPosition) -> str:
     lacks = [f.text for f in state.feedback if f.version == state.version]
     missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
     at = f"version {state.version}, {STATES[state.status]} in {state.phase}"
-    return visible(f"{decision} is recorded; {now.journey} is at {at}{missing}")
+    return visible(f"{decision} was recorded; {now.journey} is at {at}{missing}")
 
 
 async def fork(args: argparse.Namespace, settings: Settings) -> int:
@@ -130,5 +130,5 @@ async def fork(args: argparse.Namespace, settings: Settings) -> int:
         print_ascii(state_fields(new.journey, new.agent, state))
     else:
         origin = f"{state.forked_from} at version {state.forked_at}"
-        print(visible(f"{new.journey} goes its own way from {origin}, in {state.phase}"))
+        print(visible(f"{new.journey} was forked from {origin}, in {state.phase}"))
     return 0

@@ -36,7 +36,7 @@ class AnotherIsHere(KnowledgeError):
     def __init__(self, journey: str, how: str) -> None:
         self.journey = journey
         super().__init__(
-            f"{journey} is here already, {how}; nothing was imported (--as ID imports it under another id)"
+            f"{journey} already exists here, {how}; nothing was imported (--as ID imports it under another id)"
         )
 
 
@@ -54,7 +54,7 @@ async def export(args: argparse.Namespace, settings: Settings) -> int:
     if settings.json:
         print_ascii({"journey_id": args.id, "version": log[-1].version, "events": len(log), "file": args.file})
     else:
-        say(f"{len(log)} events of {args.id} are in {args.file}")
+        say(f"wrote {len(log)} events of {args.id} to {args.file}")
     return 0
 
 
@@ -72,7 +72,7 @@ def _write(path: Path, text: str) -> None:
             try:
                 imported(before)
             except BadJourneyFile as error:
-                raise ConfigurationRefused(path, "it is no export of a journey; name another file") from error
+                raise ConfigurationRefused(path, "it is not an exported journey; name another file") from error
         return text
 
     rewrite(path, replaced, backup=False)
@@ -97,7 +97,7 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     if settings.json:
         print_ascii(state_fields(journey, agent, state))
     else:
-        what = "was here already, nothing was added" if done else f"was taken over with {len(log)} events"
+        what = "was already here; nothing was added" if done else f"was imported with {len(log)} events"
         print(visible(f"{journey} {what}; version {state.version}, in {state.phase}"))
     return 0
 
@@ -107,7 +107,7 @@ def _read(name: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise BadJourneyFile(1, "it is no text in UTF-8") from error
+        raise BadJourneyFile(1, "it is not UTF-8 text") from error
 
 
 def _id(journey: str, *, given: bool) -> str:
@@ -147,7 +147,7 @@ async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
 def _compared(here: Sequence[Logged], there: Sequence[Logged]) -> str:
     common = min(len(here), len(there))
     if list(here[:common]) != list(there[:common]):
-        return "and is another one"
+        return "with different contents"
     if len(here) > len(there):
-        return f"and further on: version {here[-1].version}, the file ends at version {there[-1].version}"
-    return f"only up to version {here[-1].version}: the file goes on to version {there[-1].version}"
+        return f"at a later version: {here[-1].version}; the file ends at version {there[-1].version}"
+    return f"only up to version {here[-1].version}; the file has version {there[-1].version}"

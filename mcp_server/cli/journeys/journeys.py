@@ -31,23 +31,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|rerun|export|import|stats",
     )
     parser.set_defaults(state=None, agent=None, limit=20)
-    listing = actions.add_parser(
-        "list", help="journeys, newest first, and which of them wait for a person (the default)"
+    listing = actions.add_parser("list", help="list journeys, newest first, and what is waiting for you (the default)")
+    listing.add_argument("--state", choices=STATES, default=None, help="only journeys in this state")
+    listing.add_argument("--agent", metavar="NAME", type=said, default=None, help="only journeys of this agent")
+    listing.add_argument(
+        "--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
-    listing.add_argument("--state", choices=STATES, default=None, help="only those in this state")
-    listing.add_argument("--agent", metavar="NAME", type=said, default=None, help="only those of this agent")
-    listing.add_argument("--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="so many (default 20)")
-    showing = actions.add_parser("show", help="where one stands, what is recorded, and what a person is asked")
-    happening = actions.add_parser("events", help="what happened in it, oldest first")
-    happening.add_argument("--follow", action="store_true", help="go on with what happens, until the journey is over")
+    showing = actions.add_parser("show", help="show a journey: its phase, recorded work and open questions")
+    happening = actions.add_parser("events", help="show its events, oldest first")
+    happening.add_argument("--follow", action="store_true", help="keep printing new events until the journey ends")
     happening.add_argument("--after", metavar="N", type=whole(0, HIGHEST), default=0, help="only events after number N")
-    drawing = actions.add_parser("graph", help="its phases and where it is, as a Mermaid diagram")
-    reporting = actions.add_parser("report", help="all of it in words, to go on from")
-    deciding = actions.add_parser("decide", help="say your word about it")
-    forking = actions.add_parser("fork", help="go another way from an earlier version, under a new id")
-    exporting = actions.add_parser("export", help="write it to a file that can be imported elsewhere")
-    answering = actions.add_parser("answer", help="answer, one by one, the questions that it asks a person")
-    repeating = actions.add_parser("rerun", help="do again in a fork what came after a version, step by step")
+    drawing = actions.add_parser("graph", help="print its phases and position as a Mermaid diagram")
+    reporting = actions.add_parser("report", help="print a report with everything needed to continue")
+    deciding = actions.add_parser("decide", help="approve, modify, reject, revisit, answer or cancel")
+    forking = actions.add_parser("fork", help="fork a journey at an earlier version, under a new id")
+    exporting = actions.add_parser("export", help="export a journey to a file")
+    answering = actions.add_parser("answer", help="answer its questions one by one")
+    repeating = actions.add_parser("rerun", help="repeat the steps after a version in a fork")
     leading = journey_leading.arguments(actions)
     for action in (
         showing,
@@ -61,29 +61,37 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         exporting,
         *leading,
     ):
-        action.add_argument("id", metavar="ID", type=said, help="its id, as `journeys list` has it")
+        action.add_argument("id", metavar="ID", type=said, help="a journey's id, from `journeys list`")
     _decide_arguments(deciding)
     journey_answering.arguments(answering)
     journey_rerunning.arguments(repeating)
     journey_leading.more_arguments(actions.choices["memory"])
-    forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: where it stands)")
-    forking.add_argument("--note", metavar="TEXT", default="", help="what is to be different this time")
-    exporting.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (default: standard output)")
-    importing = actions.add_parser("import", help="take over a journey that was exported")
+    forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: the current one)")
+    forking.add_argument("--note", metavar="TEXT", default="", help="what should be different this time")
+    exporting.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="the file to write (default: standard output)"
+    )
+    importing = actions.add_parser("import", help="import an exported journey")
     importing.add_argument("file", metavar="FILE", help="the file; - for standard input")
-    importing.add_argument("--as", dest="as_id", metavar="ID", type=said, help="under this id instead of its own")
-    counting = actions.add_parser("stats", help="what the phases of an agent take on average, and where time goes")
-    counting.add_argument("--agent", metavar="NAME", type=said, default=None, help="only this agent")
+    importing.add_argument(
+        "--as", dest="as_id", metavar="ID", type=said, help="use this id instead of the exported one"
+    )
+    counting = actions.add_parser("stats", help="average time and tokens of each phase")
+    counting.add_argument("--agent", metavar="NAME", type=said, default=None, help="only for this agent")
     for action in actions.choices.values():
         add_common(action)
 
 
 def _decide_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
-    parser.add_argument("--note", metavar="TEXT", default="", help="why, or what should be different")
+    parser.add_argument("--note", metavar="TEXT", default="", help="the reason, or what should be different")
     parser.add_argument("--changes", metavar="JSON", help="modify: a JSON merge patch of the recorded work")
     parser.add_argument("--phase", metavar="PHASE", type=said, help="revisit: the phase to go back to")
-    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal it counts as relayed")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="don't ask for confirmation; without a terminal the decision counts as relayed",
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -129,7 +137,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
             style = "bold" if one.status == "waiting" else None
             console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
         if any(one.status == "waiting" for one in found):
-            say("what waits for a person: knowledge-forge journeys show ID; it says how to decide, or to answer")
+            say("to see an open question and how to answer: knowledge-forge journeys show ID")
     return 0 if found else NOTHING
 
 

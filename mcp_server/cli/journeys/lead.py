@@ -36,14 +36,14 @@ class NotDone(KnowledgeError):
 
 def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
     """Add the actions of this file, and return those that take a journey's id."""
-    starting = actions.add_parser("start", help="begin a journey with an agent or a skill, and say what to do")
-    submitting = actions.add_parser("submit", help="submit work of the present phase, and say what comes next")
-    head = actions.add_parser("status", help="in a few lines where it stands; exit code 3: a person is asked")
-    resuming = actions.add_parser("resume", help="all that is needed to go on with it from here")
-    remembering = actions.add_parser("memory", help="show what an agent left behind in it, or merge it into a page")
-    starting.add_argument("agent_name", metavar="AGENT", type=said, help="an agent or a skill, as `agents list` has it")
-    starting.add_argument("--brief", metavar="TEXT", required=True, help="what the work is about; - reads it")
-    starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="what the agent takes")
+    starting = actions.add_parser("start", help="start a journey and print the first prompt")
+    submitting = actions.add_parser("submit", help="submit work for the current phase and print what comes next")
+    head = actions.add_parser("status", help="show its status in a few lines; exit code 3: a person is asked")
+    resuming = actions.add_parser("resume", help="print everything needed to continue it")
+    remembering = actions.add_parser("memory", help="print an agent's memory document, or merge it into a page")
+    starting.add_argument("agent_name", metavar="AGENT", type=said, help="an agent or a skill, from `agents list`")
+    starting.add_argument("--brief", metavar="TEXT", required=True, help="the task; - reads it from standard input")
+    starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the agent")
     starting.add_argument("--inputs", metavar="FILE", help="the same as a JSON object; - for standard input")
     _submit_arguments(submitting)
     return submitting, head, resuming, remembering
@@ -52,22 +52,30 @@ def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
 def more_arguments(remembering: argparse.ArgumentParser) -> None:
     """Add what `memory` takes after the id."""
     remembering.add_argument(
-        "document", metavar="AGENT", nargs="?", type=said, help="whose; needed if there are several"
+        "document",
+        metavar="AGENT",
+        nargs="?",
+        type=said,
+        help="the agent whose document you want, if there are several",
     )
     remembering.add_argument("--merge", metavar="PATH", type=said, help="merge it into this page, as kb_merge does")
 
 
 def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", metavar="FILE", required=True, help="the work as a JSON object; - for standard input")
-    parser.add_argument("--version", metavar="N", type=whole(1, 10**9), help="the version that the work answers to")
-    parser.add_argument("--signal", metavar="NAME", action="append", default=[], help="a hint, such as a way back")
-    parser.add_argument("--tokens-in", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="what the step cost")
+    parser.add_argument("--version", metavar="N", type=whole(1, 10**9), help="the version that this work is for")
+    parser.add_argument(
+        "--signal", metavar="NAME", action="append", default=[], help="a hint, such as a transition back"
+    )
+    parser.add_argument(
+        "--tokens-in", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="what the step cost in tokens"
+    )
     parser.add_argument("--tokens-out", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="likewise")
     # Not `model`, which is a setting: what the work was done with is not what this program asks.
-    parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="which model did it")
-    parser.add_argument("--conversation", metavar="ID", default="", help="in which conversation")
+    parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="the model that did the work")
+    parser.add_argument("--conversation", metavar="ID", default="", help="the conversation that it was done in")
     parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
-    parser.add_argument("--reasoning", metavar="TEXT", help="why it is so")
+    parser.add_argument("--reasoning", metavar="TEXT", help="the reasoning behind the work")
 
 
 # --- what is done -----------------------------------------------------------------------------------------------------
@@ -107,7 +115,7 @@ class LocalHost:
 
         spec = self.app.gate.spec(tool)
         if spec is None:
-            raise NotDone(f"the tool {tool} is not there (FORGE_TOOLSETS, FORGE_READ_ONLY)")
+            raise NotDone(f"the tool {tool} is not available (FORGE_TOOLSETS, FORGE_READ_ONLY)")
         decision = await self.app.gate.decide(tool, spec.needs, self.who)
         if isinstance(decision, Refuse):
             raise NotDone(decision.why)
@@ -214,7 +222,7 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
 
 def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, str]) -> int:
     if args.merge:
-        raise WronglyAsked(f"say whose document is merged: {', '.join(there) or 'there is none yet'}")
+        raise WronglyAsked(f"name the agent whose document to merge: {', '.join(there) or 'there is none yet'}")
     if settings.json:
         _print({"journey_id": args.id, "documents": dict(there)})
     else:
@@ -233,7 +241,7 @@ async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, t
         _print(answer)
     else:
         proposal = answer.get("proposal") or {}
-        waits = f", it waits for a person: knowledge-forge review {proposal['id']}" if proposal.get("id") else ""
+        waits = f", it needs approval: knowledge-forge review {proposal['id']}" if proposal.get("id") else ""
         print(visible(f"{answer['status']}: {answer['path']}{waits}"))
     return WAITS if answer["status"] == "proposed" else DONE
 
@@ -259,7 +267,7 @@ def going_on(answer: Mapping[str, Any]) -> list[str]:
     if answer["allowed_tools"]:
         told += ["", f"tools of this phase: {', '.join(answer['allowed_tools'])}"]
     if answer["work_schema"] is not None:
-        told += ["", "the work is an object of this JSON Schema:"]
+        told += ["", "submit an object that fits this JSON Schema:"]
         told += json.dumps(answer["work_schema"], ensure_ascii=False, indent=2).splitlines()
     return [visible(line) for line in (*told, *ways_on(answer))]
 

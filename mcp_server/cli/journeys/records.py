@@ -52,7 +52,7 @@ async def head(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState
     try:
         here = await runner.position(journey)
     except NoSuchAgent as gone:
-        say(f"{gone}; what is recorded is shown without it")
+        say(f"{gone}; the recorded work is shown without it")
         return None, await runner.store.journey(journey)
     return here.agent, here.state
 

@@ -26,11 +26,13 @@ HIGHEST = 10**9
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this action takes."""
     parser.add_argument(
-        "--from", dest="version", metavar="N", type=whole(1, HIGHEST), required=True, help="the version to begin at"
+        "--from", dest="version", metavar="N", type=whole(1, HIGHEST), required=True, help="the version to start from"
     )
-    parser.add_argument("--steps", metavar="N", type=whole(1, HIGHEST), help="so many steps (default: all of them)")
-    parser.add_argument("--into", metavar="ID", type=said, help="go on in this fork of it, instead of a new one")
-    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal words count as relayed")
+    parser.add_argument("--steps", metavar="N", type=whole(1, HIGHEST), help="number of steps (default: all)")
+    parser.add_argument("--into", metavar="ID", type=said, help="continue in this fork instead of a new one")
+    parser.add_argument(
+        "--yes", action="store_true", help="don't ask for confirmation; without a terminal decisions count as relayed"
+    )
 
 
 async def rerun(args: argparse.Namespace, settings: Settings) -> int:
@@ -46,7 +48,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
         await runner.store.journey(args.id, version=args.version)
         acts = acts_after(await runner.store.events(args.id), args.version, here.agent)[: args.steps]
         if not acts:
-            say(f"nothing was submitted or said after version {args.version} of {args.id}")
+            say(f"nothing was submitted or decided after version {args.version} of {args.id}")
             return NOT_DONE
         if refused := await _refused(args, acts):
             say(f"nothing was done: {refused}")
@@ -68,7 +70,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     else:
         from mcp_server.cli.journeys.view import standing_line
 
-        way = "went as before" if same else "went as before, then it went another way"
+        way = "went as before" if same else "went as before, then differently"
         count = sum(one.same for one in done)
         print(visible(f"{count} of {len(acts)} steps {way}; {standing_line(fork, state)}"))
     return DONE if same else ANOTHER_WAY
@@ -93,10 +95,10 @@ async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
         return ""
     told = ", ".join(f"{act.name} at {act.phase}" for act in words[:6])
     if not keyboard.is_terminal():
-        return f"it says again in your name what people said ({visible(told)}); run it in a terminal, or add --yes"
+        return f"it repeats people's decisions in your name ({visible(told)}); run it in a terminal, or add --yes"
     more = f" and {len(words) - 6} more" if len(words) > 6 else ""
-    typed = await keyboard.line(visible(f"Say again in your name: {told}{more}? [y/N] "))
-    return "" if typed.lower() in ("y", "yes") else "you did not say yes"
+    typed = await keyboard.line(visible(f"Repeat in your name: {told}{more}? [y/N] "))
+    return "" if typed.lower() in ("y", "yes") else "not confirmed"
 
 
 def _lines(one: Again) -> list[str]:

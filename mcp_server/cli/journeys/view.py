@@ -40,7 +40,7 @@ from mcp_server.cli.terminal.escape import visible
 
 STATES: Mapping[Status, str] = {
     "active": "active",
-    "waiting": "waits for a person",
+    "waiting": "waiting for a person",
     "complete": "complete",
     "cancelled": "cancelled",
 }
@@ -101,7 +101,7 @@ def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     told = [
         f"{name}: {one_line(state.brief, MOST_BRIEF)}",
         f"{journey}, {at} since {moment_text(state.moved_at)}",
-        f"begun {moment_text(state.started_at)} for {state.principal}",
+        f"started {moment_text(state.started_at)} for {state.principal}",
     ]
     if state.forked_from:
         told.append(f"forked from {state.forked_from} at version {state.forked_at}")
@@ -125,7 +125,7 @@ def _back(state: JourneyState) -> list[str]:
     if state.backward_trigger is None or state.over:
         return []
     detail = f": {one_line(state.backward_trigger_detail, MOST_SAID)}" if state.backward_trigger_detail else ""
-    return [f"worked on again because of {state.backward_trigger}{detail}"]
+    return [f"redone because of {state.backward_trigger}{detail}"]
 
 
 def _missing(state: JourneyState) -> list[str]:
@@ -148,9 +148,9 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
         return []
     if asked.asks:
         return ["", *_asking(state), f"knowledge-forge journeys answer {journey}"]
-    told = (question(agent, state) if agent else "") or f"May it go on from {asked.phase} to {asked.target}?"
-    own = " (only by their own hand)" if asked.own_hand else ""
-    head = "A person is asked" if asked.kind == "blocking" else "A person may still say"
+    told = (question(agent, state) if agent else "") or f"Continue from {asked.phase} to {asked.target}?"
+    own = " (must be answered by the person, not relayed)" if asked.own_hand else ""
+    head = "Decision needed" if asked.kind == "blocking" else "You can still decide"
     return [
         "",
         f"{head}{own}: {one_line(told, MOST_BRIEF)}",
@@ -161,7 +161,7 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
 def _asking(state: JourneyState) -> list[str]:
     """Return the questions that a person is asked, each as a line."""
     told = [f"- {one.id}: {one.question}" + (f" ({one.why})" if one.why else "") for one in open_questions(state)]
-    return ["A person is asked to answer:", *(one_line(line, MOST_BRIEF) for line in told)]
+    return ["Questions to answer:", *(one_line(line, MOST_BRIEF) for line in told)]
 
 
 def standing_line(journey: str, state: JourneyState) -> str:
@@ -191,10 +191,10 @@ def standing_lines(fields: Mapping[str, Any]) -> list[str]:
     told += [f"not done yet: {one_line(text, MOST_SAID)}" for text in fields["missing"]]
     asked = fields["checkpoint"]
     if asked and "questions" in asked:
-        told.append("a person is asked to answer:")
+        told.append("questions to answer:")
         told += [f"- {one['id']}: {one_line(one['question'], MOST_BRIEF)}" for one in asked["questions"]]
     elif asked:
-        told.append(f"a person is asked: {one_line(asked['question'], MOST_BRIEF)}")
+        told.append(f"decision needed: {one_line(asked['question'], MOST_BRIEF)}")
     return [visible(line) for line in (*told, *ways_on(fields))]
 
 
@@ -217,25 +217,25 @@ def ways_on(answer: Mapping[str, Any]) -> list[str]:
             on = f"{verb} decide {answer['journey_id']} approve|modify|reject [--note TEXT]"
         case _:
             on = f"{verb} report {answer['journey_id']}"
-    return ["", f"go on with: {on}"]
+    return ["", f"to continue: {on}"]
 
 
 def coming(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:
     """Return in a few words what follows from a person's word, which brings these steps before any work is judged anew."""
     moves = [step for step in steps if isinstance(step, PhaseChanged)]
     if word.decision == "modify" and word.changes is not None:
-        return f"the work of {word.phase} is changed like that, and judged anew"
+        return f"the work of {word.phase} is changed as given and checked again"
     if moves:
         way = "goes back" if moves[-1].is_backward else "goes on"
         end = " and is complete" if any(isinstance(step, Completed) for step in steps) else ""
         return f"the work {way} from {moves[0].source} to {moves[-1].target}{end}"
     if word.decision == "approve":
-        return "the work went on already, and goes on"
+        return "work has already continued; nothing changes"
     if word.decision == "answer":
-        return "whoever works on it is told what you say; nothing moves"
+        return "the agent gets your message with its next prompt; the phase stays the same"
     if word.decision == "cancel":
-        return "nothing can be submitted any more; it can still be forked"
-    return f"{state.phase} is worked on again"
+        return "the journey can't be resumed, only forked"
+    return f"{state.phase} will be redone"
 
 
 def happened(logged: Logged) -> str:
@@ -249,7 +249,7 @@ def event_words(event: Event) -> str:
     """Return what happened in a few words."""
     match event:
         case Started(agent=agent, phase=phase, brief=brief):
-            return f"{agent} began in {phase}: {brief}"
+            return f"{agent} started in {phase}: {brief}"
         case Forked(of, at_version):
             return f"forked from {of} at version {at_version}"
         case FeedbackAdded(kind, phase, text):
@@ -271,7 +271,7 @@ def event_words(event: Event) -> str:
 def _call_words(event: ToolStart | ToolSuccess | ToolError | ErrorRaised) -> str:
     match event:
         case ToolStart(tool=tool, summary=summary):
-            return f"{tool} is called{f': {summary}' if summary else ''}"
+            return f"{tool} called{f': {summary}' if summary else ''}"
         case ToolSuccess(tool=tool, duration_ms=took, summary=summary):
             return f"{tool} answered in {took:.0f} ms{f': {summary}' if summary else ''}"
         case ToolError(tool=tool, duration_ms=took, error=error):
@@ -334,7 +334,7 @@ def averaged(found: Averages) -> list[str]:
     states = ", ".join(f"{count} {STATES[status]}" for status, count in found.counts.items() if count)
     told = [visible(f"{found.agent}: {times(sum(found.counts.values()), 'journey')} ({states})")]
     if found.forks:
-        told.append(f"{times(found.forks, 'fork')} left out below: a fork begins with the time of another journey")
+        told.append(f"{times(found.forks, 'fork')} left out below: a fork's time includes that of its original")
     slow = bottleneck(found.phases)
     told += [*_table(found.phases), *([visible(_slow_words(slow))] if slow else [])]
     slow = bottleneck(found.parts)
@@ -382,4 +382,4 @@ def _table(phases: Sequence[PhaseAverage]) -> list[str]:
 def _slow_words(slow: PhaseAverage, what: str = "") -> str:
     took = f"Most time goes into {what}{slow.phase}: {lasting(slow.seconds_per_journey)} a journey"
     waited = slow.waited_s / slow.journeys
-    return f"{took}, {lasting(waited)} of it waiting for a person" if waited else took
+    return f"{took}, {lasting(waited)} of that waiting for a person" if waited else took

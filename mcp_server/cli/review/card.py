@@ -87,18 +87,16 @@ def card(proposal: Proposal, about: CardContext) -> tuple[CardBlock, ...]:
     answer = preview.get("answer")
     answer = answer if isinstance(answer, dict) else {}
     blocks = [
-        CardBlock("What it would do", (CardLine(_sentence(proposal), "bold"), *_note(answer))),
-        CardBlock("Why it asks", (*_lines(proposal.why), *_places(preview.get("places")))),
+        CardBlock("What it does", (CardLine(_sentence(proposal), "bold"), *_note(answer))),
+        CardBlock("Why this needs approval", (*_lines(proposal.why), *_places(preview.get("places")))),
         CardBlock("Who asks", _who(proposal, about.asker)),
-        CardBlock("In which run", tuple(_run(preview.get("run")))),
+        CardBlock("Run", tuple(_run(preview.get("run")))),
         CardBlock("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
         CardBlock("Verdicts", tuple(_verdicts(answer.get("blocks")))),
         CardBlock("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
         *_files(preview.get("files")),
-        CardBlock(
-            "More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()
-        ),
-        CardBlock("The exact call", tuple(_calls(proposal))),
+        CardBlock("Expected result", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()),
+        CardBlock("Exact call", tuple(_calls(proposal))),
         CardBlock("Deciding", _approvals(proposal, about.needs, about.now)),
     ]
     return tuple(block for block in blocks if block.lines)
@@ -149,11 +147,11 @@ def ending(proposal: Proposal) -> str:
     """Return how it stands with the proposal, as one inert sentence."""
     said = {
         "pending": "it is still waiting",
-        "approved": "it is approved and being carried out",
+        "approved": "approved; being carried out",
         "executed": "approved, and carried out",
         "rejected": "rejected",
-        "expired": "its time is over; nothing was done",
-        "withdrawn": "it was taken back; nothing was done",
+        "expired": "expired; nothing was done",
+        "withdrawn": "withdrawn; nothing was done",
     }
     if proposal.state == "approved" and not proposal.runner:
         return f"approved; {visible(proposal.tool)} is not listed with the settings given here: the next server that lists it does it"
@@ -163,9 +161,9 @@ def ending(proposal: Proposal) -> str:
             f"and runs resume {run} leads it where no server with its model does"
         )
     if proposal.state == "failed":
-        return f"approved, but it could not be done: {visible(proposal.error or 'no reason is recorded')}"
+        return f"approved, but it failed: {visible(proposal.error or 'no reason is recorded')}"
     if proposal.state == "superseded":
-        return f"nothing was done, another took its place: {proposal.successor or 'none is recorded'}"
+        return f"nothing was done; replaced by {proposal.successor or 'another proposal'}"
     return said[proposal.state]
 
 
@@ -187,27 +185,27 @@ def _note(answer: Mapping[str, Any]) -> tuple[CardLine, ...]:
 
 
 def _who(proposal: Proposal, asker: Asker) -> tuple[CardLine, ...]:
-    holds = "frozen until a person lifts it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
+    holds = "frozen until a person unfreezes it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
     past = ", ".join(f"{asker.past[state]} {word}" for state, word in _COUNTED.items() if asker.past.get(state))
-    before = f"{past} before" if past else "never proposed anything before"
+    before = f"{past} before" if past else "no earlier proposals"
     if proposal.kind == "admin":  # it is a person's own question: they hold no level
         user, _, place = asker.principal.rpartition("@")
         return CardLine(f"{visible(user)}, by the {visible(place)}", "bold"), CardLine(before)
-    asked = f"asked for level {proposal.level_needed} and held {proposal.level_held}; "
+    asked = f"needed level {proposal.level_needed}, had {proposal.level_held}; "
     return CardLine(f"{visible(asker.principal)}, {holds}", "bold"), CardLine(asked + before)
 
 
 def _run(run: object) -> Iterable[CardLine]:
     """Yield what the run is to reach that made the call, and where all of it can be read."""
     if isinstance(run, dict):
-        yield CardLine(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
-        yield CardLine(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
+        yield CardLine(visible(f"goal: {run.get('goal') or 'unknown here'}"), "bold")
+        yield CardLine(visible(f"to see its steps: knowledge-forge runs show {run.get('id')}"))
 
 
 def _places(found: object) -> Iterable[CardLine]:
     """Yield the places for which a person could vouch instead."""
     for place in found if isinstance(found, list) else ():
-        yield CardLine(f"t trusts {visible(str(place))}: text from there no longer holds hosts up", "dim")
+        yield CardLine(f"press t to trust {visible(str(place))}: text from there then needs no approval", "dim")
 
 
 def _sides(contradiction: Contradiction) -> Iterable[CardLine]:
@@ -256,7 +254,7 @@ def _files(found: object) -> Iterable[CardBlock]:
         diff = tuple(
             CardLine(visible(line), _diff_style(line)) for line in str(file.get("diff") or "").split("\n") if line
         )
-        same = "without any text" if file.get("sent") else "the text stays as it is"
+        same = "no text" if file.get("sent") else "text unchanged"
         yield CardBlock(f"{visible(str(path))} {what}{came}", diff or (CardLine(same, "dim"),))
 
 
@@ -298,12 +296,10 @@ def _named(name: str, value: object) -> Iterable[CardLine]:
 
 def _approvals(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[CardLine, ...]:
     says: Mapping[Requirement, CardLine] = {
-        "word": CardLine("your word is enough"),
-        "advisory": CardLine(
-            "advisory: nothing proves that it is a person who approves here; enrol a passkey", "yellow"
-        ),
-        "passkey": CardLine("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
-        "elsewhere": CardLine("approving needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
+        "word": CardLine("no passkey needed"),
+        "advisory": CardLine("not protected by a passkey: any program of your account could approve here", "yellow"),
+        "passkey": CardLine("needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
+        "elsewhere": CardLine("needs a passkey, on the review page (knowledge-forge review --web)", "yellow"),
     }
     left = proposal.expires_at - now
     hours = max(0, int(left.total_seconds() // 3600))
@@ -311,7 +307,10 @@ def _approvals(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[C
     if proposal.cut:
         size = size_in_words(proposal.cut.size_bytes)
         state.append(
-            CardLine(f"only the beginning of its long texts is kept, because it has ended; it had {size}", "yellow")
+            CardLine(
+                f"this proposal is closed, so only the beginning of its long texts is kept; the original had {size}",
+                "yellow",
+            )
         )
     return (
         *state,

@@ -26,14 +26,19 @@ MOST_JOURNEYS, MOST_RUNS = 500, 500
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--list", action="store_true", help="list what waits")
-    action.add_argument("--show", metavar="ID", type=said, help="show one proposal, all of it")
-    action.add_argument("--approve", metavar="ID", type=said, help="approve what --hash names; only from a terminal")
+    action.add_argument("--list", action="store_true", help="list what needs approval")
+    action.add_argument("--show", metavar="ID", type=said, help="show one proposal in full")
+    action.add_argument(
+        "--approve",
+        metavar="ID",
+        type=said,
+        help="approve the proposal whose hash you give with --hash; only from a terminal",
+    )
     action.add_argument("--reject", metavar="ID", type=said, help="reject it; only from a terminal")
-    action.add_argument("--harmful", metavar="ID", type=said, help="reject it, and freeze whoever asked")
+    action.add_argument("--harmful", metavar="ID", type=said, help="reject it and freeze the host")
     action.add_argument("--web", action="store_true", help="review in a browser")
-    parser.add_argument("--hash", metavar="HASH", default="", help="the hash of what you were shown")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record and for whoever asked")
+    parser.add_argument("--hash", metavar="HASH", default="", help="the hash that --show printed")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log and the host")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -43,7 +48,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         return serve_page(settings)
     if args.approve and not args.hash:
-        raise WronglyAsked("--approve needs --hash HASH, that of what you were shown (review --show ID says it)")
+        raise WronglyAsked("--approve needs --hash HASH; review --show ID prints it")
     return anyio.run(_review, args, settings)
 
 
@@ -102,7 +107,7 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
         _print_ascii([*[fields(await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
-        print("nothing waits for a person")
+        print("nothing is waiting for you")
     else:
         for p in waiting:
             print(f"{p.id}  level {p.level_needed}  {visible(p.principal)}  {listed(p)}")
@@ -141,7 +146,7 @@ async def _decide(
         say(refused)
         return NOT_DONE
     if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
-        say("nothing was decided: what you typed is not the beginning of the hash")
+        say("nothing was decided: that is not the beginning of the hash")
         return NOT_DONE
     done = await review.decide(proposal, word, args.reason)
     if settings.json:
@@ -159,13 +164,11 @@ async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: 
     if proposal.state != "pending":
         return f"nothing was decided: {ending(proposal)}"
     if args.hash and args.hash != proposal.hash:
-        return f"nothing was decided: its hash is {proposal.hash}, not what --hash says; look at it again (--show)"
+        return f"nothing was decided: the proposal's hash is {proposal.hash}, not the one you gave; look at it again (--show)"
     if refused := await review.refusal(proposal, word):
         return refused
     if not keyboard.is_terminal():
-        return (
-            "nothing was decided: only a person at a terminal may; run this in one, or `knowledge-forge review --web`"
-        )
+        return "nothing was decided: only a person at a terminal can decide; run this in one, or use `knowledge-forge review --web`"
     return ""
 
 

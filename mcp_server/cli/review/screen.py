@@ -89,7 +89,7 @@ class Screen:
             self._view = replace(self._view, at=places[before.id])
         else:
             if self._view.reading and not self._remark:
-                self._remark = "what you were reading is not waiting any more: somebody decided, or it was replaced"
+                self._remark = "the proposal you were reading is no longer open: it was decided or replaced"
             self._view = View(at=min(self._view.at, max(0, len(self._waiting) - 1)))
 
     async def _draw(self) -> _Drawn:
@@ -143,13 +143,13 @@ class Screen:
         """Vouch for a place that the proposal names, once the person has typed its name."""
         places = places_of(await self._office.one(self._waiting[self._view.at].id))
         if not places:
-            self._remark = "no place holds this up"
+            self._remark = "this does not need approval because of a place"
             return
         named = ", ".join(map(visible, places))
         with keyboard.lines(), _below(self._console):
             typed = await keyboard.line(f"to trust a place type its name ({named}): ")
         if typed not in places:
-            self._remark = "nothing was trusted: what you typed is not the name of one of these places"
+            self._remark = "nothing was trusted: that is not one of these places"
             return
         try:
             self._remark = await self._office.trust(typed)
@@ -168,7 +168,7 @@ class Screen:
             note = "" if word == "approve" else await keyboard.line("why? ")
             confirmed = await keyboard.line(confirmation(proposal, word))
         if confirmed != proposal.hash[:CONFIRMED]:
-            self._remark = "nothing was decided: what you typed is not the beginning of the hash"
+            self._remark = "nothing was decided: that is not the beginning of the hash"
             return
         try:
             self._remark = ending(await self._office.decide(await self._office.one(proposal.id), word, note))
@@ -179,7 +179,7 @@ class Screen:
 
 def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
     """Return the question that is answered with the beginning of the hash."""
-    what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze whoever asked"}[word]
+    what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze the host"}[word]
     return f"to {what} type {proposal.hash[:CONFIRMED]}: "
 
 

@@ -30,7 +30,7 @@ class NoSuchProposal(KnowledgeError):
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
-        super().__init__(f"no proposal {asked!r} is recorded; knowledge-forge review --list shows those that wait")
+        super().__init__(f"there is no proposal {asked!r}; knowledge-forge review --list shows the open ones")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class ReviewSession:
     async def refusal(self, proposal: Proposal, word: Word) -> str:
         """Return why that cannot be said in a terminal, as a sentence that says where it can; "" where nothing speaks against it."""
         if word == "harmful" and proposal.kind == "admin":
-            return "nothing was decided: a person asks for this, and no host is to be frozen for it; reject it"
+            return "nothing was decided: a person requested this, so there is no host to freeze; reject it instead"
         if word != "approve" or await self._needs(proposal) != "elsewhere":
             return ""
-        return f"not approved: this takes a passkey; sign it {await self.where(proposal)}"
+        return f"not approved: this needs a passkey; sign it {await self.where(proposal)}"
 
     async def where(self, proposal: Proposal) -> str:
         """Return where the proposal can be signed, as the end of a sentence."""
@@ -97,11 +97,9 @@ class ReviewSession:
         asked = await self.desk.ask("place.trust", {"place": place}, self.person)
         if await self._needs(asked) == "elsewhere":
             await self.review.wanted(asked)
-            return f"this takes a passkey: sign it {await self.where(asked)}"
+            return f"this needs a passkey: sign it {await self.where(asked)}"
         done = await self.desk.approve(asked.id, asked.hash, self.person)
-        return (
-            f"{place} is trusted from now on" if done.state == "executed" else f"{place} is not trusted: {done.error}"
-        )
+        return f"{place} is now trusted" if done.state == "executed" else f"{place} is not trusted: {done.error}"
 
     async def _needs(self, proposal: Proposal) -> Requirement:
         return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))

@@ -48,9 +48,9 @@ def shown(view: View, page: ScreenPage) -> View:
 def lacking(view: View, page: ScreenPage) -> str:
     """Return what of the proposal the person has not been shown yet, as a sentence; "" when all of it was."""
     if page.folded:
-        return "part of it is folded: press o, then read to the end"
+        return "some of it is collapsed: press o, then read to the end"
     if view.seen < page.lines:
-        return f"{page.lines - view.seen} lines of it were not on the screen yet: read to the end (space)"
+        return f"{page.lines - view.seen} lines have not been on the screen yet: read to the end (space)"
     return ""
 
 

@@ -62,9 +62,7 @@ async def _show(review: ReviewSession, proposal: Proposal) -> None:
 async def _signed_elsewhere(review: ReviewSession, proposal: Proposal) -> None:
     """Say where it can be signed, and wait until it is, or is rejected there. The page is shown from here if nobody shows it."""
     await review.review.wanted(proposal)
-    say(
-        f"approving takes a passkey: sign it, or reject it, {await review.where(proposal)}; this goes on by itself then"
-    )
+    say(f"approving needs a passkey: sign or reject it {await review.where(proposal)}; this command then continues")
     say(ending(await ended(review, proposal)))
 
 
@@ -76,7 +74,7 @@ async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
             return False
         note = "" if word == "approve" else await keyboard.line("why? ")
         if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
-            say("nothing was decided: what you typed is not the beginning of the hash")
+            say("nothing was decided: that is not the beginning of the hash")
             continue
         try:
             say(ending(await review.decide(proposal, word, note)))

@@ -57,16 +57,12 @@ class NoModel(WronglyAsked):
 
     def __init__(self, settings: Settings) -> None:
         if settings.model is None:
-            told = "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or say --provider VENDOR:MODEL"
+            told = "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or pass --provider VENDOR:MODEL"
             keys = "ANTHROPIC_API_KEY or OPENAI_API_KEY"
         else:
             told = f"{visible(str(settings.model))} cannot be asked"
             keys = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[settings.model.company]
-        own = (
-            ""
-            if keys == "ANTHROPIC_API_KEY"
-            else "; a server of one's own is named by OPENAI_BASE_URL, and may need none"
-        )
+        own = "" if keys == "ANTHROPIC_API_KEY" else "; your own server is set with OPENAI_BASE_URL and may need no key"
         super().__init__(f"{told}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
 
 
@@ -103,9 +99,9 @@ class RunWatch:
     def why_ended(self) -> str:
         """Return why what is led does not go on, when it is cancelled."""
         if self._broken:
-            return "nobody read its steps any more"
+            return "nobody was reading its steps"
         ended_by = [signal.Signals(number).name for number in _SIGNALS.get()]
-        return f"{ended_by[0] if ended_by else 'Ctrl-C'} ended the command that led it"
+        return f"{ended_by[0] if ended_by else 'Ctrl-C'} stopped the command that ran it"
 
     def show(self, run: Run, end: int) -> None:
         """Show what was not shown yet of the steps before number `end`, whichever process took them.
@@ -136,7 +132,7 @@ class RunWatch:
             return
         from rich.text import Text
 
-        with self._console.status(Text("the model is asked")) as status:
+        with self._console.status(Text("asking the model")) as status:
             self._say_doing = lambda words: status.update(Text(words))
             try:
                 yield
@@ -186,7 +182,7 @@ class Lead:
         """Lead the run on from where it stands; False where it waits for somebody who is not here, or for another day."""
         runs = self.app.services.runs
         if why := await runs.day.spent():
-            say(f"it waits: {why}")
+            say(f"waiting: {why}")
             return False
         with suppress(RunNotThere):  # somebody else was faster: it is looked at again
             if run.state == "running":
@@ -217,7 +213,7 @@ class Lead:
         say("")
         for line in question_lines(run):
             say(line)
-        return await keyboard.line("your answer (nothing: it goes on waiting): ")
+        return await keyboard.line("your answer (empty: keep waiting): ")
 
     async def _became(self, run: Run) -> str | None:
         """Return what became of the proposal that the run waits for, once it is decided; None if nobody does."""

@@ -21,8 +21,8 @@ MOST_ITERATIONS, MOST_SECONDS = 50, 3_600
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("goal", metavar="GOAL", type=said, help="what is to be reached")
-    parser.add_argument("--context", metavar="FILE", type=said, help="what is known already; - for standard input")
+    parser.add_argument("goal", metavar="GOAL", type=said, help="the goal")
+    parser.add_argument("--context", metavar="FILE", type=said, help="context for the goal; - for standard input")
     parser.add_argument(
         "--toolset",
         dest="only",
@@ -30,16 +30,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=said,
         action="append",
         default=[],
-        help="only tools of this toolset; again for more (default: all)",
+        help="only tools of this toolset; repeat for more (default: all)",
     )
     parser.add_argument(
         "--iterations",
         metavar="N",
         type=whole(1, MOST_ITERATIONS),
-        help="so many answers of the model at most (default 5)",
+        help="maximum number of model answers (default 5)",
     )
     parser.add_argument(
-        "--seconds", metavar="N", type=whole(1, MOST_SECONDS), help="so long at most, waiting left out (default 60)"
+        "--seconds", metavar="N", type=whole(1, MOST_SECONDS), help="maximum time without waiting (default 60)"
     )
     add_provider(parser)
 
@@ -53,7 +53,7 @@ def add_provider(parser: argparse.ArgumentParser) -> None:
         metavar="VENDOR:MODEL",
         type=provider,
         default=argparse.SUPPRESS,
-        help="the model to ask (default: FORGE_MODEL)",
+        help="the model to use (default: FORGE_MODEL)",
     )
 
 

@@ -58,20 +58,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(dest="action", metavar="list|show|follow|answer|resume|cancel")
     parser.set_defaults(state=None, limit=20)
-    listing = actions.add_parser("list", help="runs, newest first, and which of them wait for a person (the default)")
-    listing.add_argument("--state", choices=STATES, default=None, help="only those that stand so")
-    listing.add_argument("--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="so many (default 20)")
-    showing = actions.add_parser("show", help="what it did and why, step by step, and what a person is asked")
-    showing.add_argument("--frames", action="store_true", help="its record as it is, a JSON object a line")
-    following = actions.add_parser("follow", help="its steps as they happen, until it is over or waits for a person")
-    answering = actions.add_parser("answer", help="answer the question that it asks, and go on with it")
-    answering.add_argument("--leave", action="store_true", help="leave going on to a server that has its model")
-    resuming = actions.add_parser("resume", help="go on with it: a person decided, or its process died")
-    cancelling = actions.add_parser("cancel", help="end it, whichever process leads it")
-    cancelling.add_argument("--why", metavar="TEXT", type=said, help="why, for the record")
+    listing = actions.add_parser("list", help="list runs, newest first, and what is waiting for you (the default)")
+    listing.add_argument("--state", choices=STATES, default=None, help="only runs in this state")
+    listing.add_argument(
+        "--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
+    )
+    showing = actions.add_parser("show", help="show a run step by step, with its reasons and open questions")
+    showing.add_argument("--frames", action="store_true", help="print its raw record, one JSON object per line")
+    following = actions.add_parser("follow", help="print its steps as they happen, until it ends or waits for a person")
+    answering = actions.add_parser("answer", help="answer its question and continue the run")
+    answering.add_argument(
+        "--leave", action="store_true", help="only record the answer; a server with its model continues the run"
+    )
+    resuming = actions.add_parser("resume", help="resume a run after a decision, or after its process died")
+    cancelling = actions.add_parser("cancel", help="cancel a run, whichever process runs it")
+    cancelling.add_argument("--why", metavar="TEXT", type=said, help="the reason, for the audit log")
     for action in (showing, following, answering, resuming, cancelling):
-        action.add_argument("id", metavar="ID", type=said, help="its id, as `runs list` has it")
-    answering.add_argument("text", metavar="TEXT", nargs="?", type=said, help="the answer; - reads it")
+        action.add_argument("id", metavar="ID", type=said, help="a run's id, from `runs list`")
+    answering.add_argument(
+        "text", metavar="TEXT", nargs="?", type=said, help="the answer; - reads it from standard input"
+    )
     for action in (answering, resuming):
         add_provider(action)
     for action in actions.choices.values():
@@ -122,7 +128,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
             style = "bold" if one.state in ("asking", "suspended") else None
             console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
         if any(one.state in ("asking", "suspended") for one in found):
-            say("what waits for a person: knowledge-forge runs show ID; it says how to answer, or to decide")
+            say("to see an open question and how to answer: knowledge-forge runs show ID")
     return 0 if found else NOTHING
 
 
@@ -160,8 +166,8 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
                 await record.state.changed(seen)
             if quiet.cancelled_caught and await _adrift(record, there.id):
                 warned = True
-                say(f"nobody leads it now; a server that has {visible(there.header.model)} does,")
-                say(f"or go on with it here: knowledge-forge runs resume {there.id}")
+                say(f"no process is running it; a server with {visible(there.header.model)} will resume it,")
+                say(f"or resume it here: knowledge-forge runs resume {there.id}")
         return await _ended(record, there, settings)
 
 
@@ -240,7 +246,7 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
     if args.text:
         return str(args.text)
     if not keyboard.is_terminal():
-        raise WronglyAsked(f"say the answer: knowledge-forge runs answer {there.id} TEXT, or - to read it")
+        raise WronglyAsked(f"give the answer: knowledge-forge runs answer {there.id} TEXT, or - to read it")
     for line in question_lines(there):
         say(line)
     return await keyboard.line("your answer: ")
@@ -254,7 +260,7 @@ async def _left(there: Run, text: str, settings: Settings) -> int:
     ask = there.ask.id if there.ask else ""
     async with stored(settings) as record:
         answered = await leave_answer(record.store, there.id, text, os_user(), ask=ask, now=utc_now)
-    _tell(answered, settings, f"your answer is recorded; a server that has {answered.header.model} goes on with it")
+    _tell(answered, settings, f"your answer was recorded; a server with {answered.header.model} continues the run")
     return 0
 
 
@@ -267,8 +273,8 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
         held = there.state == "running" and not await _adrift(record, there.id)
     _require_its_model(there, settings)
     if held:
-        say("another process leads it, or died less than half a minute ago: if it died, it goes on here then.")
-        say(f"To interrupt this ends the run; knowledge-forge runs follow {there.id} only looks on")
+        say("another process is running it, or died less than 30 seconds ago; if it died, the run resumes here.")
+        say(f"Interrupting this command ends the run; knowledge-forge runs follow {there.id} only watches it")
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there)
 
@@ -284,7 +290,7 @@ def _require_its_model(there: Run, settings: Settings) -> None:
     if there.header.model != str(settings.provider.name):
         its = visible(there.header.model)
         raise WronglyAsked(
-            f"{there.id} was begun with {its}, and {settings.provider.name} is set; say --provider {its}"
+            f"{there.id} was started with {its}, but {settings.provider.name} is set; pass --provider {its}"
         )
 
 
@@ -293,7 +299,7 @@ async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.gate.host_registration import os_user
     from mcp_server.runs.interventions import cancel
 
-    why = f"{os_user()} cancelled it in a terminal{f': {args.why}' if args.why else ''}"
+    why = f"by {os_user()} in a terminal{f': {args.why}' if args.why else ''}"
     async with stored(settings) as record:
         now, ended = await cancel(record.state, record.store, args.id, why, now=utc_now)
     if not ended:

@@ -70,7 +70,7 @@ def doing(run: Run) -> str:
         return "it stands"
     if run.open_calls and not run.open_calls[0].problem:
         return visible(f"{one_line(run.open_calls[0].tool, MOST_DOING)} is called")
-    return f"the model is asked ({run.iterations + 1} of {run.header.limits.iterations})"
+    return f"asking the model ({run.iterations + 1} of {run.header.limits.iterations})"
 
 
 def head_line(run: Run) -> str:
@@ -84,7 +84,7 @@ def end_line(run: Run) -> str:
     gave_up = run.response is not None and not run.response.goal_achieved
     stands = "gave up" if gave_up else STANDS[run.state]
     why = f": {one_line(run.why, 400)}" if run.why else ""
-    return visible(f"run {run.id} {stands}{why}. It took {taken(run)}")
+    return visible(f"run {run.id} {stands}{why}. Elapsed: {taken(run)}")
 
 
 def ways_on(run: Run) -> list[str]:
@@ -94,7 +94,7 @@ def ways_on(run: Run) -> list[str]:
     if run.state == "suspended":
         return [
             f"decide: knowledge-forge review --show {visible(run.proposal)}, then knowledge-forge review in a terminal, or --web",
-            f"go on then: knowledge-forge runs resume {run.id} (a server with the same model does so by itself)",
+            f"then resume it: knowledge-forge runs resume {run.id} (a server with the same model does so automatically)",
         ]
     if run.state == "running":
         return [f"follow it: knowledge-forge runs follow {run.id}"]

@@ -41,7 +41,7 @@ class IndexReport:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("--rebuild", action="store_true", help="forget the index and build it anew")
+    parser.add_argument("--rebuild", action="store_true", help="rebuild the index from scratch")
     parser.add_argument(
         "--wait", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for a process that is indexing"
     )
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 def _not_ours(report: IndexReport, *, rebuild: bool) -> str:
     keeps = f"another process keeps this index ({report.kept_by or 'it has just ended'})"
     if rebuild:
-        return f"{keeps}, so it was not built anew: end that server, or give it time with --wait SECONDS"
+        return f"{keeps}, so it was not rebuilt: stop that server, or wait with --wait SECONDS"
     if report.stale:
         return f"{keeps}: {report.documents} pages are in it, {report.stale} are stale or missing"
     return f"{keeps}: all {report.documents} pages are in it as they are on disk"

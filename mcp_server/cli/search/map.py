@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("path", nargs="?", default="", help="a directory; the root if left out")
+    parser.add_argument("path", nargs="?", default="", help="a directory (default: the root)")
     parser.add_argument("--depth", type=whole(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)")
 
 

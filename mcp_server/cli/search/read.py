@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     parser.add_argument("path", type=said, metavar="PAGE", help="the page: path, title or alias")
     parser.add_argument("--section", type=said, metavar="HEADING", help="a heading, or 'A > B'")
-    parser.add_argument("--outline", action="store_true", help="the outline only, of a page that is long")
+    parser.add_argument("--outline", action="store_true", help="only the outline of a long page")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 )
         print(reading.text)
         if reading.next_offset is not None or reading.note:
-            print(f"[{reading.note or 'the page goes on; ask for a --section'}]")
+            print(f"[{reading.note or 'the page continues; use --section to read more'}]")
     return 0
 
 

@@ -31,21 +31,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=whole(1, 50),
         metavar="N",
-        help="so many hits (default: up to 8, as they fit)",
+        help="maximum number of hits (default: up to 8)",
     )
     parser.add_argument(
         "--mode",
         choices=("auto", "navigation", "discovery"),
         default="auto",
-        help="ask for a place or for an idea (default: auto)",
+        help="search by place or by idea (default: auto)",
     )
-    parser.add_argument("--no-index", action="store_true", help="ask the index as it is, even if it is not complete")
+    parser.add_argument("--no-index", action="store_true", help="don't wait for indexing")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the hits, best first; exit code 1 when there are none."""
     if not " ".join(args.query).strip():
-        raise WronglyAsked("the question is empty: say what to look for")
+        raise WronglyAsked("the question is empty: enter what to look for")
     answer = anyio.run(_search, args, settings)
     if settings.json:
         print_json(asdict(answer))
@@ -93,7 +93,7 @@ def _show(answer: SearchAnswer) -> None:
     if answer.note:
         console.print(f"[yellow]{escape(answer.note)}[/]")
     if not answer.indexed.total:
-        console.print("[yellow]no page is in the index; `knowledge-forge index` looks for pages[/]")
+        console.print("[yellow]the index has no pages; run `knowledge-forge index`[/]")
     elif answer.indexed.done < answer.indexed.total:
         how_far = f"indexed {answer.indexed.done} of {answer.indexed.total} pages"
         console.print(f"[yellow]{how_far}; `knowledge-forge index` completes it[/]")

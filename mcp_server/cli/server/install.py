@@ -55,27 +55,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     parser.add_argument("host", help=", ".join(host.id for host in HOSTS))
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--print", dest="show", action="store_true", help="print the entry instead of writing it")
-    action.add_argument("--undo", action="store_true", help="take our entry out again")
+    action.add_argument(
+        "--print", dest="show", action="store_true", help="print the configuration entry instead of writing it"
+    )
+    action.add_argument("--undo", action="store_true", help="remove our configuration entry")
     parser.add_argument("--project", action="store_true", help="for the project in the current folder only")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit; do not ask")
-    answer.add_argument("--no-edit", dest="edit", action="store_false", default=None, help="grant nothing; do not ask")
+    answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit without asking")
+    answer.add_argument(
+        "--no-edit", dest="edit", action="store_false", default=None, help="grant nothing, without asking"
+    )
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(
         "--allow-forms",
         dest="forms",
         action="store_true",
         default=None,
-        help="count forms that this host shows as your approval, up to level 3",
+        help="count forms in this host as your approval up to level 3",
     )
-    forms.add_argument("--no-forms", dest="forms", action="store_false", default=None, help="do not; do not ask")
+    forms.add_argument(
+        "--no-forms", dest="forms", action="store_false", default=None, help="don't count forms, without asking"
+    )
     parser.add_argument(
         "--trust-place",
         dest="places",
         metavar="PLACE",
         action="append",
-        help="vouch for plane:PROJECT or zulip:CHANNEL; do not ask",
+        help="trust plane:PROJECT or zulip:CHANNEL without asking",
     )
 
 
@@ -254,9 +260,7 @@ class _Installation:
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
         except KnowledgeError:
-            say(
-                f"{self.principal_host} has a new secret already, so an earlier one no longer works: do run this again."
-            )
+            say(f"{self.principal_host} already has a new secret and the earlier one no longer works: run this again.")
             raise
         may_edit = may_edit and self._granted()
         self._vouch(places)
@@ -280,9 +284,9 @@ class _Installation:
         print_json({self.host.servers: {key: entry if enrolled else masked(entry)}})
         say(f"For {self.file}; nothing was written.")
         if enrolled:
-            say(f"{self.principal_host} has this secret now; an earlier one no longer works.")
+            say(f"{self.principal_host} has a new secret; the earlier one no longer works.")
         else:
-            say("To get it with its secret, for pasting, add --no-edit or --yes-edit: that enrols the host.")
+            say("To print the entry with its secret, add --no-edit or --yes-edit; that registers the host.")
         self._say_what_was_left(key, entry)
         return 0
 
@@ -300,7 +304,7 @@ class _Installation:
         else:
             print(f"{self.host.name} no longer starts {key} ({self.file}).")
         say(
-            f"Nothing else was revoked: {self.principal_host} stays enrolled with the level it has "
+            f"Nothing else was revoked: {self.principal_host} stays registered with its level "
             f"(`{self._trust_command('grant', str(FIRST_LEVEL))}` takes back a grant). {self.host.restart}"
         )
         return 0

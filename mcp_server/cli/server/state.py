@@ -39,14 +39,14 @@ class Compacted:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
-    shown = actions.add_parser("show", help="say what takes the space, by kind and by who stored it (the default)")
+    shown = actions.add_parser("show", help="show what uses space, by kind and by who stored it (the default)")
     add_common(shown)
-    compact = actions.add_parser("compact", help="shorten what is past its retention, and give free space back")
+    compact = actions.add_parser("compact", help="shorten texts past their retention, and free space")
     add_common(compact)
     compact.add_argument(
         "--rewrite",
         action="store_true",
-        help="write the whole file anew, however long that takes; stop the servers first, they cannot write meanwhile",
+        help="rewrite the whole file, which can take long; stop the servers first, because they can't write meanwhile",
     )
 
 
@@ -83,7 +83,7 @@ def _listed(place: str, size: StateSize, found: list[Held], settings: Settings) 
         lines.append(
             f"{size_in_words(rest):>10}            {len(found) - MOST_ROWS} more rows; --json lists all of them"
         )
-    return lines if found else [lines[0], "Nothing is recorded yet."]
+    return lines if found else [lines[0], "Nothing recorded yet."]
 
 
 def said(size: StateSize) -> str:
@@ -106,7 +106,7 @@ async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT
         before = await state.size()
         retention = Retention(state, journeys_in(state), runs_in(state), settings.retention, holder_name(), pause_s=0.0)
         passed = await retention.once()
-        left = "" if passed.ours else "another process is shortening texts at the moment; ask again in a minute. "
+        left = "" if passed.ours else "another process is shortening texts; try again in a minute. "
         rewritten, why_not = await _rewritten(state, rewrite)
         while await state.give_back(spare=False):
             pass
@@ -120,8 +120,8 @@ async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noq
         return False, ""
     if not asked and size.size_bytes > LARGE:
         return False, (
-            f"{size_in_words(size.free_bytes)} stay in the file and are used again. To give them back to the disk the file is "
-            "written anew once: stop the servers and use --rewrite"
+            f"{size_in_words(size.free_bytes)} stay in the file and are used again. To return them to the disk, the file must be "
+            "rewritten once: stop the servers and use --rewrite"
         )
     done = await state.rewrite()
     return done, "" if done else "this database is rewritten by its own server (PostgreSQL: VACUUM FULL)"

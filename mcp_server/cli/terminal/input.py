@@ -29,11 +29,11 @@ async def text_of(name: str) -> str:
     try:
         raw = await (_standard() if name == STANDARD else _file(Path(name)))
     except OSError as error:
-        raise WronglyAsked(f"{name} cannot be read: {error.strerror or type(error).__name__}") from error
+        raise WronglyAsked(f"can't read {name}: {error.strerror or type(error).__name__}") from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise WronglyAsked(f"{name} is no text in UTF-8") from error
+        raise WronglyAsked(f"{name} is not UTF-8 text") from error
 
 
 async def _file(path: Path) -> bytes:
@@ -74,7 +74,7 @@ async def object_of(name: str, option: str) -> dict[str, Any]:
     try:
         found = json.loads(await text_of(name))
     except (ValueError, RecursionError) as error:
-        raise WronglyAsked(f"{option}: {name} holds no JSON: {error}") from error
+        raise WronglyAsked(f"{option}: {name} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise WronglyAsked(f"{option}: {name} holds no JSON object")
+        raise WronglyAsked(f"{option}: {name} is not a JSON object")
     return found

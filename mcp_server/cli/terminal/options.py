@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise WronglyAsked instead of printing the usage and leaving the process."""
-        raise WronglyAsked(f"{message} ({self.prog} --help says what it takes)")
+        raise WronglyAsked(f"{message} (see {self.prog} --help)")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +32,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         "--state-dir",
         metavar="DIR",
         default=nothing,
-        help="where state and indexes live (default: the platform's place)",
+        help="where state and indexes are stored (default: the platform's data folder)",
     )
-    parser.add_argument("--json", action="store_true", default=nothing, help="answer in JSON")
+    parser.add_argument("--json", action="store_true", default=nothing, help="print JSON")
 
 
 def whole(lowest: int, highest: int) -> Callable[[str], int]:

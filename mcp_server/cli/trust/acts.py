@@ -19,7 +19,7 @@ from mcp_server.gate.host_registration import digest
 if TYPE_CHECKING:
     from mcp_server.cli.review.session import ReviewSession
 
-ADVISORY = "advisory: nothing proves that a person did this; once a passkey is enrolled (knowledge-forge review --web) it takes one"
+ADVISORY = "not protected by a passkey; to add one: knowledge-forge review --web"
 
 
 class NotCarriedOut(KnowledgeError):
@@ -55,16 +55,16 @@ async def act(
 async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool) -> Proposal:
     """Say where to sign it and return it as it ended. The page is shown from here if nobody shows it."""
     await review.review.wanted(proposal)
-    say(f"this takes a passkey now: sign {proposal.id} {await review.where(proposal)}")
+    say(f"this needs a passkey: sign {proposal.id} {await review.where(proposal)}")
     try:
         return await ended(review, proposal)
     except BaseException:
         with anyio.CancelScope(shield=True):
             if only_here:
                 await review.state.trust.withdraw(proposal.id, proposal.principal, at=review.now())
-                say(f"{proposal.id} was taken back")
+                say(f"{proposal.id} was withdrawn")
             else:
-                say(f"{proposal.id} goes on waiting until {proposal.expires_at:%Y-%m-%d %H:%M} UTC")
+                say(f"{proposal.id} stays open until {proposal.expires_at:%Y-%m-%d %H:%M} UTC")
         raise
 
 

@@ -33,21 +33,28 @@ Action = Callable[["StateStore", argparse.Namespace, Settings], Coroutine[Any, A
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="verify|export|search")
-    verifying = actions.add_parser("verify", help="say whether every record is there and as it was written")
-    verifying.add_argument("--noted", metavar="SEQ:DIGEST", type=_noted, help="where you saw the chain end earlier")
-    exporting = actions.add_parser("export", help="print all records, a JSON object a line, oldest first")
-    exporting.add_argument("--jsonl", action="store_true", help="a JSON object a line: the only form, and the default")
+    verifying = actions.add_parser("verify", help="check that every record is present and unchanged")
+    verifying.add_argument(
+        "--noted", metavar="SEQ:DIGEST", type=_noted, help="the end of the chain that you noted earlier"
+    )
+    exporting = actions.add_parser("export", help="print all records, oldest first, one JSON object per line")
+    exporting.add_argument(
+        "--jsonl", action="store_true", help="one JSON object per line: the only format, and the default"
+    )
     searching = actions.add_parser("search", help="list records, newest first")
-    searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that mention these words, anywhere")
+    searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that contain these words")
     searching.add_argument("--path", metavar="PATH", type=said, help="only acts on this page, or on pages below it")
     searching.add_argument("--principal", metavar="NAME", type=said, help="only acts of this USER@HOST, or HOST")
     searching.add_argument("--tool", metavar="TOOL", type=said, help="only acts of this tool")
     searching.add_argument(
-        "--limit", metavar="N", type=whole(1, MOST_SHOWN), default=50, help="so many at most (default 50)"
+        "--limit", metavar="N", type=whole(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
     )
     for action in (exporting, searching):
         action.add_argument(
-            "--since", metavar="ISO", type=_moment, help="only acts since then: 2026-03-01, or with time (UTC) or zone"
+            "--since",
+            metavar="ISO",
+            type=_moment,
+            help="only acts since this date or time: 2026-03-01, optionally with time (UTC) or zone",
         )
     for action in (verifying, exporting, searching):
         add_common(action)
@@ -91,7 +98,7 @@ async def _verify(state: StateStore, args: argparse.Namespace, settings: Setting
 def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
     seq, digest = found.end
     if found.broken:
-        print(f"the audit chain does not hold ({found.records} records)")
+        print(f"the audit chain is broken ({found.records} records)")
     elif seq:
         print(f"{found.records} records, all sound; the chain ends with {seq}:{digest.hex()}")
     elif not loose:
@@ -101,7 +108,7 @@ def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
     if found.others:
         print(f"and {found.others} more")
     if loose:
-        print("trust does not follow from the records: somebody wrote to the state by hand")
+        print("trust scores don't match the records: the state was edited by hand")
     for one in loose:
         print(visible(f"{one.what} {one.reason}"))
 
@@ -224,12 +231,12 @@ def _moment(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date or time such as 2026-03-01T12:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date or time such as 2026-03-01T12:00") from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _noted(text: str) -> tuple[int, bytes]:
     seq, _, digest = text.partition(":")
     if not (seq.isdecimal() and len(digest) == DIGEST_DIGITS and set(digest) <= set("0123456789abcdef")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not what `audit verify` prints of the end: SEQ:DIGEST")
+        raise argparse.ArgumentTypeError(f"{text!r} is not in the form that `audit verify` prints: SEQ:DIGEST")
     return int(seq), bytes.fromhex(digest)

@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-forms",
         dest="forms",
         action="store_true",
-        help="count a form that this host shows as your approval, up to level 3; only for a host that shows forms to you",
+        help="count forms in this host as your approval up to level 3; only for a host that shows its forms to you",
     )
 
 

@@ -29,7 +29,7 @@ class UnknownHost(KnowledgeError):
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
         there = f"there are {', '.join(known)}" if known else "none is"
-        super().__init__(f"no host {asked!r} is enrolled; {there} (knowledge-forge enroll NAME)")
+        super().__init__(f"no host {asked!r} is registered; {there} (knowledge-forge enroll NAME)")
 
 
 class NotFrozen(KnowledgeError):
@@ -45,7 +45,7 @@ class NotTrusted(KnowledgeError):
 
     def __init__(self, place: str) -> None:
         self.place = place
-        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists what is")
+        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists the trusted places")
 
 
 class InSettings(KnowledgeError):
@@ -53,19 +53,19 @@ class InSettings(KnowledgeError):
 
     def __init__(self, place: str) -> None:
         self.place = place
-        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES: take it out there")
+        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES; remove it from that setting")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
-    listing = actions.add_parser("list", help="every host and what it holds")
-    granting = actions.add_parser("grant", help="set the level below which a host does not fall")
-    forms = actions.add_parser("forms", help="say whether a form that a host shows counts as your approval")
-    freezing = actions.add_parser("freeze", help="take all trust from a host until a person lifts it")
-    thawing = actions.add_parser("thaw", help="lift a freeze")
-    past = actions.add_parser("history", help="who changed a host's score, when and why")
-    places = actions.add_parser("places", help="places whose text you vouch for: list, add or remove them")
+    listing = actions.add_parser("list", help="list every host and its trust")
+    granting = actions.add_parser("grant", help="grant a host a level, below which its score can't fall")
+    forms = actions.add_parser("forms", help="choose whether forms in a host count as your approval")
+    freezing = actions.add_parser("freeze", help="freeze a host: it can do nothing until you unfreeze it")
+    thawing = actions.add_parser("thaw", help="unfreeze a host")
+    past = actions.add_parser("history", help="show who changed a host's score, when and why")
+    places = actions.add_parser("places", help="list, add or remove places whose text you trust")
     places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
     places.add_argument("place", metavar="PLACE", nargs="?", type=said, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER")
     for action in (granting, freezing, thawing, past):
@@ -73,14 +73,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "name",
             metavar="NAME",
             type=said,
-            help=f"an enrolled host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
+            help=f"a registered host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
         )
     granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
     forms.add_argument("name", metavar="NAME", type=said, help="a registered host")
     forms.add_argument(
         "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
     )
-    freezing.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
+    freezing.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log")
     for action in (listing, granting, forms, freezing, thawing, past, places):
         add_common(action)
 
@@ -194,7 +194,7 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
     from mcp_server.gate.trust.admin import checked_place
 
     if (args.what == "list") == bool(args.place):
-        raise WronglyAsked("trust places takes nothing, or add PLACE, or remove PLACE")
+        raise WronglyAsked("trust places takes no argument, or add PLACE, or remove PLACE")
     async with open_review(settings) as review:
         if args.what == "add":
             await act(review, "place.trust", {"place": checked_place(args.place)})
@@ -236,7 +236,7 @@ async def _row(state: StateStore, principal: str) -> dict[str, object]:
         "principal": principal,
         "score": 0.0 if trust_record.frozen else round(holds.score, 2),
         "level": int(holds.level),
-        "may": f"every enrolled host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
+        "may": f"every registered host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
         "floor": trust_record.floor,
         "ceiling": trust_record.ceiling,
         "frozen": trust_record.frozen,

@@ -270,7 +270,7 @@ def by_the_command_line(person: Person, waiting: str, digest: str) -> None:
 def by_typing_into_a_terminal(person: Person, waiting: str, digest: str) -> None:
     """Drive `review` as a person would: everything that waits is opened, read to its end, and approved as far as it goes."""
     with person.at("review", "--approve", waiting, "--hash", digest) as screen:
-        screen.until("not approved: this takes a passkey")
+        screen.until("not approved: this needs a passkey")
         assert screen.left() == 1
     with person.at("review") as screen:
         found = re.search(r"(\d+) waiting", screen.until(" waiting for a person"))
@@ -279,7 +279,7 @@ def by_typing_into_a_terminal(person: Person, waiting: str, digest: str) -> None
         for number in range(1, int(found.group(1)) + 1):
             screen.until(f"{number} of {found.group(1)}")
             screen.type("a")
-            screen.until("not approved: this takes a passkey")
+            screen.until("not approved: this needs a passkey")
             screen.type(f"{digest[:6]}\n")
             screen.type("n")
         screen.type("q")

@@ -41,7 +41,7 @@ def test_a_broken_agent_is_left_out_of_the_list_and_named(ann: Person) -> None:
     (ann.kb / "_agents/notes/again.md").write_text("{{ nothing }}", encoding="utf-8")
     told = ann.here("agents", "list", "--json")
     assert [row["agent"] for row in json.loads(told.stdout)] == [entry.name for entry in entries()]
-    assert "left out, for they are broken: _agents/broken.yaml, _agents/review.yaml" in " ".join(told.stderr.split())
+    assert "skipped because of errors: _agents/broken.yaml, _agents/review.yaml" in " ".join(told.stderr.split())
     assert told.returncode == 0
 
 
@@ -113,20 +113,20 @@ def test_a_file_that_is_not_there_cannot_be_checked(ann: Person) -> None:
 def test_a_knowledge_base_without_agents_has_nothing_wrong(tmp_path: Path) -> None:
     write_pages(tmp_path / "kb")
     told = Person(tmp_path).here("agents", "check")
-    assert (told.returncode, told.stdout) == (0, "nothing to check: no agents in _agents/, no skills in _skills/\n")
+    assert (told.returncode, told.stdout) == (0, "nothing to check: no agents in _agents/ and no skills in _skills/\n")
 
 
 def test_an_agent_is_shown_with_phases_ways_prompts_and_diagram(ann: Person) -> None:
     told = ann.here("agents", "show", "review").stdout
     assert told.startswith(f"Review (review, {FILE})\nNotes, then a verdict.\ninput topic: What it is about.\n")
     for line in (
-        "NOTE (begins here): what was seen",
+        "NOTE (starts here): what was seen",
         "  checkpoint: optional: Is anything missing?",
         "  tools: kb_read, kb_search",
         "  work: notes, drop",
         "  goes to JUDGE on noted",
         "    Note what you see of {{ inputs.topic }}.",
-        "  checkpoint: blocking, with their own hand: ",
+        "  checkpoint: blocking, by the person only: ",
         "  back to NOTE on note_lacks",
         "DONE (complete)",
         "Diagram (Mermaid):",

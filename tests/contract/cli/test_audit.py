@@ -123,7 +123,7 @@ def test_a_broken_chain_names_the_record_and_ends_with_1(ann: Person) -> None:
     done = ann.run("verify")
     assert (done.returncode, done.stderr) == (1, "")
     first, second, third = done.stdout.splitlines()
-    assert "does not hold" in first
+    assert "the audit chain is broken" in first
     assert second == "record 2: is missing"
     assert third.startswith("record 4 (kb_delete by eve@cursor on guides/a.md at 2026-03-04T12:00:00.123456+00:00): ")
     said = ann.json("verify")
@@ -239,7 +239,7 @@ def test_a_record_that_cannot_be_read_is_exported_as_it_is(ann: Person) -> None:
     ("words", "says"),
     [
         (["verify", "--noted", "4"], "SEQ:DIGEST"),
-        (["export", "--since", "yesterday"], "'yesterday' is no date"),
+        (["export", "--since", "yesterday"], "'yesterday' is not a date"),
         (["search", "--limit", "0"], "whole number"),
         (["forget"], "invalid choice"),
     ],

@@ -185,7 +185,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
     ("words", "says"),
     [
         (["serv"], "did you mean serve?"),
-        (["-x", "serve"], "the verb comes first"),
+        (["-x", "serve"], "the command comes first"),
         (["search"], "QUESTION"),
         (["search", " "], "the question is empty"),
         (["search", "x", "--limit", "-1"], "whole number from 1 to 50"),
@@ -222,8 +222,8 @@ def test_what_could_not_be_done_is_told_in_one_sentence(ann: Person) -> None:
     refused(ann.here("read", "nothing/here.md"), 1, "nothing at")
     refused(ann.here("map", "guides/deploy.md"), 1, "it is a document")
     refused(ann.here("enroll", "Big Host"), 1, "cannot be a host's name")
-    refused(ann.here("trust", "grant", "nobody", "3"), 1, "no host 'nobody' is enrolled")
-    refused(ann.here("trust", "history", "nobody"), 1, "no host 'nobody' is enrolled")
+    refused(ann.here("trust", "grant", "nobody", "3"), 1, "no host 'nobody' is registered")
+    refused(ann.here("trust", "history", "nobody"), 1, "no host 'nobody' is registered")
     refused(ann.here("trust", "grant", "unenrolled", "nan"), 1, "levels go from 0 to 5")
     refused(ann.type("search", "x", "--kb", "kb", "--state-dir", "kb/state"), 1, "inside the knowledge base")
     (ann.folder / "file").write_text("x", encoding="utf-8")
@@ -308,7 +308,7 @@ def test_index_and_search_say_who_keeps_the_index(ann: Person) -> None:
         assert f"all {COUNT} pages are in it as they are on disk" in done.stdout
         rebuild = ann.here("index", "--rebuild", "--wait", "0.1")
         assert rebuild.returncode == 1
-        assert "not built anew" in rebuild.stdout
+        assert "so it was not rebuilt" in rebuild.stdout
         findings = {f["what"]: f for f in ann.json("doctor")}
         assert findings["indexing"]["found"] == f"done by process {server.pid}"
 
@@ -355,7 +355,7 @@ def test_one_page_is_told_as_one(ann: Person) -> None:
     assert ann.here("index").stdout.startswith("1 page, 1 changed")
     found = {f["what"]: f["found"] for f in ann.json("doctor")}
     assert found["index"] == "1 page, all as on disk"
-    assert found["hosts"].endswith("and may read and propose")
+    assert found["hosts"].endswith("and can read and propose")
 
 
 def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:

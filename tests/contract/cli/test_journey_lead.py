@@ -88,8 +88,8 @@ def test_what_is_answered_in_words_says_all_that_is_needed_to_go_on(ann: Person)
     journey, lines = done.stdout.split(",")[0], done.stdout.splitlines()
     assert lines[0].startswith(f"{journey}, version 1, active in ASK (visit 1), in planner_iter1_")
     assert "Ask about: bees" in lines
-    assert "the work is an object of this JSON Schema:" in lines
-    assert lines[-1] == f"go on with: knowledge-forge journeys submit {journey} --work FILE"
+    assert "submit an object that fits this JSON Schema:" in lines
+    assert lines[-1] == f"to continue: knowledge-forge journeys submit {journey} --work FILE"
     again = ann.here("journeys", "resume", journey)
     assert (again.returncode, again.stdout) == (DONE, done.stdout)
     submitted(ann, journey, ASK, "--tokens-in", "1039", "--tokens-out", "60", code=WAITS)
@@ -97,11 +97,11 @@ def test_what_is_answered_in_words_says_all_that_is_needed_to_go_on(ann: Person)
     assert waits.returncode == WAITS
     assert waits.stdout.splitlines()[1:] == [
         "attempt 1, tokens: 1,039 in, 60 out",
-        "a person is asked to answer:",
+        "questions to answer:",
         "- q1: How many hives are there?",
         "- note: Who may enter the roof?",
         "",
-        f"go on with: knowledge-forge journeys answer {journey}",
+        f"to continue: knowledge-forge journeys answer {journey}",
     ]
     shown = ann.here("journeys", "show", journey).stdout.splitlines()
     assert "- q1: How many hives are there? (the plan is made per hive)" in shown
@@ -127,7 +127,7 @@ def test_at_a_terminal_each_open_question_is_asked_and_the_answers_count_as_said
     assert done.returncode == DONE, done.stderr
     assert "1/2 How many hives are there? (the plan is made per hive)" in done.stderr
     assert "2/2 Who may enter the roof?" in done.stderr
-    assert "your answers are recorded" in done.stdout
+    assert "your answers were recorded" in done.stdout
     state = ann.asked(lambda state: journeys_in(state).journey(journey))
     assert {id_: one["answer"] for id_, one in state.answers["ASK"].items()} == {
         "q1": "Two.",
@@ -137,13 +137,13 @@ def test_at_a_terminal_each_open_question_is_asked_and_the_answers_count_as_said
     assert [e.event.channel for e in log if e.event.TYPE == "journey.decided"] == ["terminal"]  # type: ignore[union-attr]
     nothing = ann.here("journeys", "answer", journey)
     assert nothing.returncode == COULD_NOT
-    assert "asks nothing now" in nothing.stderr
+    assert "has no open question" in nothing.stderr
 
 
 @pytest.mark.parametrize(
     ("keys", "words", "code", "says"),
     [
-        ("\n\n", (), COULD_NOT, "nothing was answered, and these wait: q1, note"),
+        ("\n\n", (), COULD_NOT, "nothing was answered; still open: q1, note"),
         ("Two.\n\n", (), COULD_NOT, "not answered yet: note: Who may enter the roof?"),
         ("", ("--note", "We know neither."), DONE, "recorded"),
         ("Ada.\n", ("--answer", "q1=Two."), DONE, "recorded"),
@@ -179,7 +179,7 @@ def test_without_a_terminal_answers_count_as_relayed(ann: Person) -> None:
         (("start", "inquiry", "--brief", "x", "--input", "pages"), WRONGLY_ASKED, "is not NAME=VALUE"),
         (("start", "inquiry", "--brief", "-", "--inputs", "-"), WRONGLY_ASKED, "cannot both be read"),
         (("start", "inquiry"), WRONGLY_ASKED, "--brief"),
-        (("submit", "inquiry-0", "--work", "nowhere.json"), WRONGLY_ASKED, "nowhere.json cannot be read"),
+        (("submit", "inquiry-0", "--work", "nowhere.json"), WRONGLY_ASKED, "can't read nowhere.json"),
         (("status", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
         (("resume", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
         (("memory", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
@@ -313,7 +313,7 @@ def test_a_memory_document_is_merged_into_a_page_by_the_rules_of_the_gate(ann: P
     submitted(ann, journey, {"document": DOCUMENT})
     asked = ann.here("journeys", "memory", journey, "--merge", "memory/bees.md")
     assert asked.returncode == WAITS
-    assert "proposed: memory/bees.md, it waits for a person: knowledge-forge review " in asked.stdout
+    assert "proposed: memory/bees.md, it needs approval: knowledge-forge review " in asked.stdout
     assert not (ann.kb / "memory/bees.md").exists()
     proposal = ann.proposal(asked.stdout.split()[-1])
     assert (proposal.principal, proposal.tool) == (UNENROLLED, "kb_merge")

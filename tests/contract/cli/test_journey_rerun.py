@@ -39,7 +39,7 @@ def with_agent(monkeypatch: pytest.MonkeyPatch, *, passing: str = "passed") -> N
 
 
 def through(ann: Person) -> str:
-    """Lead a journey to its end: five versions, of which the second waits for a person."""
+    """Lead a journey to its end: five versions, of which the second waiting for a person."""
     journey = begun(ann)
     submitted(ann, journey, ASK, code=WAITS)
     assert ann.here("journeys", "answer", journey, "--answer", "q1=Two.", "--note", "Ada.").returncode == DONE
@@ -60,7 +60,7 @@ def test_all_of_it_is_done_again_in_a_fork_and_each_step_is_told(ann: Person) ->
         "version 5, submit in JUDGE: JUDGE -> DONE (passed), complete, as before",
     ]
     assert lines[4].startswith("4 of 4 steps went as before; inquiry-")
-    assert "Say again in your name: answer at ASK? [y/N]" in done.stderr
+    assert "Repeat in your name: answer at ASK? [y/N]" in done.stderr
     fork = lines[4].split("; ")[1].split()[0]
     state = ann.asked(lambda state: journeys_in(state).journey(fork))
     assert (state.forked_from, state.forked_at, state.status) == (journey, 1, "complete")
@@ -84,7 +84,7 @@ def test_the_first_step_that_goes_another_way_is_the_last(ann: Person, monkeypat
     lines = done.stdout.splitlines()
     assert lines[1] == "version 5, submit in JUDGE: was JUDGE -> DONE (passed), complete; now JUDGE, active"
     assert lines[2] == "  missing now: what was submitted leads nowhere yet"
-    assert lines[-1].startswith("1 of 2 steps went as before, then it went another way; inquiry-")
+    assert lines[-1].startswith("1 of 2 steps went as before, then differently; inquiry-")
     told_so = json.loads(ann.here("journeys", "rerun", journey, "--from", "3", "--json").stdout)
     assert told_so["same"] is False
     assert told_so["steps"][-1]["now"] == {"state": "active", "phase": "JUDGE", "moves": []}
@@ -105,15 +105,15 @@ def test_where_nothing_may_be_submitted_nothing_is_done_again(ann: Person) -> No
     for words in (("--from", "2"), ("--from", "2", "--into", fork)):
         done = Reader(ann.folder).here("journeys", "rerun", journey, *words, "--yes")
         assert (done.returncode, done.stdout) == (COULD_NOT, "")
-        assert "journey_submit is not there (FORGE_TOOLSETS, FORGE_READ_ONLY)" in done.stderr
+        assert "the tool journey_submit is not available (FORGE_TOOLSETS, FORGE_READ_ONLY)" in done.stderr
     assert told(ann, "status", fork, code=WAITS) == before
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--from", "1"), "it says again in your name what people said (answer at ASK)"),
-        (("--from", "5"), "nothing was submitted or said after version 5"),
+        (("--from", "1"), "it repeats people's decisions in your name (answer at ASK)"),
+        (("--from", "5"), "nothing was submitted or decided after version 5"),
         (("--from", "9"), "has no version 9; it has 1 to 5"),
         (("--from", "4", "--into", "inquiry-0"), "there is no journey 'inquiry-0'"),
     ],

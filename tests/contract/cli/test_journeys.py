@@ -181,7 +181,7 @@ def test_journeys_are_listed_newest_first_and_those_that_wait_are_marked(ann: Pe
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [second, first]
-    assert ["waits for a person" in line for line in lines] == [False, True]
+    assert ["waiting for a person" in line for line in lines] == [False, True]
     assert lines[1].endswith("UTC  Who waits?")
     assert "knowledge-forge journeys show ID" in done.stderr
     rows = json.loads(ann.here("journeys", "list", "--json").stdout)
@@ -209,9 +209,9 @@ def test_lists_are_narrowed_by_state_agent_and_number(ann: Person) -> None:
 def test_one_journey_is_shown_with_what_is_recorded_and_what_a_person_is_asked(ann: Person) -> None:
     journey = waiting(ann)
     text = ann.here("journeys", "show", journey).stdout
-    assert text.startswith(f"Research: {BRIEF}\n{journey}, version 3, waits for a person in DECOMPOSE (visit 1)")
+    assert text.startswith(f"Research: {BRIEF}\n{journey}, version 3, waiting for a person in DECOMPOSE (visit 1)")
     assert "  - `q1` What is deployed first?\n    - category: c1\n" in text
-    assert f"A person is asked: {RESEARCH.questions['DECOMPOSE']}" in text
+    assert f"Decision needed: {RESEARCH.questions['DECOMPOSE']}" in text
     assert f"knowledge-forge journeys decide {journey} approve|modify|reject" in text
 
 
@@ -262,7 +262,7 @@ def test_events_are_told_in_order_from_any_number_on(ann: Person) -> None:
     log = ann.asked(lambda state: journeys_in(state).events(journey))
     lines = ann.here("journeys", "events", journey).stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == [logged.seq for logged in log]
-    assert f"research began in DECOMPOSE: {BRIEF}" in lines[0]
+    assert f"research started in DECOMPOSE: {BRIEF}" in lines[0]
     assert "DECOMPOSE lacks: these categories have no question: c1" in lines[2]
     assert any("new question q1: What is deployed first?" in line for line in lines)
     rows = [json.loads(line) for line in ann.here("journeys", "events", journey, "--json").stdout.splitlines()]
@@ -275,7 +275,7 @@ def test_what_another_process_does_is_followed_until_the_journey_is_over(ann: Pe
     journey = begun(ann)
     with ann.start("journeys", "events", journey, "--follow") as process:
         assert process.stdout is not None
-        assert "research began in DECOMPOSE" in process.stdout.readline()
+        assert "research started in DECOMPOSE" in process.stdout.readline()
         submit(ann, journey, TREE)
         assert "work on DECOMPOSE was recorded" in process.stdout.readline()
         decided_by(ann, journey, "cancel", note="enough")
@@ -345,9 +345,9 @@ def test_a_person_sees_what_it_is_about_and_says_yes_in_a_terminal(ann: Person) 
     journey = waiting(ann)
     with ann.at("journeys", "decide", journey, "approve", "--note", "a good tree") as screen:
         screen.until("What is deployed first?", RESEARCH.questions["DECOMPOSE"][:40], "your note: a good tree")
-        screen.until("approve: the work goes on from DECOMPOSE to ANSWER", "Say approve about it as shown? [y/N]")
+        screen.until("approve: the work goes on from DECOMPOSE to ANSWER", "Record approve as shown? [y/N]")
         screen.type("y\n")
-        screen.until(f"approve is recorded; {journey} is at version 4, active in ANSWER")
+        screen.until(f"approve was recorded; {journey} is at version 4, active in ANSWER")
         assert screen.left() == 0
     word, by = newest_word(ann, journey)
     assert (word.decision, word.channel, word.note, by) == ("approve", "terminal", "a good tree", ME)
@@ -356,7 +356,7 @@ def test_a_person_sees_what_it_is_about_and_says_yes_in_a_terminal(ann: Person) 
 def test_a_journey_that_moved_since_it_was_shown_is_not_decided_about(ann: Person) -> None:
     journey = waiting(ann)
     with ann.at("journeys", "decide", journey, "approve") as screen:
-        screen.until("Say approve about it as shown? [y/N]")
+        screen.until("Record approve as shown? [y/N]")
         decided_by(ann, journey, "reject", note="too short")
         screen.type("y\n")
         shown = screen.until("is at version 4, not 3")
@@ -371,7 +371,7 @@ def test_anything_but_a_yes_decides_nothing(ann: Person, typed: str) -> None:
     before = state_of(ann, journey)
     done = at_terminal(ann, typed, "decide", journey, "approve")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith("nothing was decided: you did not say yes\n")
+    assert done.stderr.endswith("nothing was decided: not confirmed\n")
     assert state_of(ann, journey) == before
 
 
@@ -380,25 +380,29 @@ def test_each_decision_does_what_was_foretold(ann: Person) -> None:
     journey = waiting(ann)
     better = {"questions": [{**TREE["questions"][0], "text": "What comes first?"}]}
     for words, foretold, outcome in [
-        (["answer", "--note", "the new one"], "nothing moves", "version 4, waits for a person in DECOMPOSE"),
-        (["reject", "--note", "too short"], "DECOMPOSE is worked on again", "version 5, active in DECOMPOSE"),
+        (
+            ["answer", "--note", "the new one"],
+            "the phase stays the same",
+            "version 4, waiting for a person in DECOMPOSE",
+        ),
+        (["reject", "--note", "too short"], "DECOMPOSE will be redone", "version 5, active in DECOMPOSE"),
     ]:
         done = at_terminal(ann, "y\n", "decide", journey, *words)
         assert done.returncode == 0
         assert f"{words[0]}: " in done.stderr
         assert foretold in done.stderr
-        assert done.stdout == f"{words[0]} is recorded; {journey} is at {outcome}\n"
+        assert done.stdout == f"{words[0]} was recorded; {journey} is at {outcome}\n"
     submit(ann, journey, TREE)
     done = at_terminal(ann, "yes\n", "decide", journey, "modify", "--changes", json.dumps(better))
-    assert "modify: the work of DECOMPOSE is changed like that, and judged anew" in done.stderr
+    assert "modify: the work of DECOMPOSE is changed as given and checked again" in done.stderr
     assert 'your changes: {"questions":[{' in done.stderr
-    assert done.stdout == f"modify is recorded; {journey} is at version 7, active in ANSWER\n"
+    assert done.stdout == f"modify was recorded; {journey} is at version 7, active in ANSWER\n"
     assert state_of(ann, journey).work["DECOMPOSE"].content == {**TREE, **better}
     done = at_terminal(ann, "y\n", "decide", journey, "revisit", "--phase", "DECOMPOSE", "--note", "once more")
     assert "revisit: the work goes back from ANSWER to DECOMPOSE" in done.stderr
     assert state_of(ann, journey).backward_trigger_detail == "once more"
     done = at_terminal(ann, "y\n", "decide", journey, "cancel", "--json")
-    assert "cancel: nothing can be submitted any more; it can still be forked" in done.stderr
+    assert "cancel: the journey can't be resumed, only forked" in done.stderr
     assert json.loads(done.stdout)["status"] == "cancelled"
     done = at_terminal(ann, "y\n", "decide", journey, "approve")
     assert (done.returncode, done.stdout) == (1, "")
@@ -425,7 +429,7 @@ def test_where_nobody_can_be_asked_nothing_is_decided_without_yes(ann: Person) -
     journey = waiting(ann)
     done = ann.here("journeys", "decide", journey, "approve")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nothing was decided: nobody can be asked here" in done.stderr
+    assert "nothing was decided: can't ask for confirmation here" in done.stderr
     assert state_of(ann, journey).status == "waiting"
 
 
@@ -450,7 +454,7 @@ def test_where_the_own_hand_is_asked_for_only_a_terminal_will_do(ann: Person, mo
     monkeypatch.setattr(application, "open_app", opened)
     monkeypatch.setattr("tests.contract.cli.test_journeys.open_app", opened)
     journey = waiting(ann)
-    assert "(only by their own hand)" in ann.here("journeys", "show", journey).stdout
+    assert "(must be answered by the person, not relayed)" in ann.here("journeys", "show", journey).stdout
     done = ann.here("journeys", "decide", journey, "approve", "--yes")
     assert done.returncode == 1
     assert "only the person can decide" in done.stderr
@@ -464,12 +468,12 @@ def test_where_the_own_hand_is_asked_for_only_a_terminal_will_do(ann: Person, mo
     [
         (["decide", "j", "maybe"], "invalid choice: 'maybe'"),
         (["decide", "j", "revisit"], "revisit needs --phase PHASE"),
-        (["decide", "j", "approve", "--phase", "ANSWER"], "--phase belongs to revisit"),
-        (["decide", "j", "reject", "--changes", "{}"], "--changes belongs to modify"),
-        (["decide", "j", "modify", "--changes", "{'a': 1}"], "--changes is no JSON: "),
-        (["decide", "j", "modify", "--changes", "[" * 100_000], "--changes is no JSON: "),
-        (["decide", "j", "modify", "--changes", "[1]"], "--changes is no JSON object"),
-        (["decide", "j", "modify", "--changes", "{}"], "--changes is no JSON object"),
+        (["decide", "j", "approve", "--phase", "ANSWER"], "--phase works only with revisit"),
+        (["decide", "j", "reject", "--changes", "{}"], "--changes works only with modify"),
+        (["decide", "j", "modify", "--changes", "{'a': 1}"], "--changes is not valid JSON: "),
+        (["decide", "j", "modify", "--changes", "[" * 100_000], "--changes is not valid JSON: "),
+        (["decide", "j", "modify", "--changes", "[1]"], "--changes must be a JSON object"),
+        (["decide", "j", "modify", "--changes", "{}"], "--changes must be a JSON object"),
         (["decide", "j", "answer", "--note", " "], "answer needs --note TEXT"),
         (["list", "--state", "lost"], "invalid choice: 'lost'"),
         (["list", "--limit", "0"], "not a whole number from 1"),
@@ -504,7 +508,7 @@ def test_a_fork_goes_its_own_way_from_an_earlier_version_and_is_as_tainted(ann: 
     taints = ann.asked(lambda state: Taints(state, utc_now).of_journey(form["journey_id"]))
     assert set(taints) == {"url:example.org"}
     done = ann.here("journeys", "fork", journey)
-    assert f"goes its own way from {journey} at version 3, in DECOMPOSE" in done.stdout
+    assert f"was forked from {journey} at version 3, in DECOMPOSE" in done.stdout
     done = ann.here("journeys", "fork", journey, "--at", "9")
     assert done.returncode == 1
     assert "has no version 9; it has 1 to 3" in done.stderr
@@ -525,10 +529,10 @@ def test_an_exported_journey_goes_on_elsewhere_as_if_it_had_been_there(ann: Pers
     assert imported(file.read_text(encoding="utf-8")) == (journey, list(log))
     assert ann.here("journeys", "export", journey).stdout == file.read_text(encoding="utf-8")
     done = ben.here("journeys", "import", str(file))
-    assert done.stdout == f"{journey} was taken over with {len(log)} events; version 3, in DECOMPOSE\n"
+    assert done.stdout == f"{journey} was imported with {len(log)} events; version 3, in DECOMPOSE\n"
     assert state_of(ben, journey) == state_of(ann, journey)
     again = ben.here("journeys", "import", str(file))
-    assert again.stdout == f"{journey} was here already, nothing was added; version 3, in DECOMPOSE\n"
+    assert again.stdout == f"{journey} was already here; nothing was added; version 3, in DECOMPOSE\n"
     assert ben.here("journeys", "decide", journey, "approve", "--yes").returncode == 0
     assert submit(ben, journey, ANSWER).phase == "RISE_ABOVE"
 
@@ -576,8 +580,8 @@ def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Pers
         assert (done.returncode, done.stdout) == (1, "")
         assert says in done.stderr
     file.write_bytes(b"\xff\xfe")
-    assert "it is no text in UTF-8" in ben.here("journeys", "import", str(file)).stderr
-    assert "the system refuses" in ben.here("journeys", "import", str(ben.folder / "none")).stderr
+    assert "it is not UTF-8 text" in ben.here("journeys", "import", str(file)).stderr
+    assert "the operating system refused" in ben.here("journeys", "import", str(ben.folder / "none")).stderr
     assert json.loads(ben.here("journeys", "--json").stdout) == []
 
 
@@ -604,13 +608,13 @@ def test_an_id_that_is_taken_is_told_with_what_both_have_in_common(ann: Person) 
     ben.here("journeys", "decide", journey, "approve", "--yes")
     done = ben.here("journeys", "import", str(file))
     assert done.returncode == 1
-    assert f"{journey} is here already, and further on: version 4, the file ends at version 3" in done.stderr
+    assert f"{journey} already exists here, at a later version: 4; the file ends at version 3" in done.stderr
     ben.here("journeys", "export", journey, str(file))
     done = ann.here("journeys", "import", str(file))
-    assert "only up to version 3: the file goes on to version 4" in done.stderr
+    assert "only up to version 3; the file has version 4" in done.stderr
     ann.here("journeys", "decide", journey, "reject", "--yes")
     done = ann.here("journeys", "import", str(file))
-    assert "and is another one; nothing was imported (--as ID imports it under another id)" in done.stderr
+    assert "with different contents; nothing was imported (--as ID imports it under another id)" in done.stderr
     assert state_of(ann, journey).phase == "DECOMPOSE"
 
 
@@ -626,7 +630,7 @@ def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(ann: Pe
     before = note.read_bytes()
     done = ann.here("journeys", "export", journey, str(note))
     assert (done.returncode, note.read_bytes()) == (1, before)
-    assert "it is no export of a journey; name another file" in done.stderr
+    assert "it is not an exported journey; name another file" in done.stderr
     assert sorted(path.name for path in ann.folder.iterdir() if path.is_file()) == ["journey.jsonl"]
 
 
@@ -678,7 +682,7 @@ def test_a_journey_whose_agent_is_gone_is_still_seen_and_moved(ann: Person) -> N
     assert fold(ann.asked(lambda state: journeys_in(state).events("gone-1"))).version == 3
     done = ann.here("journeys", "decide", "gone-1", "cancel", "--yes")
     assert done.returncode == 0, "to end it nobody has to know its agent"
-    assert done.stdout == "cancel is recorded; gone-1 is at version 4, cancelled in DECOMPOSE\n"
+    assert done.stdout == "cancel was recorded; gone-1 is at version 4, cancelled in DECOMPOSE\n"
 
 
 # --- beside what else waits -------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def listed(ann: Person) -> list[dict[str, Any]]:
 
 def test_where_nothing_waits_the_list_says_so(ann: Person) -> None:
     done = ann.here("review")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "nothing waits for a person\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "nothing is waiting for you\n", "")
     assert listed(ann) == []
 
 
@@ -64,7 +64,13 @@ def test_without_a_terminal_proposals_are_listed_and_shown_and_not_decided(ann: 
     assert (found["id"], found["state"], found["arguments"][0]["path"]) == (proposal_id, "pending", ONBOARDING)
     shown = ann.here("review", "--show", proposal_id)
     assert shown.returncode == 0
-    for fact in (found["hash"], f"{ME}@cursor", "-New colleagues get a laptop", f'path: "{ONBOARDING}"', "advisory"):
+    for fact in (
+        found["hash"],
+        f"{ME}@cursor",
+        "-New colleagues get a laptop",
+        f'path: "{ONBOARDING}"',
+        "not protected by a passkey",
+    ):
         assert fact in shown.stdout
     for words in (["--approve", proposal_id, "--hash", found["hash"]], ["--reject", proposal_id]):
         refused = ann.run("review", *words)
@@ -80,7 +86,7 @@ def test_a_proposal_is_read_and_approved_with_the_keyboard(ann: Person) -> None:
     with ann.at("review") as screen:
         screen.until("1 waiting for a person", "kb_merge")
         screen.type("\r")
-        screen.until("Something worth knowing.", "Who asks", "The exact call", "r reject")
+        screen.until("Something worth knowing.", "Who asks", "Exact call", "r reject")
         screen.type("a")
         screen.until(f"to approve type {wanted}:")
         screen.type(f"{wanted}\n")
@@ -139,7 +145,7 @@ def test_what_is_typed_must_be_the_beginning_of_the_hash(ann: Person) -> None:
             screen.until("nothing was decided")
             assert screen.left() == 1
     with ann.at("review", "--approve", proposal_id, "--hash", "0" * 64) as screen:
-        screen.until("its hash is")
+        screen.until("the proposal's hash is")
         assert screen.left() == 1
     assert ann.there(ONBOARDING)
 
@@ -188,13 +194,13 @@ def test_long_text_is_approved_only_after_all_of_it_was_on_the_screen(ann: Perso
         screen.type("\r")
         screen.until("lines 1-27 of")
         screen.type("a")
-        screen.until("not approved: part of it is folded")
+        screen.until("not approved: some of it is collapsed")
         screen.type("o")
         screen.until("lines 1-27 of")
         screen.type("G")
         screen.until("hash     ")
         screen.type("a")
-        screen.until("not approved:", "were not on the screen yet")
+        screen.until("not approved:", "have not been on the screen yet")
         screen.type("g")
         screen.until("lines 1-27 of")
         for _ in range(20):
@@ -215,7 +221,7 @@ def test_what_another_decides_leaves_the_screen_by_itself(ann: Person) -> None:
         screen.until("r reject")
         screen.type("x")
         approved(ann, proposal_id)
-        screen.until("not waiting any more", "0 waiting")
+        screen.until("no longer open", "0 waiting")
 
 
 @pytest.mark.parametrize("leaving", ["interrupted", "hung up"])
@@ -260,9 +266,9 @@ def test_with_a_passkey_the_terminal_names_the_page_from_level_4_on(ann: Person)
     with ann.at("review") as screen:
         screen.until("2 waiting")
         screen.type("j\r")
-        screen.until("2 of 2", "approving needs a passkey")
+        screen.until("2 of 2", "needs a passkey")
         screen.type("a")
-        screen.until("not approved: this takes a passkey", "review")
+        screen.until("not approved: this needs a passkey", "review")
     assert ann.there(ONBOARDING)
     approved(ann, low)
     assert ann.there("guides/new.md")
@@ -274,7 +280,7 @@ def test_a_place_that_holds_a_proposal_up_is_trusted_by_typing_its_name(ann: Per
     with ann.at("review") as screen:
         screen.until("1 waiting for a person")
         screen.type("\r")
-        screen.until("which nobody has vouched for", "t trusts zulip:design")
+        screen.until("which nobody has vouched for", "press t to trust zulip:design")
         screen.type("t")
         screen.until("to trust a place type its name (zulip:design):")
         screen.type("yes\n")
@@ -282,7 +288,7 @@ def test_a_place_that_holds_a_proposal_up_is_trusted_by_typing_its_name(ann: Per
         screen.type("t")
         screen.until("(zulip:design):")
         screen.type("zulip:design\n")
-        screen.until("zulip:design is trusted from now on")
+        screen.until("zulip:design is now trusted")
         screen.type("q")
         assert screen.left() == 0
     assert [one.place for one in ann.asked(lambda state: state.trust.trusted_places())] == ["zulip:design"]
@@ -325,7 +331,7 @@ def test_hostile_text_does_not_act_on_the_terminal(ann: Person) -> None:
 
 def test_what_is_not_there_or_wrongly_asked_is_told_in_one_sentence(ann: Person) -> None:
     for code, says, words in (
-        (1, "no proposal 'p-0' is recorded", ["--show", "p-0"]),
+        (1, "there is no proposal 'p-0'", ["--show", "p-0"]),
         (2, "--approve needs --hash", ["--approve", "p-0"]),
         (2, "not allowed with", ["--list", "--web"]),
     ):

@@ -61,7 +61,7 @@ def test_the_answer_alone_is_on_standard_output_and_every_step_beside_it(ann: Ru
     steps = done.stderr.splitlines()
     assert steps[0] == f"run {there.id} of {ME}@unenrolled, with {MODEL}"
     assert any(f': kb_read with {{"path":"{DEPLOY}"}}' in line for line in steps)
-    assert steps[-1].startswith(f"run {there.id} is done. It took 2 iterations")
+    assert steps[-1].startswith(f"run {there.id} is done. Elapsed: 2 iterations")
     assert (there.header.principal, there.header.goal) == (f"{ME}@unenrolled", "Where is the deployment told?")
     assert (there.header.limits.iterations, there.header.limits.seconds) == (5, 60.0)
 
@@ -258,7 +258,7 @@ def test_at_a_terminal_a_person_answers_decides_and_reads_the_answer_in_one_sitt
     with ann.at("run", "Move it", size=(100, 120)) as screen:
         screen.until("> Which page?", "your answer")
         screen.type("guides/deploy.md\n")
-        screen.until("The exact call", "advisory", QUESTION)
+        screen.until("Exact call", "not protected by a passkey", QUESTION)
         assert (ann.kb / DEPLOY).exists()
         proposal = ann.proposal(ann.newest().proposal)
         screen.type("a\n")
@@ -268,7 +268,7 @@ def test_at_a_terminal_a_person_answers_decides_and_reads_the_answer_in_one_sitt
         screen.type("a\n")
         screen.until(f"to approve type {proposal.hash[:6]}:")
         screen.type(f"{proposal.hash[:6]}\n")
-        screen.until("approved, and carried out", "It lies at guides/release.md.", "is done. It took")
+        screen.until("approved, and carried out", "It lies at guides/release.md.", "is done. Elapsed:")
         assert screen.left() == ACHIEVED
     assert not (ann.kb / DEPLOY).exists()
     verdict = ann.proposal(proposal.id).verdict
@@ -293,7 +293,7 @@ def test_where_a_passkey_is_enrolled_it_is_signed_on_the_page_and_goes_on_by_its
     ann.enrol_passkey()
     ann.will("Move", MOVE, said("It lies at guides/release.md."))
     with ann.at("run", "Move it", size=(100, 120)) as screen:
-        screen.until("approving takes a passkey", "/proposals/")
+        screen.until("approving needs a passkey", "/proposals/")
         ann.signs(ann.newest().proposal)
         screen.until("It lies at guides/release.md.")
         assert screen.left() == ACHIEVED
@@ -309,7 +309,7 @@ def test_interrupted_at_a_terminal_the_run_is_on_record_as_cancelled(ann: RunPer
     with ann.at("run", "Where is it?") as screen:
         screen.until("Result of")
         screen.process.send_signal(signal.SIGINT)
-        screen.until("was cancelled: Ctrl-C ended the command that led it")
+        screen.until("was cancelled: Ctrl-C stopped the command that ran it")
         assert screen.left() == INTERRUPTED
         assert screen.echoes
     there = ann.newest()
@@ -350,7 +350,7 @@ def test_a_signal_that_ends_programs_ends_the_run_too(ann: RunPerson, number: si
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     there = ann.newest()
-    assert (there.state, there.why) == ("cancelled", f"{number.name} ended the command that led it")
+    assert (there.state, there.why) == ("cancelled", f"{number.name} stopped the command that ran it")
 
 
 def test_a_command_in_the_background_of_a_script_is_ended_by_a_signal_as_well(ann: RunPerson) -> None:
@@ -368,7 +368,7 @@ def test_a_command_in_the_background_of_a_script_is_ended_by_a_signal_as_well(an
         process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 128 + signal.SIGTERM
     there = ann.newest()
-    assert (there.state, there.why) == ("cancelled", "SIGTERM ended the command that led it")
+    assert (there.state, there.why) == ("cancelled", "SIGTERM stopped the command that ran it")
 
 
 @pytest.mark.external
@@ -382,7 +382,7 @@ def test_a_run_of_which_nobody_reads_the_steps_any_more_is_cancelled(ann: RunPer
         ann.served.plan = _slow_from(99)
         assert process.wait(TIMEOUT_S) == NOBODY_READS
     there = ann.newest()
-    assert (there.state, there.why) == ("cancelled", "nobody read its steps any more")
+    assert (there.state, there.why) == ("cancelled", "nobody was reading its steps")
 
 
 def _slow_from(first: int) -> Any:

@@ -76,7 +76,7 @@ def test_a_run_is_explained_step_by_step_with_its_whole_answer_and_how_to_go_on(
     ann.will("Tidy", asks("Which page?\nSay its path."))
     run_id, asked = begun(ann), begun(ann, "Tidy up.", WAITS)
     shown = ann.modelless.here("runs", "show", run_id).stdout
-    assert shown.startswith(f"Run {run_id} of {ME}@unenrolled, begun ")
+    assert shown.startswith(f"Run {run_id} of {ME}@unenrolled, started ")
     assert f': kb_read with {{"path":"{DEPLOY}"}}' in shown
     assert shown.endswith("Its answer:\n" + long.strip() + "\n")
     waits = ann.modelless.here("runs", "show", asked).stdout.splitlines()
@@ -134,7 +134,7 @@ def test_a_run_is_followed_while_another_process_leads_it(ann: RunPerson) -> Non
         while "answered: this" not in process.stdout.readline():
             pass
         assert f"run {run_id} of" in process.stderr.readline()
-        assert "nobody leads it now" in process.stderr.readline()
+        assert "no process is running it" in process.stderr.readline()
         assert ann.here("runs", "resume", run_id).returncode == ACHIEVED
         out, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == ACHIEVED
@@ -150,7 +150,7 @@ def test_a_run_that_asks_is_listed_with_all_that_waits_for_a_person(ann: RunPers
     items = json.loads(ann.modelless.here("review", "--list", "--json").stdout)
     assert [item["kind"] for item in items] == ["call", "run"]
     card = ann.modelless.here("review", "--show", items[0]["id"]).stdout
-    assert f"In which run\ngoal: Move it.\neach of its steps: knowledge-forge runs show {proposed}" in card
+    assert f"Run\ngoal: Move it.\nto see its steps: knowledge-forge runs show {proposed}" in card
     assert "  run: {" not in card
 
 
@@ -162,7 +162,7 @@ def test_the_doctor_says_which_runs_wait_and_which_nobody_leads(ann: RunPerson) 
     assert ann.modelless.here("runs", "answer", left, "all", "--leave").returncode == ACHIEVED
     (runs,) = [one for one in json.loads(ann.modelless.here("doctor", "--json").stdout) if one["what"] == "runs"]
     assert runs["health"] == "note"
-    assert runs["found"] == "1 asks a person, 1 waits for a decision, 1 on the way, 1 of them led by nobody now"
+    assert runs["found"] == "1 asks a person, 1 waits for a decision, 1 on the way, 1 of them not run by any process"
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_an_answer_is_left_to_a_server_that_has_the_model(ann: RunPerson) -> Non
     left = ann.modelless.here("runs", "answer", run_id, "all", "--leave")
     assert (left.returncode, left.stdout) == (
         0,
-        f"your answer is recorded; a server that has {MODEL} goes on with it\n",
+        f"your answer was recorded; a server with {MODEL} continues the run\n",
     )
     assert (ann.record(run_id).state, len(ann.model.asked)) == ("running", 1)
 
@@ -222,7 +222,7 @@ def test_a_run_goes_on_with_the_model_that_it_was_begun_with(ann: RunPerson) -> 
     run_id = begun(ann, "Tidy up.", WAITS)
     done = ann.here("runs", "answer", run_id, "all", "--provider", "openai:another")
     assert done.returncode == WRONGLY_ASKED
-    assert f"was begun with {MODEL}" in done.stderr
+    assert f"was started with {MODEL}" in done.stderr
     other = replace(ann, more={"FORGE_MODEL": "openai:another"})
     assert other.here("runs", "answer", run_id, "all", "--provider", MODEL).returncode == ACHIEVED
 
@@ -254,7 +254,7 @@ def test_who_resumes_what_another_process_may_lead_is_told_what_they_wait_for(an
     ann.asked(lambda state: runs_in(state).claim(run_id, Hold("other", now, now + timedelta(minutes=1))))
     with ann.background("runs", "resume", run_id) as resuming:
         assert resuming.stderr is not None
-        assert "another process leads it" in resuming.stderr.readline()
+        assert "another process is running it" in resuming.stderr.readline()
         assert f"runs follow {run_id}" in resuming.stderr.readline()
         assert ann.modelless.here("runs", "cancel", run_id).returncode == 0
         resuming.communicate(timeout=TIMEOUT_S)
@@ -270,7 +270,7 @@ def test_a_run_is_cancelled_once_without_any_model_and_what_it_proposed_is_taken
     proposal = ann.record(run_id).proposal
     done = ann.modelless.here("runs", "cancel", run_id, "--why", "not today")
     assert done.returncode == 0
-    assert done.stdout.startswith(f"run {run_id} was cancelled: {ME} cancelled it in a terminal: not today.")
+    assert done.stdout.startswith(f"run {run_id} was cancelled: by {ME} in a terminal: not today.")
     last = ann.record(run_id).frames[-1]
     assert isinstance(last, Control)
     assert last.signal == "cancelled"

@@ -53,8 +53,8 @@ def test_before_there_is_a_passkey_acts_are_done_at_once_and_called_advisory(ann
     done = ann.run("trust", "grant", "cursor", "4", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)[0]["level"] == 4
-    assert "advisory" in done.stderr
-    assert "advisory" in ann.here("enroll", "zed").stderr
+    assert "not protected by a passkey" in done.stderr
+    assert "not protected by a passkey" in ann.here("enroll", "zed").stderr
     (change,) = rows(ann, "history", "cursor")
     assert (change["from"], change["to"], change["by"], change["reason"]) == (2.0, 4.0, ME, "granted level 4")
     assert ann.here("audit", "verify").returncode == 0
@@ -81,7 +81,7 @@ def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Pers
     assert ann.here("trust", "grant", f"{ME}@*", "3").returncode == 0
     assert holds(ann)["level"] == 3
     assert holds(ann, "unenrolled")["level"] == 2
-    assert holds(ann, "*")["may"].startswith("every enrolled host: ")
+    assert holds(ann, "*")["may"].startswith("every registered host: ")
     ann.here("enroll", "later")
     assert holds(ann, "later")["level"] == 3
 
@@ -107,13 +107,13 @@ def test_freezing_a_person_freezes_every_host_of_theirs(ann: Person) -> None:
 def test_a_host_that_nobody_enrolled_is_told(ann: Person, words: list[str]) -> None:
     done = ann.here("trust", *words)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no host 'nobody' is enrolled" in done.stderr
+    assert "no host 'nobody' is registered" in done.stderr
 
 
 def test_a_grant_that_cannot_be_made_proposes_nothing(ann: Person) -> None:
     for words in (["unenrolled", "4"], ["cursor", "7"]):
         assert ann.here("trust", "grant", *words).returncode == 1
-    assert ann.here("review").stdout == "nothing waits for a person\n"
+    assert ann.here("review").stdout == "nothing is waiting for you\n"
 
 
 def test_with_a_passkey_a_grant_waits_for_its_signature_and_then_says_what_holds(ann: Person) -> None:
@@ -162,7 +162,7 @@ def test_what_a_person_asked_for_can_be_rejected_in_a_terminal_and_freezes_nobod
         proposal_id = asked(process)
         with ann.at("review", "--harmful", proposal_id) as screen:
             assert screen.left() == 1
-            assert "no host is to be frozen" in screen.shown
+            assert "there is no host to freeze" in screen.shown
         with ann.at("review", "--reject", proposal_id, "--reason", "not that one") as screen:
             screen.until("to reject type")
             screen.type(f"{ann.proposal(proposal_id).hash[:6]}\n")
@@ -187,7 +187,7 @@ def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(an
 def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_without(ann: Person) -> None:
     assert holds(ann)["forms"] is False
     assert "knowledge-forge trust forms NAME on" in ann.here("trust", "list").stderr
-    assert "advisory" in ann.here("trust", "forms", "cursor", "on").stderr
+    assert "not protected by a passkey" in ann.here("trust", "forms", "cursor", "on").stderr
     assert holds(ann)["forms"] is True
     assert ann.here("trust", "forms", "cursor", "on").returncode == 0  # it is so already
     assert "trust forms" not in ann.here("trust", "list").stderr
@@ -201,7 +201,7 @@ def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_wit
     assert ann.here("audit", "verify").returncode == 0
     for name in ("nobody", "unenrolled", "unenrolled:http"):
         done = ann.here("trust", "forms", name, "on")
-        assert (done.returncode, f"no host {name!r} is enrolled" in done.stderr) == (1, True)
+        assert (done.returncode, f"no host {name!r} is registered" in done.stderr) == (1, True)
 
 
 def test_with_a_passkey_forms_count_only_once_it_is_signed_and_turning_them_off_takes_none(ann: Person) -> None:
@@ -283,8 +283,8 @@ def test_the_doctor_says_what_waits_where_the_page_is_and_whether_a_passkey_is_e
         return {f["what"]: f for f in json.loads(ann.here("doctor", "--json").stdout)}
 
     before = findings()
-    assert before["proposals"]["found"] == "none waits for a person"
-    assert "advisory" in before["passkeys"]["found"]
+    assert before["proposals"]["found"] == "none needs a person"
+    assert "can't be proven" in before["passkeys"]["found"]
     assert before["review"]["health"] == "ok"
     ann.propose("kb_merge", path="new.md", content="# New\n\nText.")
     ann.enrol_passkey()

@@ -134,10 +134,10 @@ async def test_the_command_line_vouches_lists_and_takes_back(
         await asked("remove", "plane:KB")
     with pytest.raises(CannotDecide, match="no place to vouch for"):
         await asked("add", "https://example.org")
-    assert "advisory" in capsys.readouterr().err
+    assert "not protected by a passkey" in capsys.readouterr().err
     found = await examine(replace(settings, trusted_places=("plane",)))
     (told,) = [one.found for one in found if one.what == "trusted places"]
-    assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there holds no host up"
+    assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there needs no approval"
 
 
 async def test_a_page_made_of_a_task_says_so_unless_its_project_is_vouched_for(tmp_path: Path) -> None:

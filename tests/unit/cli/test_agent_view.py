@@ -36,14 +36,14 @@ def test_function_steps_budget_priority_and_models_stand_before_the_phases() -> 
 def test_of_a_phase_it_says_who_works_and_what_a_way_needs() -> None:
     told = lines_of(inquiry())
     for line in (
-        "LOOK (begins here): what is there",
-        "  automatic: the server itself does it",
+        "LOOK (starts here): what is there",
+        "  automatic: run by the server",
         "  conversation: that of planner",
         "  goes to WRITE on open_questions, after a person answered what is asked in `ask`",
         "  budget: 2,000 tokens in, 500 tokens out",
         "  conversation: that of judge, a new one each time",
         "  back to WRITE on soft",
-        "  back to ASK on hard, where all conversations begin anew",
+        "  back to ASK on hard, where all conversations start again",
     ):
         assert line in told, line
 

@@ -187,7 +187,7 @@ def test_undo_says_what_it_does_not_revoke(world: World, capsys: pytest.CaptureF
     assert world.run(undo=True) == 0
     said = capsys.readouterr()
     assert "no longer starts knowledge-forge" in said.out
-    assert "cursor stays enrolled" in said.err
+    assert "cursor stays registered" in said.err
     assert f"knowledge-forge trust --kb {world.root / 'kb'} grant cursor 2" in said.err
     assert "Restart Cursor" in said.err
 
@@ -396,7 +396,7 @@ def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
     assert file.read_text(encoding="utf-8") == "{ broken meanwhile"
     assert world.granted == []
     said = capsys.readouterr().err
-    assert "an earlier one no longer works" in said
+    assert "the earlier one no longer works" in said
     assert "line 1, column 3" in said
 
 

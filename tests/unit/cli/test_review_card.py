@@ -95,7 +95,7 @@ def test_a_card_says_all_that_a_decision_is_about() -> None:
     for fact in (
         "change guides/deploy.md",
         "ann@cursor, score 3.14, level 3",
-        "asked for level 3 and held 2; 4 carried out, 1 rejected before",
+        "needed level 3, had 2; 4 carried out, 1 rejected before",
         "kb_merge needs a person's approval",
         "update  Guide > Times",
         "replaces what you had read",
@@ -136,8 +136,8 @@ def test_a_file_says_what_becomes_of_it(before: str | None, after: str | None, m
 @pytest.mark.parametrize(
     ("needs", "says"),
     [
-        ("word", "your word is enough"),
-        ("advisory", "advisory: nothing proves that it is a person"),
+        ("word", "no passkey needed"),
+        ("advisory", "not protected by a passkey: any program of your account could approve here"),
         ("elsewhere", "needs a passkey, on the review page"),
     ],
 )
@@ -167,8 +167,8 @@ def test_several_calls_of_one_act_are_all_shown() -> None:
 def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
     frozen = Asker("ann@cursor", 0.0, 0, frozen=True, past={})
     said = text(shown(proposal(), asker=frozen))
-    assert "frozen until a person lifts it" in said
-    assert "never proposed anything before" in said
+    assert "frozen until a person unfreezes it" in said
+    assert "no earlier proposals" in said
 
 
 def test_a_person_who_asks_about_trust_is_named_without_a_level() -> None:
@@ -200,7 +200,7 @@ def test_long_blocks_and_long_lines_are_folded_and_counted_and_nothing_else_is()
     ("state", "says"),
     [
         ("executed", "approved, and carried out"),
-        ("failed", "could not be done: the page is gone"),
+        ("failed", "approved, but it failed: the page is gone"),
         ("superseded", "p-9"),
         ("expired", "nothing was done"),
     ],

@@ -57,7 +57,7 @@ def test_a_text_without_an_end_to_its_last_line_is_no_remark_worth() -> None:
 def test_what_has_no_text_is_told_as_such() -> None:
     change = shown_change("zulip:design/merge reaction", None, "")
     assert file_text(change) == "zulip:design/merge reaction is sent\n"
-    assert "without any text" in text(card(waiting(change), CardContext(ASKER, "word", NOW)))
+    assert "no text" in text(card(waiting(change), CardContext(ASKER, "word", NOW)))
     assert files_of([change], {}, WHOLE)[0].hunks == []
 
 

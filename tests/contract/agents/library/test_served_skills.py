@@ -178,7 +178,7 @@ def test_the_doctor_and_a_check_name_what_is_wrong_with_a_skill(tmp_path: Path) 
     assert ann.here("agents", "check", "review").returncode == 0
     listed = ann.here("agents", "list", "--json")
     assert "twice" not in [row["agent"] for row in json.loads(listed.stdout)]
-    assert f"left out, for they are broken: {FILE}" in " ".join(listed.stderr.split())
+    assert f"skipped because of errors: {FILE}" in " ".join(listed.stderr.split())
     found = {one["what"]: one for one in json.loads(ann.here("doctor", "--json").stdout)}
     assert found["agents"]["health"] == "bad"
     assert f"{FILE}:13" in found["agents"]["found"]
