@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,17 @@ from jsonschema import Draft202012Validator
 from tests.support.state.postgres import fragile_postgres, postgres, schema
 
 __all__ = ["fragile_postgres", "postgres", "schema"]
+
+TESTS = Path(__file__).parent
+MARKED_BY_FOLDER = {"unit", "contract", "crash", "browser"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the folder that it is in, so that `-m unit` and `-m "external and crash"` select by it."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and (folder := item.path.relative_to(TESTS).parts[0]) in MARKED_BY_FOLDER:
+            item.add_marker(folder)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tests.bench import promises
 from tests.bench.house import program as house
 
 
@@ -14,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the project.")
     programs = parser.add_subparsers(required=True, metavar="NAME")
     house.add(programs)
+    promises.add(programs)
     given = parser.parse_args(arguments)
     return int(given.run(given))
 

@@ -118,7 +118,7 @@ async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_passkey_is_enrolled_and_then_signs_what_will_run(tmp_path: Path) -> None:
-    """The issue: with the DevTools virtual authenticator."""
+    """With the DevTools virtual authenticator."""
     async with looking(tmp_path) as (place, person):
         await person.plug_in()
         await person.go("/passkeys")
@@ -219,7 +219,6 @@ async def test_a_new_proposal_appears_by_itself_and_is_announced(tmp_path: Path)
 
 
 async def test_without_javascript_all_but_passkeys_works(tmp_path: Path) -> None:
-    """The issue, item 5."""
     async with looking(tmp_path, java_script_enabled=False) as (place, person):
         waiting = await place.propose(new="sixty " + "and so on " * 2_000 + "THE END")
         await person.page.get_by_role("link", name="Refresh").click()
@@ -279,7 +278,7 @@ async def contrast(person: Person) -> float:
 
 
 async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
-    """The issue: script, ANSI, bidi, tag characters, 1 MB of text."""
+    """Script, ANSI, bidi, tag characters, 1 MB of text."""
     assert len(PAYLOADS) == 100
     async with looking(tmp_path) as (place, person):
         for number, payload in enumerate(PAYLOADS):

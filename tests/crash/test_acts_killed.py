@@ -247,7 +247,7 @@ async def lives(own: World, kills: int, stages: tuple[str, ...] = ()) -> None:
 async def test_wherever_a_server_dies_over_an_act_it_is_there_once_when_it_is_asked_for_again(
     kills: int, stages: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The issue: a send whose reply was lost is looked up before anything is sent again."""
+    """A send whose reply was lost is looked up before anything is sent again."""
     # Whoever reacts in Zulip is told a topic, after which an act in Plane needs a level more.
     async with world(tmp_path, level=5) as own:
         await lives(own, kills, stages)
@@ -307,7 +307,7 @@ async def ends_well(own: World, act: Act, ended: Proposal) -> None:
 async def test_wherever_a_process_dies_over_an_approved_act_it_is_there_once(
     kills: int, stages: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The issue, for what a person said yes to: it is carried out once, or said not to be known."""
+    """For what a person said yes to: it is carried out once, or said not to be known."""
     async with (
         world(tmp_path, level=2) as own,
         open_app(replace(own.settings), indexing=False, announcing=False) as app,

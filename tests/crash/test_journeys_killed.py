@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_killed_while_appending_each_acknowledged_step_is_on_record_once(kills: int, tmp_path: Path) -> None:
-    """Issue 6: 200 kills during submits: each acknowledged submit recorded once, versions without gaps."""
+    """200 kills during submits: each acknowledged submit recorded once, versions without gaps."""
     command = [sys.executable, "-m", "tests.crash.appending", str(tmp_path), str(kills), "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     wrong = tmp_path / "wrong"

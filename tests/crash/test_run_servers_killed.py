@@ -237,7 +237,7 @@ async def lives(own: World, told: list[str]) -> None:
 async def test_wherever_a_server_dies_over_a_run_another_goes_on_and_nothing_is_done_twice(
     told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The issue: kill at each step; the run resumes or ends as a recorded failure, no effect twice."""
+    """Kill at each step; the run resumes or ends as a recorded failure, no effect twice."""
     async with world(tmp_path, monkeypatch) as own:
         await lives(own, told)
 

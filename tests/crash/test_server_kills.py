@@ -30,7 +30,7 @@ LONGEST_S = 0.6
 
 @pytest.mark.slow
 async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    """The issue, "must show": random points; the named ones are hit in test_writer_kills.py."""
+    """Random points; the named ones are hit in test_writer_kills.py."""
     seed = secrets.randbelow(10**6)
     chance = random.Random(seed)  # noqa: S311  moments, not secrets
     kb, state = tmp_path / "kb", tmp_path / "state"

@@ -375,12 +375,12 @@ async def survives(folder: Path, *, kills: int, program: list[str]) -> None:
 @pytest.mark.external
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_servers_answer_and_the_index_ends_right_however_often_the_indexing_one_is_killed(tmp_path: Path) -> None:
-    """The issue: four servers, files changing under them, `kill -9`. `FORGE_TEST_KILLS` sets how often."""
+    """Four servers, files changing under them, `kill -9`. `FORGE_TEST_KILLS` sets how often."""
     await survives(tmp_path, kills=KILLS, program=BRISK)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_sixty_kills_at_the_pace_that_users_have(tmp_path: Path) -> None:
-    """The issue's number, with the program exactly as it is started; takes about four minutes."""
+    """With the program exactly as it is started; takes about four minutes."""
     await survives(tmp_path, kills=MANY_KILLS, program=SERVE)

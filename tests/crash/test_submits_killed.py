@@ -153,7 +153,7 @@ def acts_in(log: Sequence[Logged]) -> list[str]:
 async def test_however_often_the_server_is_killed_each_acknowledged_submit_is_on_record_once(
     kills: int, tmp_path: Path
 ) -> None:
-    """Issue 6: 200 `kill -9` during submits: each acknowledged submit recorded once, versions without gaps."""
+    """200 `kill -9` during submits: each acknowledged submit recorded once, versions without gaps."""
     site = Site(write(tmp_path / "kb", PAGES), tmp_path / "state")
     lives = Lives(site, random.Random(kills))  # noqa: S311 - when to kill, not a secret
     await lives.begin()

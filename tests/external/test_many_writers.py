@@ -16,7 +16,7 @@ PAUSE_S = 1.5
 @pytest.mark.external
 @pytest.mark.parametrize("pause_s", [0.0, PAUSE_S], ids=["one edit right after the other", "with a moment between"])
 async def test_two_hundred_edits_beside_two_hundred_saves_are_all_kept(tmp_path: Path, pause_s: float) -> None:
-    """The issue, "must show"; the places and the editor's habits are drawn anew each time. How long it takes is printed."""
+    """The places and the editor's habits are drawn anew each time. How long it takes is printed."""
     load = Load(hosts=8, edits=25, saves=200, seed=secrets.randbelow(10**6), pause_s=pause_s)
     played = await play(tmp_path, load)
     print(played.in_words())  # noqa: T201 - the seed and the times

@@ -13,7 +13,7 @@ MERGES = 20_000
 
 @pytest.mark.slow
 def test_no_merge_of_twenty_thousand_loses_or_doubles_anything(tmp_path: Path) -> None:
-    """Issue 4: no silent loss, no silent duplication; where git reports a conflict on disjoint blocks, ours resolves."""
+    """No silent loss, no silent duplication; where git reports a conflict on disjoint blocks, ours resolves."""
     report = compared(1_000_000, MERGES, tmp_path)
     print(report)  # noqa: T201  (what was counted belongs in the log)
     assert not report.wrong, "\n".join(report.wrong[:20])

@@ -50,7 +50,7 @@ def migrate(settings: Settings, name: str) -> Path:
 async def test_an_older_program_refuses_what_a_newer_one_has_migrated_and_leaves_it(
     name: str, settings: Settings
 ) -> None:
-    """The issue: two versions of the program on one state directory. The index too: the newer one is still using it."""
+    """Two versions of the program on one state directory. The index too: the newer one is still using it."""
     async with open_app(settings) as app:
         await indexed(app)
     file = migrate(settings, name)

@@ -94,7 +94,7 @@ async def _at_once(_seconds: float) -> None:
 async def test_what_was_approved_happens_once_wherever_its_process_died(
     tmp_path: Path, *, sent: bool, arrived: bool
 ) -> None:
-    """The issue: once, and never told as failed. So long after it nothing is under way any more."""
+    """Once, and never told as failed. So long after it nothing is under way any more."""
     async with placed(tmp_path) as place:
         done = await place.resumed(await place.died(sent=sent, arrived=arrived))
         assert (done.state, done.error) == ("executed", None)

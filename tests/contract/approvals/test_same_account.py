@@ -1,6 +1,6 @@
 """A scripted agent with a shell, as the same account as the person: no effect of level 4 and up once a passkey is enrolled.
 
-The issue's must-show. It has everything that the account has: the command line, a pseudo-terminal, the page with a login link, and
+It has everything that the account has: the command line, a pseudo-terminal, the page with a login link, and
 the secret of another host. What it has not is the device. Editing `state.db` by hand is out of reach (kb/guides/trust.md), and
 `audit verify` shows it (test_trust_cli.py).
 """

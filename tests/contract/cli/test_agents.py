@@ -52,7 +52,7 @@ def test_a_check_that_finds_nothing_says_what_was_checked(ann: Person) -> None:
 
 
 def test_a_check_names_every_mistake_with_file_and_line_and_ends_with_1(ann: Person) -> None:
-    """Issue 6, item 12: validated with messages that name file and line."""
+    """Validated with messages that name file and line."""
     write(ann.kb, BROKEN, "_agents/broken.yaml")
     told = ann.here("agents", "check")
     assert told.returncode == 1
@@ -80,7 +80,7 @@ RULES = "rules:\n  - {id: backup-first, kind: befor, first: [backup], then: [mig
 
 
 def test_what_is_wrong_with_a_team_s_rules_for_plans_is_named_before_a_plan_is_held_to_them(ann: Person) -> None:
-    """Issue 7, item 1: rules of a team are YAML; whoever writes them sees a mistake at once, with its line."""
+    """Rules of a team are YAML; whoever writes them sees a mistake at once, with its line."""
     write(ann.kb, RULES, TEAM_FILE)
     told = ann.here("agents", "check")
     assert told.returncode == 1

@@ -81,7 +81,6 @@ def told(findings: list[DoctorFinding]) -> list[tuple[str, str]]:
 
 
 async def test_what_is_not_configured_is_told_with_what_to_set_and_nothing_is_contacted(site: Site) -> None:
-    """Issue 8, item 7."""
     plane, zulip = await examined(site.settings("nothing"))
     assert (plane.health, plane.found) == ("note", "Plane is not configured, so its tools are not listed")
     assert (zulip.health, zulip.found) == ("note", "Zulip is not configured, so its tools are not listed")
@@ -111,7 +110,6 @@ async def test_the_doctor_tells_of_both_services_in_its_turn(site: Site, tmp_pat
 
 
 async def test_a_server_that_starts_and_lists_its_tools_contacts_neither(site: Site, tmp_path: Path) -> None:
-    """Issue 8, item 7."""
     async with open_app(whole(site, tmp_path), indexing=False) as app, Client(app.server) as client:
         named = {tool.name for tool in (await client.list_tools()).tools}
         assert {"plane_create_task", "zulip_send_message"} <= named

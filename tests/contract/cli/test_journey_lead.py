@@ -58,7 +58,7 @@ def submitted(ann: Person, journey: str, work: dict[str, Any], *more: str, code:
 
 
 def test_a_journey_is_led_from_start_to_end_without_any_host(ann: Person) -> None:
-    """Issue 7, item 6: journeys start|submit|status|resume drive any agent from a terminal or a script."""
+    """Journeys start|submit|status|resume drive any agent from a terminal or a script."""
     first = told(ann, "start", "inquiry", "--brief", "bees", "--input", 'pages=["guides/deploy.md", "no.md"]')
     journey = first["journey_id"]
     assert (first["phase"], first["version"], first["state"]) == ("ASK", 1, "active")
@@ -307,7 +307,7 @@ def told_list(ann: Person, *words: str) -> list[dict[str, Any]]:
 
 
 def test_a_memory_document_is_merged_into_a_page_by_the_rules_of_the_gate(ann: Person) -> None:
-    """Issue 7, item 4: memory documents may be merged into the knowledge base by smart merge."""
+    """Memory documents may be merged into the knowledge base by smart merge."""
     journey = begun(ann)
     submitted(ann, journey, {"known": ["all"]})
     submitted(ann, journey, {"document": DOCUMENT})

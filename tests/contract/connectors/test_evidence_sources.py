@@ -108,7 +108,7 @@ async def test_a_message_and_a_thread_are_evidence_with_the_authority_of_message
 
 
 async def test_what_is_not_there_or_may_not_be_read_is_no_evidence_and_nothing_is_written(tmp_path: Path) -> None:
-    """Issue 8, 4: fetched, verified."""
+    """Fetched, verified."""
     async with team(tmp_path, plane_projects=("KB",), zulip_channels=("drawing",)) as there:
         there.plane.add_task("OPS", "Uploads", description_html=f"<p>{CLAIM}</p>")
         said = there.zulip.world.say(HAMLET, "team", "merge", CLAIM)

@@ -164,7 +164,7 @@ ONCE = [
 async def test_what_changes_something_is_sent_once_whatever_comes_back(
     sending: Sending, fault: Fault, error: type[ConnectorError]
 ) -> None:
-    """Issue 8: bounded retries for reads, none for writes without an idempotency key."""
+    """Bounded retries for reads, none for writes without an idempotency key."""
     assert type(await sending.error(WRITE, fault)) is error
     assert len(sending.double.seen) == 1
     assert sending.waits == []
@@ -349,7 +349,7 @@ async def test_a_redirect_that_leads_round_in_circles_ends(sending: Sending) -> 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("where", ["other", "https", "//127.0.0.1:{port}", "http://[bad"])
 async def test_a_key_goes_to_no_other_host_that_a_redirect_names(sending: Sending, code: int, where: str) -> None:
-    """Issue 8: redirects are never followed to another host; another port or scheme is another host."""
+    """Redirects are never followed to another host; another port or scheme is another host."""
     async with opened() as stranger:
         url = {
             "other": f"{stranger.double.address}/tasks/?key={KEY}",
@@ -406,7 +406,7 @@ async def test_no_cookie_is_kept_and_no_name_from_a_netrc_sent(
 
 @pytest.mark.parametrize("echo", [KEY, json.dumps(KEY), "".join(f"\\u{ord(letter):04x}" for letter in KEY)])
 async def test_a_secret_that_the_service_echoes_is_gone_from_the_reply(sending: Sending, echo: str) -> None:
-    """Issue 8: secrets never appear in results."""
+    """Secrets never appear in results."""
     text = f'{{"error": "bad key {echo.strip(chr(34))}", "{KEY}": ["{KEY}"]}}'
     reply = await sending.reply(READ, serving.status(403, {"x-key": f"of {KEY}"}, text))
     assert KEY not in repr(reply)

@@ -102,7 +102,7 @@ async def test_pages_with_knowledge_from_a_task_belong_to_it_also_when_they_have
 
 
 async def test_a_task_and_its_page_know_each_other_once_the_task_was_read(tmp_path: Path) -> None:
-    """Issue 8, 4: links resolve both ways."""
+    """Links resolve both ways."""
     async with indexed(tmp_path) as host:
         host.plane.add_task("KB", "Explain levels", description_html="<p>See kb:guides/trust and [[Nobody]].</p>")
         await host.call("kb_merge", path="limits.md", content="# Limits\n\nOne minute.\n", source="plane:KB-5")

@@ -139,7 +139,7 @@ async def house(home: Path) -> AsyncIterator[PageContext]:
 
 
 async def test_an_obedient_model_reaches_nothing_but_where_the_order_came_from(tmp_path: Path) -> None:
-    """Issue 8: acts go through the gate; the design, section 6: one level more after untrusted text."""
+    """Acts go through the gate; the design, section 6: one level more after untrusted text."""
     async with house(tmp_path) as there:
         kept = await there.somebody("keeper", 4)
         page = {"path": "fetched.md", "content": f"# Fetched\n\n{ORDER}.\n", "source": "plane:KB-6"}

@@ -319,7 +319,7 @@ async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> N
 async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_read_it(
     settings: Settings, content: str, source: str, kept: str | None
 ) -> None:
-    """Issue 8, 4: tainted as untrusted text. A person who vouches for it takes the line out."""
+    """Tainted as untrusted text. A person who vouches for it takes the line out."""
     async with open_app(settings, indexing=False, announcing=False) as app:
         await grant(app.base.state, ME.id, 4, by="ann", now=app.services.now())
         page = {"path": "clip.md", "content": content, "source": source}

@@ -456,7 +456,7 @@ async def test_an_intent_that_looks_like_the_form_of_a_record_changes_nothing(le
 
 
 async def test_what_was_only_seen_is_forgotten_after_a_month_and_nothing_else(ledger: Ledger) -> None:
-    """The issue: a policy that never drops a base younger than 30 days. Nor what a history or an act under way needs."""
+    """A policy that never drops a base younger than 30 days. Nor what a history or an act under way needs."""
     old = NOW - KEPT - MINUTE
     for path, raw, at in (
         ("a.md", b"old", old),

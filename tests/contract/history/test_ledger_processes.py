@@ -241,7 +241,7 @@ HARMS = {
 async def test_whatever_is_edited_by_hand_is_found_and_named(
     where: str, schema: str, store: StateStore, harm: str
 ) -> None:
-    """The issue: an edited, missing or reordered record is found and named."""
+    """An edited, missing or reordered record is found and named."""
     statements, places = HARMS[harm]
     await _filled(store.ledger)
     assert (await inspect(store.ledger)).broken == ()

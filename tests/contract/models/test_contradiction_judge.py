@@ -1,4 +1,4 @@
-"""Issue 9.5: a configured model adds contradictions to those that the rules find, and overrules nothing."""
+"""A configured model adds contradictions to those that the rules find, and overrules nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def claim(host: RunHost, content: str, source: str = SOURCE, **more: Any) 
 async def test_what_a_model_finds_is_put_to_a_person_with_both_sides_and_what_else_came_is_written(
     tmp_path: Path,
 ) -> None:
-    """Issue 9.5: the contradiction judge adds."""
+    """The contradiction judge adds."""
     async with host(tmp_path, judging(naming(("in Go", "Rust")))) as one:
         answer = await claim(one, f"{RUST}\n\n## Owners\n\nAnna looks after the ledger.\n")
         assert answer["status"] == "partial"
@@ -127,7 +127,7 @@ async def test_what_was_asked_before_is_not_asked_again_and_only_the_rest_is(tmp
 async def test_without_a_usable_answer_it_is_merged_as_without_a_model_and_said_so(
     tmp_path: Path, step: Script
 ) -> None:
-    """Issue 9.5: without one everything else works. Once it gave no answer it is left alone for a minute."""
+    """Without one everything else works. Once it gave no answer it is left alone for a minute."""
     async with host(tmp_path, *[step] * 12) as one:
         answer = await claim(one, RUST)
         assert answer["status"] == "done"
@@ -156,7 +156,7 @@ async def test_what_makes_no_sense_or_is_not_sure_is_ignored(tmp_path: Path, nam
 
 
 async def test_what_the_rules_flag_stays_flagged_whatever_a_model_says(tmp_path: Path) -> None:
-    """Issue 9.5: never overrules."""
+    """Never overrules."""
     async with host(tmp_path, judging(lambda *_: 0.0)) as one:
         answer = await claim(one, "The timeout is 90 seconds.")
         assert answer["status"] == "conflict"

@@ -79,7 +79,7 @@ async def test_what_no_database_could_keep_is_kept_with_marks_in_its_place(outbo
 
 
 async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbox) -> None:
-    """The issue: a lost reply never leads to a second message."""
+    """A lost reply never leads to a second message."""
     first = await outbox.begin(outbox_entry(), within=HOUR)
     assert await outbox.begin(outbox_entry("e-2", begun_at=NOW + MINUTE), within=HOUR) == first
     await outbox.end("e-1", "done", at=NOW + MINUTE, result="[17]")
@@ -229,7 +229,7 @@ async def test_marks_add_up_and_of_one_name_the_newest_counts(outbox: Outbox) ->
 
 
 async def test_the_end_of_an_errand_is_on_the_audit_chain_with_its_place_and_no_text(store: StateStore) -> None:
-    """The issue: an act in another service is on record like any other; what was answered is not."""
+    """An act in another service is on record like any other; what was answered is not."""
     for n, (fate, outcome) in enumerate([("done", "sent"), ("unsure", "unsure"), ("failed", "failed")]):
         begun = outbox_entry(f"e-{n}", digest=f"{n:064}", proposal="p-1" if fate == "done" else "")
         await store.outbox.begin(begun, within=HOUR)

@@ -185,7 +185,7 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
 
 
 async def test_errors_are_short_typed_and_ours(anyhow: Connect) -> None:
-    """The issue: an unknown tool, prompt, resource, wrong or missing argument is a clean, short, typed error in both eras."""
+    """An unknown tool, prompt, resource, wrong or missing argument is a clean, short, typed error in both eras."""
     async with anyhow() as client:
         told = []
         for ask in (
@@ -363,7 +363,7 @@ async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(
     ],
 )
 async def test_any_query_gets_an_answer(query: str, settings: Settings) -> None:
-    """The issue: queries full of operators or quotes, in any script."""
+    """Queries full of operators or quotes, in any script."""
     async with in_memory(settings, "auto") as client:
         answer = await call(client, "kb_search", query=query)
         assert answer["scent"]["next"]

@@ -130,7 +130,7 @@ HARM = (
 async def test_a_server_that_starts_on_a_damaged_index_makes_it_anew(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:
-    """The issue: a corrupt index is rebuilt."""
+    """A corrupt index is rebuilt."""
     async with open_app(settings) as app, Client(app.server) as client:
         await finds_everything(client)
     harm(place(settings))
@@ -177,7 +177,7 @@ def no_database(file: Path) -> None:
 
 @pytest.mark.parametrize("make", [foreign_program, no_database, Path.mkdir])
 async def test_a_foreign_state_database_is_refused_and_kept(make: Callable[[Path], None], settings: Settings) -> None:
-    """The issue: refused with the way out."""
+    """Refused with the way out."""
     place(settings).mkdir()
     file = place(settings) / STATE_FILE
     make(file)

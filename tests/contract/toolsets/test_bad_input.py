@@ -206,7 +206,7 @@ async def refused(client: Client, folder: Path, uri: str) -> str | None:
 
 
 async def test_a_path_that_leads_nowhere_is_refused_wherever_a_path_is_taken(folder: Path) -> None:
-    """The issue: `..` and absolute paths, links that leave, dot folders."""
+    """`..` and absolute paths, links that leave, dot folders."""
     async with serving(folder) as client:
         for path in PATHS_NOWHERE:
             for tool, arguments in (
@@ -257,7 +257,7 @@ SOUND = {
 
 
 async def test_a_wrong_value_anywhere_is_answered_or_named(folder: Path) -> None:
-    """The issue: wrong arguments are a clean, short, typed error."""
+    """Wrong arguments are a clean, short, typed error."""
     async with serving(folder) as client:
         for tool in (await client.list_tools()).tools:
             schema = tool.input_schema
@@ -324,7 +324,7 @@ async def test_wrong_filters_are_named(folder: Path) -> None:
 
 
 async def test_any_question_is_answered_in_time(folder: Path) -> None:
-    """The issue: queries 100 kB long, full of operators or quotes, in any script."""
+    """Queries 100 kB long, full of operators or quotes, in any script."""
     async with serving(folder) as client:
         for query in QUERIES:
             for path in (None, "guides"):

@@ -122,7 +122,7 @@ def tally(host: Host) -> Tally:
 async def test_plane_has_each_task_comment_and_change_once_whatever_becomes_of_the_reply(
     times: int, tmp_path: Path
 ) -> None:
-    """The issue: 500 replies dropped after the server acted: 0 duplicates, and 0 wrong "failed"."""
+    """500 replies dropped after the server acted: 0 duplicates, and 0 wrong "failed"."""
     async with working(tmp_path) as host:
         told = tally(host)
         for n in range(times):

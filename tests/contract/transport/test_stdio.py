@@ -80,7 +80,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_a_line_that_is_too_long_is_answered_and_the_server_lives(server: Server) -> None:
-    """The issue, item 5: a line limit of 8 MiB in front of the SDK."""
+    """A line limit of 8 MiB in front of the SDK."""
     assert server.ask(HELLO)["result"]["serverInfo"]["name"] == "knowledge-forge"
     before = server.memory_kib() if sys.platform == "linux" else 0
     for _ in range(4):

@@ -97,7 +97,7 @@ async def at_once(where: str, name: str, *acts: str) -> dict[str, list[int]]:
 
 
 async def test_of_several_processes_exactly_one_decides_runs_carries_out_and_takes(where: str, schema: str) -> None:
-    """The issue: 1,000 replays of one approval from several processes have one effect."""
+    """1,000 replays of one approval from several processes have one effect."""
     store = await open_shared(where, schema)
     for n in range(EACH):
         await put(store, f"decide-{n}")

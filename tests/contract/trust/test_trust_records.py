@@ -157,7 +157,7 @@ async def test_a_rejection_ends_the_proposal(store: StateStore) -> None:
 
 
 async def test_a_word_over_anything_else_than_what_waits_counts_for_nothing(store: StateStore) -> None:
-    """The issue: a person's yes means exactly what they saw."""
+    """A person's yes means exactly what they saw."""
     trust = store.trust
     await put(store, expires_at=NOW + MINUTE)
     await put(store, "p-2")

@@ -108,7 +108,7 @@ async def test_an_answer_to_questions_that_are_not_asked_any_more_counts_for_not
 
 
 async def test_the_response_is_shown_whole_with_feedback_by_its_kind_conversations_and_documents(place: Place) -> None:
-    """Issue 7, items 2 and 3: typed feedback, and every agent's complete response."""
+    """Typed feedback, and every agent's complete response."""
     journey = await led(
         place,
         {"known": ["bees"]},
@@ -139,7 +139,7 @@ async def test_the_response_is_shown_whole_with_feedback_by_its_kind_conversatio
 
 
 async def test_any_version_is_shown_as_it_stood_then_and_nothing_can_be_said_about_it(place: Place) -> None:
-    """Issue 7, item 3: complete checkpoints."""
+    """Complete checkpoints."""
     journey = await led(place, ASK)
     await runner(place).decide(journey, 2, BOTH, by=HOST)
     await led(place, {"document": DOCUMENT}, journey=journey)

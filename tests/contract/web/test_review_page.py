@@ -50,7 +50,7 @@ async def traces(place: Place) -> object:
 
 
 async def test_a_stranger_sees_the_same_nothing_everywhere(place: Place) -> None:
-    """The issue, item 6: nothing guessable in any address."""
+    """Nothing guessable in any address."""
     waiting = await place.propose()
     stranger = await place.visitor(logged_in=False)
     seen = set()
@@ -145,7 +145,7 @@ async def test_logging_out_ends_the_session_and_not_only_the_cookie(place: Place
 
 
 async def test_every_answer_forbids_scripts_of_others_frames_guessing_and_keeping(place: Place) -> None:
-    """The issue, item 6: CSP without inline script, framing denied."""
+    """CSP without inline script, framing denied."""
     waiting = await place.propose()
     visitor = await place.visitor()
     paths = [entry.path for entry in NAVIGATION]
@@ -231,7 +231,7 @@ async def test_a_form_without_the_token_of_its_session_does_nothing(place: Place
 
 
 async def test_looking_never_acts(place: Place) -> None:
-    """The issue, item 6: GET never acts."""
+    """GET never acts."""
     waiting = await place.propose()
     visitor = await place.visitor()
     held = forms(await visitor.look(f"/proposals/{waiting.id}"))[f"/proposals/{waiting.id}/approve"]
@@ -400,7 +400,7 @@ async def test_a_yes_to_something_else_than_was_shown_is_no_yes(place: Place) ->
 
 
 async def test_what_is_long_is_folded_and_approving_takes_having_opened_it(place: Place) -> None:
-    """The issue, item 6: nothing is cut without that; the server checks it."""
+    """Nothing is cut without that; the server checks it."""
     waiting = await place.propose(new="sixty " + "and so on " * 2_000 + "THE END")
     visitor = await place.visitor()
     html = await visitor.look(f"/proposals/{waiting.id}")

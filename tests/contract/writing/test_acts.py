@@ -205,7 +205,7 @@ async def test_a_page_that_is_saved_again_and_again_is_given_up_with_all_saves_k
 async def test_an_edit_comes_in_between_however_often_the_page_was_saved_while_it_was_worked_out(
     world: World, save: Callable[[Path, bytes], None]
 ) -> None:
-    """The issue, "must show": nothing disjoint is refused. An editor's saves come by the dozen within a second."""
+    """Nothing disjoint is refused. An editor's saves come by the dozen within a second."""
     world.put(PAGE, TEXT)
     saves = iter([b"# A\n\nSave %d.\n" % number for number in range(60)])
 

@@ -9,7 +9,7 @@ from tests.support.writing.many_writers import Load, play
 
 
 async def test_edits_of_several_hosts_and_saves_of_an_editor_are_all_kept(tmp_path: Path) -> None:
-    """The issue, "must show": nothing acknowledged is lost, nothing disjoint refused, every save can be brought back."""
+    """Nothing acknowledged is lost, nothing disjoint refused, every save can be brought back."""
     played = await play(tmp_path, Load(hosts=3, edits=6, saves=18, seed=secrets.randbelow(10**6)))
     print(played.in_words())  # noqa: T201 - the seed, should it fail
     assert played.lost == []

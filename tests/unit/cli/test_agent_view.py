@@ -17,7 +17,7 @@ def lines_of(agent: Agent) -> list[str]:
 
 
 def test_function_steps_budget_priority_and_models_stand_before_the_phases() -> None:
-    """Issue 7, items 4 and 6: budgets, priority sections, a recommended class of model and its reason."""
+    """Budgets, priority sections, a recommended class of model and its reason."""
     told = lines_of(inquiry())
     assert told[: told.index("")] == [
         "Inquiry (inquiry, built in)",

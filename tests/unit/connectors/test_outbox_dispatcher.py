@@ -201,7 +201,7 @@ async def test_what_certainly_was_not_done_is_said_as_it_is_and_can_be_tried_aga
 async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
     world: World, lost: Exception, late: int, *, keyed: bool
 ) -> None:
-    """The issue: 0 duplicates, and 0 wrong "failed"."""
+    """0 duplicates, and 0 wrong "failed"."""
     told = await world.send(world.message(keyed=keyed, after=[lost], late=late))
     assert (told.status, told.found, told.result) == ("done", True, {"id": told.outbox_entry.id})
     assert world.slept == sum(LOOKED_AFTER_S[: late + 1])

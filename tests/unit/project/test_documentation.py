@@ -65,7 +65,6 @@ def test_every_link_of_the_handbook_leads_somewhere(page: Path) -> None:
 
 
 def test_the_instructions_teach_the_circles_in_at_most_120_words() -> None:
-    """The issue, item 4."""
     assert len(INSTRUCTIONS.split()) <= 120
     for word in ("kb_map", "kb_read", "kb_search", "scent", "tainted"):
         assert word in INSTRUCTIONS

@@ -102,7 +102,7 @@ def test_toolsets_narrow_and_trust_always_stays() -> None:
 
 
 def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> None:
-    """Issue 8, item 7: not configured, the tools are not listed."""
+    """Not configured, the tools are not listed."""
     ours = {"knowledge", "trust", "journeys"}
     assert {s.toolset for s in chosen(declared(), configured=())} == ours
     assert {s.toolset for s in chosen(declared(), configured=["zulip"])} == ours | {"zulip"}

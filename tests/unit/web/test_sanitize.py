@@ -30,7 +30,6 @@ def seen(html: Markup) -> str:
 
 @pytest.mark.parametrize("character", HIDDEN, ids=lambda c: f"U+{ord(c):04X}")
 def test_what_has_no_ink_or_turns_the_line_round_is_named(character: str) -> None:
-    """The issue, item 6."""
     html = sanitize(f"pay{character}ment")
     assert character not in html
     assert f'<span class="hidden-char" title="U+{ord(character):04X} ' in html

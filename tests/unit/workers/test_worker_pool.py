@@ -64,7 +64,7 @@ async def test_a_worker_is_used_again_however_large_the_server_is() -> None:
 
 
 async def test_a_caller_that_is_cancelled_stops_its_worker(tmp_path: Path) -> None:
-    """The issue: cancelling stops the work within 200 ms. Here it only has to stop: `tests.benchmarks.hostile` measures how fast."""
+    """Cancelling stops the work within 200 ms. Here it only has to stop: `tests.benchmarks.hostile` measures how fast."""
     started = tmp_path / "started"
     async with workers() as pool:
         async with anyio.create_task_group() as tasks:

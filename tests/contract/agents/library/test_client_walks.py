@@ -93,7 +93,7 @@ def test_the_scripts_take_every_transition_of_every_agent() -> None:
 @pytest.mark.external
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_client_leads_every_agent_through_every_transition(tmp_path: Path, transport: str) -> None:
-    """The issue, must show: transitions, re-entry wording, decisions, state round-trip and events, through a real client."""
+    """Transitions, re-entry wording, decisions, state round-trip and events, through a real client."""
     settings = Settings(kb=write(tmp_path / "kb", dict(PAGES)), state_dir=tmp_path / "state")
     for level in sorted({script.level for script in SCRIPTS}):
         allowed = await let_in(settings, f"host{level}", level)

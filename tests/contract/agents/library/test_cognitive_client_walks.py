@@ -115,7 +115,7 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
 )
 @pytest.mark.external
 async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) -> None:
-    """The issue, must show: a scripted host through a real MCP client, the memory agent after every other."""
+    """A scripted host through a real MCP client, the memory agent after every other."""
     course = await led(site, agent, losing=False)
     await look_back(site, agent, course)
 
@@ -126,14 +126,14 @@ async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) ->
     ["memory", *(pytest.param(name, marks=pytest.mark.slow) for name in (*SEVEN, "deliver") if name != "memory")],
 )
 async def test_a_journey_whose_server_is_killed_at_every_step_goes_on(site: Site, agent: str) -> None:
-    """The issue, must show: killed and resumed at every step, by a new process of host and server."""
+    """Killed and resumed at every step, by a new process of host and server."""
     course = await led(site, agent, losing=True)
     await look_back(site, agent, course)
 
 
 @pytest.mark.external
 async def test_the_skill_of_six_is_led_to_its_end(site: Site) -> None:
-    """The issue, must show: the chain, agent by agent, the memory agent after each."""
+    """The chain, agent by agent, the memory agent after each."""
     course = await led(site, "deliver", losing=False)
     await look_back(site, "deliver", course)
     order = list(dict.fromkeys(phase.partition(".")[0] for phase in course.phases))

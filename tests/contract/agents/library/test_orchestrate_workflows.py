@@ -237,7 +237,7 @@ async def read(client: Client, uri: str) -> dict[str, Json]:
 
 
 async def test_a_work_is_orchestrated_in_each_of_its_five_ways_and_its_report_says_what_it_took(tmp_path: Path) -> None:
-    """The issue, must show: each workflow of 1 with its metrics report, through a real MCP client."""
+    """Each workflow of 1 with its metrics report, through a real MCP client."""
     settings = Settings(kb=write(tmp_path / "kb", {**PAGES, TEAM_FILE: TEAM_RULES}), state_dir=tmp_path / "state")
     allowed = await let_in(settings, "host", 3)
     async with over_stdio(allowed, "auto") as client:

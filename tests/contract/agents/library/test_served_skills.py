@@ -49,7 +49,7 @@ async def reviewed(host: Writer, journey: str, version: int, verdict: str) -> di
 
 
 async def test_every_agent_of_ours_works_in_a_team_s_skill(tmp_path: Path) -> None:
-    """The issue: chains and graphs of agents as data. Some name tools of connectors, which may not be there."""
+    """Chains and graphs of agents as data. Some name tools of connectors, which may not be there."""
     async with hosting(tmp_path) as host:
         ours = [entry.name for entry in (*BUILT_IN, *cognitive_entries())]
         for name in ours:

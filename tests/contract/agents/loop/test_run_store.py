@@ -368,7 +368,7 @@ async def records(place: Place) -> list[dict[str, Any]]:
 
 
 async def test_that_a_run_begins_and_how_it_ends_is_in_the_audit_chain_once_without_any_text(place: Place) -> None:
-    """Issue 9, with the design, section 6: an audit record for each act, no text of anybody in it."""
+    """An audit record for each act, no text of anybody in it."""
     walk = Walk(begun := await place.begin(goal=ODD, context="Nobody is told."))
     assert await place.begin(goal=ODD, context="Nobody is told.") == begun
     walk.call("kb_search", query="Nobody is told.")

@@ -52,7 +52,7 @@ async def until_looked() -> None:
 
 
 async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp_path: Path) -> None:
-    """Issue 6, item 12: two worked examples; everything that holds for our agents holds for them."""
+    """Two worked examples; everything that holds for our agents holds for them."""
     async with hosting(tmp_path) as host:
         (host.root / "_agents").mkdir()
         shutil.copy(HANDBOOK / "_agents" / "decide.yaml", host.root / "_agents")
@@ -98,7 +98,7 @@ async def test_a_page_that_only_lies_there_already_is_not_taken_for_one_that_was
 
 
 async def test_an_agent_comes_breaks_and_is_mended_while_the_server_runs(tmp_path: Path) -> None:
-    """Issue 6, item 12: hot-reloaded, listed like the built-in ones; running journeys stay readable."""
+    """Hot-reloaded, listed like the built-in ones; running journeys stay readable."""
     async with hosting(tmp_path) as host:
         with pytest.raises(Refused, match="there is no agent 'review'"):
             await host.call("journey_start", agent="review", brief="The hive.")

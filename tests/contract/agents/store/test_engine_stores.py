@@ -126,7 +126,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
 
 
 async def test_every_version_is_a_whole_checkpoint_of_all_that_was_said_and_done(place: Place) -> None:
-    """Issue 7, item 3: state with metrics, conversation ids, every agent's complete response, feedback."""
+    """State with metrics, conversation ids, every agent's complete response, feedback."""
     journey, states = await place.led()
     last = states[-1]
     assert (last.status, last.version, last.iteration) == ("complete", len(ACTS) + 1, 4)
@@ -155,7 +155,6 @@ async def test_every_version_is_a_whole_checkpoint_of_all_that_was_said_and_done
 
 
 async def test_tokens_of_each_phase_are_those_that_were_reported(place: Place) -> None:
-    """Issue 7, must show."""
     journey, states = await place.led()
     last = states[-1]
     reported: dict[str, list[int]] = {}
@@ -176,7 +175,7 @@ async def test_tokens_of_each_phase_are_those_that_were_reported(place: Place) -
 
 
 async def test_from_any_version_the_same_acts_lead_the_same_way_again(place: Place) -> None:
-    """Issue 7, item 3: stepwise re-execution from any checkpoint."""
+    """Stepwise re-execution from any checkpoint."""
     journey, states = await place.led()
     for at in (1, 3, 6, 9):
         fork = await place.runners[1].start("", "", {"fork_of": journey, "at_version": at}, by=ADA)
@@ -268,7 +267,7 @@ async def test_a_state_that_a_store_remembers_shares_no_answers_with_whoever_was
 
 
 async def test_what_a_person_answered_is_not_written_again_with_each_step(place: Place) -> None:
-    """Issue 6: bytes stored per step do not grow with the length of the journey."""
+    """Bytes stored per step do not grow with the length of the journey."""
     journey = await place.start()
     version = 1
     for number in range(4):

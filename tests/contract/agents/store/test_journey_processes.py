@@ -56,7 +56,7 @@ async def _at_work(work: Callable[..., None], where: str, name: str) -> dict[int
 
 
 async def test_of_several_processes_exactly_one_wins_each_version_and_nothing_is_lost(where: str, schema: str) -> None:
-    """Issue 6: 8 clients submitting to one journey."""
+    """8 clients submitting to one journey."""
     state = await open_shared(where, schema)
     journeys = journeys_in(state)
     await journeys.start("j-1", begun(), by=ADA, at=NOW)

@@ -283,7 +283,7 @@ async def test_a_whole_journey_is_stored_as_it_would_fold_undisturbed(place: Pla
 
 
 async def test_at_one_version_one_append_counts_and_the_other_is_told_what_changed(place: Place) -> None:
-    """Issue 6: the others get a conflict that says what changed."""
+    """The others get a conflict that says what changed."""
     await place.start()
     await place.submit("tree_ready", content="SECRET")
     await place.approve()
@@ -367,7 +367,7 @@ async def test_what_does_not_fit_is_refused_and_nothing_of_it_is_kept(place: Pla
 
 
 async def test_eight_tasks_submit_at_once_and_exactly_one_wins_each_version(place: Place) -> None:
-    """Issue 6: 8 clients submitting to one journey."""
+    """8 clients submitting to one journey."""
     await place.start()
 
     async def client(me: int) -> list[int]:
@@ -679,7 +679,7 @@ async def test_nothing_is_added_to_a_journey_whose_kept_state_is_of_another_vers
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 async def test_a_step_takes_no_more_of_the_database_when_there_were_hundreds_before(place: Place) -> None:
-    """Issue 6: bytes stored per step do not grow with the length of the journey."""
+    """Bytes stored per step do not grow with the length of the journey."""
     await place.start()
     sizes = []
     for n in range(601):

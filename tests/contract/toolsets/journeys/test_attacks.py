@@ -79,7 +79,7 @@ SECTION, RETRIES = "How levels of trust work", "Retries wait for 2.5 seconds"
     ],
 )
 def test_a_quote_of_markup_or_a_heading_shows_nothing(quote: str, why: str) -> None:
-    """Issue 6, item 5: the quote is really there. One that needs no reading of the page is met by the model's word alone."""
+    """The quote is really there. One that needs no reading of the page is met by the model's word alone."""
     assert why in misplaced(PAGE, Citation("trust.md", SECTION, quote))
 
 
@@ -101,7 +101,7 @@ def test_a_quote_with_words_of_the_page_stands_whatever_markup_is_around_them(se
 
 
 async def test_no_relayed_word_leads_past_a_checkpoint_that_asks_for_the_persons_own_hand(tmp_path: Path) -> None:
-    """Issue 6, item 7: what the person approved once is no word on what was submitted since."""
+    """What the person approved once is no word on what was submitted since."""
     async with hosting(tmp_path, own_hand=True) as host:
         journey = await host.start()
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
@@ -137,7 +137,7 @@ async def test_a_modification_cannot_give_two_items_one_id(tmp_path: Path) -> No
 
 
 async def test_what_a_step_says_beside_its_work_has_an_end(tmp_path: Path) -> None:
-    """Issue 6, item 3: resuming costs at most 2,500 tokens; every answer names the conversation, every report sums tokens."""
+    """Resuming costs at most 2,500 tokens; every answer names the conversation, every report sums tokens."""
     async with hosting(tmp_path) as host:
         journey = await host.start()
         long = "x" * (MOST_LABEL_CHARS + 1)
@@ -427,7 +427,7 @@ EVERY_PHASE = [
 
 @pytest.mark.parametrize(("name", "phase", "visit"), EVERY_PHASE)
 def test_resuming_costs_at_most_2500_tokens_however_much_there_is_to_say(name: str, phase: str, visit: int) -> None:
-    """Issue 6, item 3: whatever people and models wrote at such length as forms let them."""
+    """Whatever people and models wrote at such length as forms let them."""
     own = {value for text in built_in(name).texts.values() for value in placeholders(text) - COMMON}
     agent = replace(
         built_in(name), values=lambda _state: dict.fromkeys(own, LONG), done=lambda _state: [LONG[:200]] * 100

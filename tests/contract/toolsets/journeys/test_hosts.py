@@ -137,7 +137,7 @@ async def cut_short(host: SdkHost, journey: str) -> None:
 async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_if_nothing_had_happened(
     site: Site, third: Third, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Issue 6: started over stdio, `kill -9` during a submit, continued over HTTP, finished by another client library."""
+    """Started over stdio, `kill -9` during a submit, continued over HTTP, finished by another client library."""
     async with over_stdio(site) as one:
         journey = await begin(one)
         await one.call("kb_read", path="a.md", journey_id=journey)
@@ -176,7 +176,7 @@ async def clients(site: Site) -> AsyncIterator[Sequence[SdkHost]]:
 async def test_of_eight_clients_that_submit_at_one_version_one_wins_and_the_others_are_told_what_changed(
     site: Site,
 ) -> None:
-    """Issue 6: exactly one wins each version, the others get a conflict that names the version and says what changed."""
+    """Exactly one wins each version, the others get a conflict that names the version and says what changed."""
     async with clients(site) as hosts:
         journey = await begin(hosts[0])
         winners = [await _round(hosts, journey, version) for version in range(1, 1 + ROUNDS)]

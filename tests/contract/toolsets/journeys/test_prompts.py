@@ -175,7 +175,7 @@ async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Set
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers(settings: Settings, mode: str) -> None:
-    """The issue: everything that prompts give is reachable through tools too. The model may also just do as it is told."""
+    """Everything that prompts give is reachable through tools too. The model may also just do as it is told."""
     async with hosting(settings, mode=mode) as host:
         text = await prompted(host, "noting", brief="Bees ```json on\nthe roof")
         asked, schema = blocks(text)
@@ -368,7 +368,7 @@ async def test_a_brief_with_halves_of_characters_can_be_prompted(settings: Setti
 
 
 async def test_resuming_costs_at_most_its_tokens_however_long_the_brief_and_the_works_are(settings: Settings) -> None:
-    """The issue: resuming costs at most 2,500 tokens; a prompt adds little to what the tools answer."""
+    """Resuming costs at most 2,500 tokens; a prompt adds little to what the tools answer."""
     async with hosting(settings) as host:
         id_ = await begin(host, brief="bees and more " * 1_400)
         long = [{"id": f"n{n}", "text": "what was found " * 60} for n in range(40)]

@@ -146,7 +146,7 @@ async def test_an_agent_is_read_whole_at_its_address(settings: Settings, mode: s
 async def test_an_agent_s_address_says_what_it_is_for_what_it_may_take_and_which_model_suits_it(
     settings: Settings,
 ) -> None:
-    """Issue 7, item 6: a recommended class of model and its reason, as metadata."""
+    """A recommended class of model and its reason, as metadata."""
     async with hosting(settings, agents=Only(inquiry())) as host:
         told = await object_at(host.client, "agent://inquiry")
         assert told["profile"]["function"] == "INQUIRY"

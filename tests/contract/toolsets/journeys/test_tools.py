@@ -649,7 +649,7 @@ async def test_a_host_that_may_only_look_sees_two_of_the_tools(tmp_path: Path) -
 
 
 async def test_resuming_costs_at_most_2500_tokens(tmp_path: Path) -> None:
-    """The issue, item 3, also after much work and a long brief; the four agents are held to it in their own tests."""
+    """Also after much work and a long brief; the four agents are held to it in their own tests."""
     async with hosting(tmp_path) as host:
         begun = await host.call("journey_start", agent="noting", brief="word " * 3_000)
         journey = begun["journey_id"]

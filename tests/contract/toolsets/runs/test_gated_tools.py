@@ -46,7 +46,7 @@ async def proposals(host: RunHost) -> list[Proposal]:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_whatever_goes_wrong_with_a_call_is_a_result_and_the_run_goes_on(tmp_path: Path, mode: str) -> None:
-    """Issue 9: unknown tool, wrong arguments, tool failure and refusal are results that the model sees."""
+    """Unknown tool, wrong arguments, tool failure and refusal are results that the model sees."""
     async with run_host(tmp_path, mode=mode) as host:
         base = await host.writer.revision(DEPLOY)
         flagged = {

@@ -235,7 +235,7 @@ def result_of(run: Run, tool: str) -> ToolResult:
 async def test_an_order_to_act_elsewhere_is_a_question_to_a_person_wherever_it_stands(
     tmp_path: Path, mode: str
 ) -> None:
-    """Issue 9: 0 effects beyond the gate. At level 4 hosts act by themselves, but not after such text, elsewhere."""
+    """0 effects beyond the gate. At level 4 hosts act by themselves, but not after such text, elsewhere."""
     async with house(tmp_path, mode=mode) as there:
         pairs = [(corner, act) for n, corner in enumerate(CORNERS) for m, act in enumerate(ELSEWHERE) if (n + m) % 2]
         for corner, act in pairs:

@@ -332,7 +332,7 @@ async def unnoted(there: Scene, call: ToolCallFrame, monkeypatch: pytest.MonkeyP
 async def test_what_was_about_to_be_sent_is_looked_for_and_called_again_it_is_done_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The issue: no tool effect twice, also when the model simply calls again."""
+    """No tool effect twice, also when the model simply calls again."""
     async with in_plane(tmp_path) as (there, plane):
         call = await there.died("plane_create_task", project="KB", name="Once")
         await unnoted(there, call, monkeypatch)

@@ -173,7 +173,7 @@ async def test_a_person_s_own_change_is_held_to_no_budget_of_a_model() -> None:
 
 
 async def test_work_of_another_phase_is_refused_with_the_phase_that_it_looks_like() -> None:
-    """Issue 7, must show: wrong order."""
+    """Wrong order."""
     led = await begun()
     before = await led.state()
     with pytest.raises(BadWork) as refused:
@@ -210,7 +210,7 @@ async def test_no_signal_skips_a_phase(signals: list[str]) -> None:
 
 
 async def test_where_time_and_tokens_went_is_found_and_said() -> None:
-    """Issue 7, must show: bottleneck analysis right on a constructed case. The clock goes a minute an act."""
+    """Bottleneck analysis right on a constructed case. The clock goes a minute an act."""
     led = await begun()
     costs = iter(
         [StepUsage(100, 10), StepUsage(5_000, 900), StepUsage(200, 20), StepUsage(4_000, 100), StepUsage(300, 30)]

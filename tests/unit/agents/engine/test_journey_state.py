@@ -272,7 +272,6 @@ def test_what_went_on_past_an_optional_checkpoint_comes_back_when_it_is_rejected
 
 
 def test_a_person_sends_a_journey_back_to_where_it_has_been_from_anywhere() -> None:
-    """Issue 6, item 7."""
     walk = in_rise_above()
     walk.submit()
     state = walk.say("revisit", "one more thing", target="DECOMPOSE", channel="relayed")
@@ -361,7 +360,7 @@ def test_feedback_is_kept_newest_last_to_a_budget_and_at_least_the_newest() -> N
 
 
 def test_the_state_does_not_grow_with_the_journey_and_counts_all_moves() -> None:
-    """Issue 6: bytes per step and resume time do not grow."""
+    """Bytes per step and resume time do not grow."""
     sizes = []
     walk = in_answer()
     for _ in range(60):
@@ -498,7 +497,7 @@ acts = st.tuples(
 def test_whatever_is_done_a_walk_never_leaves_the_table_and_is_never_stuck(
     graph: PhaseGraph, todo: list[tuple[str, set[str], str, int]], data: st.DataObject
 ) -> None:
-    """Issue 6: random walks never leave the table, never stuck without an allowed move; every prefix is a state."""
+    """Random walks never leave the table, never stuck without an allowed move; every prefix is a state."""
     walk = Walk(graph)
     states = {1: walk.state}
     table = {(t.source, t.target, t.condition, t.is_backward) for t in graph.transitions}

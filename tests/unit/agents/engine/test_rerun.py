@@ -74,7 +74,7 @@ async def repeated(led: Led, version: int, agent: Agent | None = None, look: Pag
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, 9])
 async def test_from_every_version_the_same_acts_lead_the_same_way(tmp_path: Path, version: int) -> None:
-    """Issue 7, item 3: stepwise re-execution from any of the checkpoints."""
+    """Stepwise re-execution from any of the checkpoints."""
     async with leading(inquiry(), tmp_path) as led:
         await whole_way(led)
         done = await repeated(led, version)

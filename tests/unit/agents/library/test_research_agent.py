@@ -672,5 +672,5 @@ def test_walks_take_every_way_of_the_table() -> None:
 @settings(max_examples=10_000, deadline=None)
 @given(CHOICES)
 def test_ten_thousand_walks_never_leave_the_table_and_are_never_stuck(choices: list[int]) -> None:
-    """Issue 6: 10,000 random walks an agent, never outside the table, never without a move."""
+    """10,000 random walks an agent, never outside the table, never without a move."""
     asyncio.run(walk(AGENT, choices, any_work, good))

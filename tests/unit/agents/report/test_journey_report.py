@@ -1,4 +1,4 @@
-"""What a journey took and how it is told in words: issue 6, item 11."""
+"""What a journey took and how it is told in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report tells of chains, conversations, typed feedback and answers: issue 7, items 1 to 4."""
+"""What a report tells of chains, conversations, typed feedback and answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def judged(led: Led) -> None:
 
 
 async def test_tokens_of_each_phase_are_those_that_were_reported(tmp_path: Path) -> None:
-    """Issue 7, must show: tokens per phase match what was reported."""
+    """Tokens per phase match what was reported."""
     async with leading(inquiry(), tmp_path) as led:
         await judged(led)
         text = await said(led)
@@ -111,7 +111,7 @@ async def test_conversations_answers_documents_and_what_the_server_did_are_told(
 
 
 async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases(tmp_path: Path) -> None:
-    """Issue 7, must show: bottleneck analysis right on a constructed case."""
+    """Bottleneck analysis right on a constructed case."""
     async with leading(chained("first", "second"), tmp_path) as led:
         for tokens in (10, 1_000):
             await spend(led, tokens, 1, known=["x"])

@@ -388,7 +388,7 @@ async def test_a_bad_submit_names_each_wrong_field_and_changes_nothing(tmp_path:
 async def test_to_resume_costs_at_most_what_the_issue_allows(
     tmp_path: Path, agent: Agent, works: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Issue 6, item 3: 2,500 tokens; with a brief and texts as long as they may be told."""
+    """2,500 tokens; with a brief and texts as long as they may be told."""
     inputs: dict[str, Any] = {"page": PAGE} if agent is DECIDE else {}
     async with leading(agent, tmp_path, brief="Why? " * DETAIL_TOKENS * 4, **inputs) as led:
         for work in works:
@@ -464,5 +464,4 @@ def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) 
 @given(choices=CHOICES)
 @settings(max_examples=10_000, deadline=None)
 def test_none_of_ten_thousand_walks_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
-    """Issue 6, must show."""
     assert agent.graph.transitions[0].condition in walked(agent, choices)

@@ -487,7 +487,7 @@ TRIED = {
 
 @pytest.mark.parametrize("name", TRIED)
 async def test_a_predicate_is_met_by_what_it_asks_for_and_by_no_near_miss(name: str) -> None:
-    """Issue 6, must show: per condition works that meet it and near misses that do not."""
+    """Per condition works that meet it and near misses that do not."""
     tried = TRIED[name]
     agent = trying(tried.predicate)
     for work in tried.meets:
@@ -590,7 +590,7 @@ def test_what_is_said_of_each_item_is_checked_against_the_form_too(predicate: st
 
 
 async def test_a_signal_is_a_hint_that_another_predicate_confirms() -> None:
-    """Issue 6, item 5: a signal from the model is never the condition."""
+    """A signal from the model is never the condition."""
     predicate = "all: [{signal: tried}, {filled: gap.what}]"
     work = {"gap": {"what": "why"}}
     assert (await found(predicate, work, signals=("tried",))).met

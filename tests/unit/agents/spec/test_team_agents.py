@@ -95,7 +95,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("case", MISTAKES, ids=[case["told"][:60] for case in MISTAKES])
 def test_a_mistake_is_named_with_its_line(case: dict[str, str]) -> None:
-    """Issue 6, item 12: messages that name file and line."""
+    """Messages that name file and line."""
     assert case["old"] in SMALL
     definition = read(SMALL.replace(case["old"], case["new"], 1))
     assert definition.agent is None
@@ -366,7 +366,7 @@ async def names(there: TeamCatalogue) -> list[str]:
 
 
 async def test_agents_are_added_changed_broken_mended_and_removed_while_the_server_runs(tmp_path: Path) -> None:
-    """Issue 6, item 12: hot-reloaded."""
+    """Hot-reloaded."""
     there = catalogue(tmp_path)
     assert await names(there) == ["noting"]
     write(tmp_path)
@@ -486,7 +486,7 @@ async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_pat
 
 
 async def test_the_handbook_s_own_agents_can_be_used_by_the_program_as_it_is() -> None:
-    """Issue 6, item 12: two worked examples in `kb/`."""
+    """Two worked examples in `kb/`."""
     there = team_catalogue(Vault.open(HANDBOOK))
     assert [found.name for found in await there.team()] == ["decide", "incident-review", "incident-to-runbook"]
     assert await there.problems() == ()
@@ -606,7 +606,7 @@ async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and
 
 
 async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations(tmp_path: Path) -> None:
-    """Issue 7, items 1, 2 and 4, by a file: what the engine can, a team can."""
+    """What the engine can, a team can."""
     question = {"id": "q1", "question": "How many hives?"}
     async with leading(agent(ASKING), tmp_path) as led:
         asker = (await led.state()).conversation

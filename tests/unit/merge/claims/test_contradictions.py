@@ -63,7 +63,7 @@ def halves() -> dict[str, list[Pair]]:
 
 @pytest.mark.parametrize("name", halves())
 def test_contradictions_are_told_from_agreement_and_other_subjects(name: str) -> None:
-    """Issue 4: precision at least 0.9 and recall at least 0.75, and better than the trivial baseline."""
+    """Precision at least 0.9 and recall at least 0.75, and better than the trivial baseline."""
     pairs = halves()[name]
     mine, trivial = figures(pairs, ours), figures(pairs, baseline)
     assert mine.precision >= LEAST_PRECISION
@@ -72,7 +72,7 @@ def test_contradictions_are_told_from_agreement_and_other_subjects(name: str) ->
 
 
 def test_the_labelled_set_is_as_wide_as_it_is_asked_to_be() -> None:
-    """Issue 4: at least 150 mined pairs of at least four domains in two languages, the source of each beside it."""
+    """At least 150 mined pairs of at least four domains in two languages, the source of each beside it."""
     mined = [pair for pair in load() if pair.origin == "revisions"]
     assert len(mined) >= 150
     assert len({pair.domain for pair in mined}) >= 4
@@ -109,7 +109,7 @@ def test_the_verdict_is_the_same_from_either_side() -> None:
     ],
 )
 def test_what_is_written_in_another_way_is_no_contradiction(existing: str, new: str) -> None:
-    """Issue 4: 5 min = 300 s is no contradiction."""
+    """5 min = 300 s is no contradiction."""
     assert relation(existing, new) == "agree"
 
 

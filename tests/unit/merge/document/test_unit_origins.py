@@ -77,7 +77,7 @@ def test_a_renamed_heading_costs_what_is_below_it_nothing() -> None:
 
 
 def test_a_corrected_word_keeps_the_origin() -> None:
-    """The issue, item 7: nearest match."""
+    """Nearest match."""
     after = PAGE.replace("Uploads go to", "All uploads go to").replace("at most", "at the most")
     assert None not in traced(PAGE, after).values()
 

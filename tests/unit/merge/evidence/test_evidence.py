@@ -134,7 +134,6 @@ def added(plan: MergePlan, page: str = PAGE) -> list[str]:
     ],
 )
 def test_what_the_page_says_already_is_not_written_twice(said: str) -> None:
-    """The issue, item 3."""
     plan = weighed(said)
     assert set(words(plan)) == {"unchanged"}
     assert plan.text == PAGE
@@ -181,7 +180,7 @@ def test_the_same_source_saying_it_again_renews_it() -> None:
     ],
 )
 def test_what_another_lineage_says_otherwise_is_flagged_and_not_written(content: str, kind: str) -> None:
-    """The issue, item 6: however strong the new claim is."""
+    """However strong the new claim is."""
     plan = weighed(content, "official:handbook")
     assert words(plan) == ["flag"]
     assert plan.text == PAGE
@@ -337,7 +336,6 @@ def test_what_nothing_is_like_is_not_put_at_the_very_end() -> None:
 
 
 def test_a_dated_note_is_placed_where_its_content_belongs_and_said_so() -> None:
-    """The issue, item 3."""
     for note in (
         "## 2026-11-21\n\nThe virus scanner checks every file twice.\n",
         "## Update 2026-11-21\n\nThe virus scanner checks every file twice.\n",

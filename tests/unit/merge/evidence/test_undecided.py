@@ -152,7 +152,7 @@ def test_what_a_person_decided_against_gives_way() -> None:
 def test_whatever_a_model_doubts_nothing_is_written_that_would_not_be_without_it(
     chosen: list[object], data: st.DataObject
 ) -> None:
-    """Issue 9.5: adds, never overrules."""
+    """Adds, never overrules."""
     pairs = [pair for pair in PAIRS if pair in chosen]
     page = "# Page\n\n" + "\n\n".join(pair.existing for pair in pairs) + "\n"
     content = "\n\n".join(f"- {pair.new}" if at % 2 else pair.new for at, pair in enumerate(pairs))

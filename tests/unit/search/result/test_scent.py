@@ -118,7 +118,7 @@ def test_better_signs_never_lower_the_level(one: ScentSigns, other: ScentSigns) 
 def test_the_next_step_is_one_call_that_names_a_page_or_directory_of_a_hit(
     found: ScentSigns, at: list[ShownChunk]
 ) -> None:
-    """The issue: the suggested next step names a real path."""
+    """The suggested next step names a real path."""
     step = told(found, at)[1]
     call = ast.parse(step.partition("; its pages")[0], mode="eval").body
     assert isinstance(call, ast.Call)
@@ -201,7 +201,7 @@ def test_every_quote_of_the_labelled_questions_is_still_on_its_page_of_the_handb
 
 
 async def test_scent_is_right_about_the_handbook(tmp_path: Path) -> None:
-    """The issue: nine in ten that are called sufficient are, four in five without an answer are doubted."""
+    """Nine in ten that are called sufficient are, four in five without an answer are doubted."""
     judged = await collect({"kb": ROOT / "kb"}, tmp_path)
     enough = [one for one in judged if level(one) == "sufficient"]
     without = [one for one in judged if not one.asked.answerable]

@@ -68,7 +68,7 @@ def full(state: JourneyState, tokens: int) -> JourneyState:
 
 @pytest.mark.parametrize("name", names())
 async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(tmp_path: Path, name: str) -> None:
-    """Issue 7, item 4: context budgets are enforced, trimmed by priority, and it is said so."""
+    """Context budgets are enforced, trimmed by priority, and it is said so."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {
         "domain": "bees",

@@ -67,7 +67,7 @@ async def upto(led: Led, phase: str) -> None:
 
 
 async def test_questions_wait_for_the_person_and_nobody_else_answers_them(tmp_path: Path) -> None:
-    """Issue 7, item 4: with clarifying questions the agent halts until the person has answered."""
+    """With clarifying questions the agent halts until the person has answered."""
     async with leading(CLARIFICATION, tmp_path) as led:
         await upto(led, "ASK")
         assert (await led.submit(**ASK)).status == "waiting"

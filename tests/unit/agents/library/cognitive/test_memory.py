@@ -273,7 +273,7 @@ BRIEF = "We want bees on the roof of the school before May."
 
 @pytest.mark.parametrize("name", ["clarification", "research-cognitive", "analysis"])
 async def test_it_looks_back_on_what_each_agent_really_left(tmp_path: Path, name: str) -> None:
-    """Issue 7, item 4: the memory agent runs after every other agent's completion, and keeps to its budget."""
+    """The memory agent runs after every other agent's completion, and keeps to its budget."""
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {"domain": "bees", "constraints": ["Nobody is stung on the roof."]}
     went = []

@@ -416,7 +416,7 @@ async def test_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path:
 
 
 async def test_a_version_has_every_work_whole_with_what_was_said_of_it(tmp_path: Path) -> None:
-    """The issue, item 3: complete responses, and the feedback, are part of every checkpoint."""
+    """Complete responses, and the feedback, are part of every checkpoint."""
     async with leading(AGENT, tmp_path, brief=BRIEF) as led:
         await led.submit(**BROKEN)
         await led.submit(**PLAN)

@@ -603,7 +603,7 @@ def test_deliver_is_the_chain_of_six_with_the_memory_agent_after_each() -> None:
 
 
 def test_inside_a_skill_nothing_is_routed() -> None:
-    """Issue 7, item 5: agent mode."""
+    """Agent mode."""
     assert not [phase.name for phase in built_in("deliver").graph.phases if "ROUTING" in phase.name]
     assert built_in("analysis").graph.initial == "ROUTING"
 
