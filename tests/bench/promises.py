@@ -10,13 +10,14 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "kb/reference/promises.md"
 NOT_RUN = "not run yet"
 HEAD = """\
 ---
+title: Promises and their proofs
 summary: "What the long tests prove, and how each of them ended when it was last run."
 ---
 
@@ -82,11 +83,11 @@ def prove(path: str) -> tuple[str, bool]:
         ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "KF_REQUIRE_EXTERNAL": "1"}, check=False)
         if not report.exists():
             return f"pytest ended with exit code {ended.returncode} and no report", False
-        suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
+        suites = list(ET.parse(report).getroot().iter("testsuite"))  # noqa: S314 - written by the pytest that ran just now
     return outcome(suites), ended.returncode == 0
 
 
-def outcome(suites: Iterable[ElementTree.Element]) -> str:
+def outcome(suites: Iterable[ET.Element]) -> str:
     """Say how many tests passed, failed and were skipped, and how long they took."""
     total = {
         name: sum(float(suite.get(name, 0)) for suite in suites)

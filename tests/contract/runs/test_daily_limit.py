@@ -264,7 +264,7 @@ def test_run_is_wrongly_asked_when_the_day_is_spent_and_an_answer_is_kept(person
     assert "(FORGE_RUN_DAY_TOKENS); there is room again at" in refused.stderr
     answered = person.here("runs", "answer", asked.id, "The first.")
     assert answered.returncode == 3
-    assert "it waits: all runs together used 1,080 tokens" in answered.stderr
+    assert "waiting: all runs together used 1,080 tokens" in answered.stderr
     there = person.record(asked.id)
     assert isinstance(there.frames[-1], PersonAnswered)
 
