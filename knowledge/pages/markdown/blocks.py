@@ -134,13 +134,15 @@ class _Scanner:
         begin = _spaces(line, at)
         blank = begin == len(line)
         if everything and self.leaf in ("fence", "html", "code") and self._stays_in_code(number, line, at, begin):
-            if not blank:
+            if line.strip():
                 self.outer_end = number + 1
             return
         if blank:
             self._close_containers(matched)
             if self.leaf != "code":
                 self._close_leaf()
+            if self.containers and line.strip():  # a quote's marker with nothing after it is part of the quote
+                self.outer_end = number + 1
             return
         self._starts(number, line, at, matched)
         if self.containers:

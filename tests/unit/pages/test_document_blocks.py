@@ -137,6 +137,14 @@ def test_blocks_are_in_order_and_do_not_overlap(text: str) -> None:
     assert not any(line.strip(" \t") for line in lines[end:])
 
 
+@pytest.mark.parametrize(
+    "text", ["> \n> ", "> a\n>\n\nafter", "> - a\n>", "> ```\n> code\n>\n\nafter", "- > a\n  >\n\nafter"]
+)
+def test_an_empty_line_with_a_quote_marker_is_part_of_the_quote(text: str) -> None:
+    blocks = scan(text.split("\n")).blocks
+    assert (blocks[0].start, blocks[0].end) == (0, text.split("\n\n")[0].count("\n") + 1)
+
+
 def test_a_table_is_one_block_and_begins_at_its_head() -> None:
     blocks = scan(["text", "| a | b |", "|---|:-:|", "| 1 | 2 |", "3", "", "after"]).blocks
     assert [(b.kind, b.start, b.end) for b in blocks] == [("paragraph", 0, 1), ("table", 1, 5), ("paragraph", 6, 7)]
