@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from jsonschema import Draft202012Validator
 
 from tests.support.state.postgres import fragile_postgres, postgres, schema
@@ -16,6 +17,10 @@ __all__ = ["fragile_postgres", "postgres", "schema"]
 
 TESTS = Path(__file__).parent
 MARKED_BY_FOLDER = {"unit", "contract", "crash", "browser"}
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(tryfirst=True)

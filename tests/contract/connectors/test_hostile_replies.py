@@ -211,7 +211,7 @@ async def test_no_packing_of_an_answer_makes_the_asking_of_a_model_hold_more_tha
 @given(st.binary(max_size=300_000), st.sampled_from(["gzip", "deflate", "raw", "identity"]), st.integers(1, 70_000))
 @example(b"\x00", "raw", 1)
 @example(b"\x00", "deflate", 1)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_whatever_was_packed_is_unpacked_in_small_pieces(content: bytes, how: str, cut: int) -> None:
     raw = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = {

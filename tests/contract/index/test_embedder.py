@@ -73,7 +73,7 @@ async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(st.lists(st.lists(st.integers(0, 4_000).map("w{}".format), max_size=120).map(" ".join), max_size=12))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_vector_is_the_same_to_the_last_bit_in_any_batch(texts: list[str]) -> None:
     """A rename finds its vectors by the text alone: who was embedded beside it must not show."""
     alone = [anyio.run(SHARED.embed, [text])[0] for text in texts]

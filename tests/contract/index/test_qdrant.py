@@ -189,7 +189,7 @@ def test_filters_admit_what_the_specification_admits(kind: str, few: int, monkey
         pytest.skip("no Qdrant server: FORGE_TEST_QDRANT_URL is not set")
 
     @given(case=cases())
-    @settings(max_examples=40 if kind == "qdrant-local" else 12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40 if kind == "qdrant-local" else 12, suppress_health_check=list(HealthCheck))
     def hold(case: Case) -> None:
         asyncio.run(compare(kind, case))
 

@@ -40,7 +40,7 @@ def patched(before: str, diff: str) -> str:
     return "".join([*new, *old[at:]])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, TEXTS, st.integers(0, 4))
 def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: int) -> None:
     diff = unified(before, after, "a.md", context=context)
@@ -49,7 +49,7 @@ def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: in
         assert patched(before, diff).replace(" (CR LF)\n", "\r\n").replace("\r\n", "\n") == after.replace("\r\n", "\n")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, TEXTS)
 def test_counts_are_those_of_the_diff(before: str, after: str) -> None:
     diff = unified(before, after, "a.md", most_characters=10**6).split("\n")[2:]

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import AmbiguousName, NoSuchSection
@@ -19,7 +19,6 @@ def doc(text: str, path: str = "notes/a-page.md") -> Document:
     st.binary(max_size=400)
     | st.text("-:[]{}&*a\n#>`%|<!~ \t\r", max_size=200).map(lambda t: f"---\n{t}\n---\n{t}".encode())
 )
-@settings(deadline=None)
 def test_anything_can_be_parsed_and_its_metadata_is_json(raw: bytes) -> None:
     document = parse("a.md", raw)
     json.dumps(document.metadata, allow_nan=False)

@@ -73,7 +73,7 @@ QUOTE_THEN_CODE = re.compile(r"^ {0,3}>.*\n(?: {4}| {0,3}\t)[ \t]*>", re.MULTILI
 """Below a quote such a line is indented code (CommonMark 0.31, section 4.4); markdown-it goes on with the quote."""
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(st.lists(st.sampled_from(_FRAGMENTS), max_size=16).map("".join))
 def test_outer_blocks_are_those_of_commonmark(text: str) -> None:
     assume(not QUOTE_THEN_CODE.search(text))
@@ -121,7 +121,7 @@ def test_nasty_examples_agree_with_commonmark(text: str) -> None:
     assert _ours(text) == _theirs(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from((*_FRAGMENTS, "[x]", "%%", "| a |", "|---|", "\r", "\x00", "\ufeff")), max_size=20).map(
         "".join
@@ -142,7 +142,7 @@ def test_blocks_are_in_order_and_do_not_overlap(text: str) -> None:
 )
 def test_an_empty_line_with_a_quote_marker_is_part_of_the_quote(text: str) -> None:
     blocks = scan(text.split("\n")).blocks
-    assert (blocks[0].start, blocks[0].end) == (0, text.split("\n\n")[0].count("\n") + 1)
+    assert (blocks[0].start, blocks[0].end) == (0, text.split("\n\n", maxsplit=1)[0].count("\n") + 1)
 
 
 def test_a_table_is_one_block_and_begins_at_its_head() -> None:

@@ -47,7 +47,7 @@ def plans(draw: st.DrawFn) -> tuple[list[BoxSize], list[Arrow]]:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(plan=plans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
     direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
@@ -73,7 +73,7 @@ def test_boxes_stand_apart_on_the_sheet_and_no_lane_crosses_one(
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(plan=plans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_curves_run_in_the_gap_between_two_layers_and_labels_of_lanes_outside_of_all_boxes(
     direction: Direction, plan: tuple[list[BoxSize], list[Arrow]]
 ) -> None:
@@ -221,7 +221,7 @@ def test_every_agent_of_this_program_is_drawn_whole_and_fits(name: str) -> None:
 
 
 @given(graph=graphs())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_graph_that_can_be_used_can_be_drawn(graph: PhaseGraph) -> None:
     drawn = drawing(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
     for svg in (drawn.wide, drawn.narrow):

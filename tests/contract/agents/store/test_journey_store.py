@@ -697,7 +697,7 @@ async def test_a_step_takes_no_more_of_the_database_when_there_were_hundreds_bef
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sets(st.sampled_from(CONDITIONS))), max_size=12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_whatever_is_appended_memory_and_sqlite_agree(
     tmp_path_factory: pytest.TempPathFactory, todo: list[Any]
 ) -> None:

@@ -313,7 +313,7 @@ async def test_a_journey_that_began_by_itself_leaves_as_a_file_and_goes_on_elsew
 
 
 @given(st.lists(st.sampled_from(["good", "gap", "none", "revisit", "reject", "soft", "hard"]), max_size=14))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 async def test_wherever_a_walk_leads_no_journey_ever_rests_in_a_phase_of_the_server(moves: list[str]) -> None:
     led = await begun()
     table = {(t.source, t.target, t.condition) for t in WAYS}

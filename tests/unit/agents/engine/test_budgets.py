@@ -199,7 +199,7 @@ async def test_work_that_fits_nowhere_is_refused_for_what_is_wrong_with_it_alone
 
 
 @given(st.lists(st.sampled_from(["planned", "made", "good", "DONE", "always", "soft"]), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 async def test_no_signal_skips_a_phase(signals: list[str]) -> None:
     led = await begun()
     here = await led.runner.submit(led.journey, 1, Submission({"steps": []}, tuple(signals)), by=ADA)

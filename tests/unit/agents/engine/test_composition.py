@@ -528,7 +528,7 @@ def good(state: JourneyState) -> Works:
 
 
 @given(st.lists(st.integers(0, 30), max_size=18), st.sampled_from(["none", "blocking", "optional"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 async def test_no_walk_through_a_chain_leaves_its_table_or_is_stuck(choices: list[int], kind: Any) -> None:
     part = noting(kind)
     agent = chain(
@@ -548,7 +548,7 @@ MAKING: Mapping[str, Sequence[Mapping[str, Json]]] = {
 
 
 @given(st.lists(st.integers(0, 2), max_size=16))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 async def test_a_part_of_a_chain_records_what_it_records_alone(choices: list[int]) -> None:
     """No part knows whether it stands in a chain."""
     alone, chained = await begun(making()), await begun(chain(AgentPart("only.", making())))

@@ -201,7 +201,7 @@ MOVES = ("good", "gap", "soft", "hard", "revisit", "reject")
 
 
 @given(st.lists(st.sampled_from(MOVES), max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 async def test_on_any_walk_an_id_belongs_to_one_speaker_and_one_stretch(moves: Sequence[str]) -> None:
     led = await begun()
     for move in moves:

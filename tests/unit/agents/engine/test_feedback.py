@@ -64,7 +64,6 @@ kinds = st.sampled_from(FEEDBACK_KINDS)
 
 
 @given(st.lists(st.tuples(kinds, st.integers(1, 3_000)), max_size=30))
-@settings(deadline=None)
 def test_whatever_comes_each_kind_keeps_its_newest_that_fit_and_every_state_goes_to_json_and_back(
     came: list[tuple[FeedbackKind, int]],
 ) -> None:
@@ -131,7 +130,7 @@ def test_feedback_of_several_lines_is_one_line_of_the_list() -> None:
 
 
 @given(st.lists(st.tuples(kinds, st.integers(1, 1_200)), max_size=20), st.sets(kinds), st.integers(0, 900))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_told_never_takes_more_room_than_there_is(
     came: list[tuple[FeedbackKind, int]], asked: set[FeedbackKind], tokens: int
 ) -> None:

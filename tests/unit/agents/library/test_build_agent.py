@@ -413,7 +413,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
 CHOICES = st.lists(st.integers(0, 2**16), max_size=25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CHOICES)
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     asyncio.run(walk(AGENT, choices, any_work, good))
@@ -425,7 +425,7 @@ def test_walks_take_every_way_of_the_table() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=10_000)
 @given(CHOICES)
 def test_ten_thousand_walks_never_leave_the_table_and_are_never_stuck(choices: list[int]) -> None:
     """10,000 random walks an agent, never outside the table, never without a move."""

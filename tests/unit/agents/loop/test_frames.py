@@ -36,7 +36,7 @@ from tests.support.runs.records import ODD, SECOND, Walk, header, walks
 from tests.support.state.ledgers import NOW
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(walks())
 def test_frames_of_any_walk_come_back_and_fold_to_the_same_run_without_gaps(walk: Walk) -> None:
     kept = [frame_of(frame_text(frame)) for frame in walk.run.frames]
@@ -52,7 +52,7 @@ def test_frames_of_any_walk_come_back_and_fold_to_the_same_run_without_gaps(walk
     assert [call.id for call in walk.run.open_calls] == [call.id for call in calls][len(results) :]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(walks(), st.data())
 def test_no_frame_fits_twice_or_out_of_its_place(walk: Walk, data: st.DataObject) -> None:
     frames = walk.run.frames
@@ -68,7 +68,7 @@ def test_no_frame_fits_twice_or_out_of_its_place(walk: Walk, data: st.DataObject
             fold(walk.run.header, wrong)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(walks())
 def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(walk: Walk) -> None:
     messages = transcript(walk.run)
@@ -87,7 +87,7 @@ def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(
     assert turns_of(ModelRequest("c", messages))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(walks(), st.integers(1, 30_000))
 def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_stays(walk: Walk, budget: int) -> None:
     whole = transcript(replace(walk.run, context_tokens=10**9))
@@ -103,7 +103,7 @@ def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_s
         assert transcript_tokens(told) <= budget
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(walks())
 def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
     again = fold(walk.run.header, [frame_of(frame_text(frame)) for frame in walk.run.frames])

@@ -454,7 +454,7 @@ def walked(agent: Agent, choices: Sequence[int]) -> Collection[str]:
 
 @WALKED
 @given(choices=CHOICES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
     assert agent.graph.transitions[0].condition in walked(agent, choices)
 
@@ -462,6 +462,6 @@ def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) 
 @pytest.mark.slow
 @WALKED
 @given(choices=CHOICES)
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=10_000)
 def test_none_of_ten_thousand_walks_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
     assert agent.graph.transitions[0].condition in walked(agent, choices)

@@ -180,7 +180,7 @@ def test_a_hostile_file_is_refused_with_its_line(kind: str) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_bytes_raise_anything(raw: bytes) -> None:
     definition = read(raw)
     assert definition.agent is None
@@ -188,7 +188,7 @@ def test_no_bytes_raise_anything(raw: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_damage_to_a_file_raises_anything(data: st.DataObject) -> None:
     """Lines that are lost, doubled or cut: the agent is there whole, or not at all and the problems say why."""
     lines = SMALL.splitlines()
@@ -267,7 +267,7 @@ JSON = st.recursive(
 
 
 @given(form=JSON, work=JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_schema_and_no_work_raises_anything(form: object, work: object) -> None:
     schema, problems = schema_of({"properties": form} if isinstance(form, dict) else form)
     assert (schema is None) == bool(problems)

@@ -201,7 +201,7 @@ def documents(draw: st.DrawFn) -> str:
     return "".join(block(0) + draw(joins) for _ in range(draw(st.integers(1, 8))))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents(), st.integers(60, 400))
 def test_no_part_is_too_long_nothing_is_lost_or_doubled_and_every_fence_is_closed(text: str, longest: int) -> None:
     try:
@@ -216,7 +216,7 @@ def test_no_part_is_too_long_nothing_is_lost_or_doubled_and_every_fence_is_close
         assert all(part == part.rstrip() and not part.startswith("\n") for part in parts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.sampled_from("ab `~|-#>\n\t\u0301*_[]()."), max_size=400), st.integers(20, 120))
 def test_any_text_keeps_its_characters(text: str, longest: int) -> None:
     try:

@@ -445,7 +445,7 @@ def _works(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...
     return [*_good(state), (others[state.phase.rpartition(".")[2]], ())]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(choices=st.lists(st.integers(0, 20), max_size=25))
 async def test_from_wherever_it_was_led_an_agent_comes_to_its_end(choices: list[int]) -> None:
     reasons = await walk(both(), choices, _works, _good)

@@ -220,7 +220,7 @@ def _nearly(state: JourneyState) -> Work:
 CHOICES = st.lists(st.integers(0, 2**16), max_size=25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CHOICES)
 @example(
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 13409, 2114, 5, 2, 245, 1]
@@ -235,7 +235,7 @@ def test_walks_take_every_way_of_the_table() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=10_000)
 @given(CHOICES)
 def test_ten_thousand_walks_never_leave_the_table_and_are_never_stuck(choices: list[int]) -> None:
     asyncio.run(walk(AGENT, choices, any_work, good))
