@@ -164,7 +164,9 @@ async def open_app(
         review = Review(settings, base.state)
         loaded = anyio.Event()
         load_writing = cache(
-            lambda: base.load_writing(EvidenceSources(connected, time.monotonic), judge_of(settings.provider, model))
+            lambda: base.load_writing(
+                EvidenceSources(connected.plane, connected.zulip, time.monotonic), judge_of(settings.provider, model)
+            )
         )
 
         @cache
@@ -182,7 +184,7 @@ async def open_app(
         model = model_of(settings.provider, sleep, stack)
         runs = runs_of(base, model, lambda: (gate, services), tasks, settings.quotas)
         services = Services(
-            load_circles=base.load_circles,
+            load_tiers=base.load_tiers,
             load_finder=base.load_finder,
             index=base.index,
             state=base.state,
@@ -194,7 +196,7 @@ async def open_app(
             taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
-            load_courier=dispatcher,
+            load_dispatcher=dispatcher,
             load_model=model,
             load_runs=runs,
             review_address=review.address,

@@ -1,33 +1,32 @@
-"""What a tool is handed: services built once, and the call it answers."""
+"""What the composition root builds once. It satisfies every protocol of `mcp_server/ports.py`; only those are known elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import IndexStore, StateStore
-from mcp_server.app.absent import no_dispatcher, no_model, no_plane, no_runs, no_zulip
+from mcp_server.absent import no_dispatcher, no_model, no_plane, no_runs, no_zulip
 from mcp_server.gate.caller import Clock
 from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from agents.engine.runner import Runner
     from knowledge.history.page_history import PageHistory
     from knowledge.search.chunk_tier import Finder
     from knowledge.search.tiers import Tiers
+    from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.zulip.chat import Chat
-    from mcp_server.gate.policy import Trust
     from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.ports import ListedTool
     from mcp_server.runs.supervisor import Runs
 
 MOST_WAITING = 100
@@ -43,35 +42,11 @@ async def nothing() -> None:
     """Do nothing."""
 
 
-class ListedTool(Protocol):
-    """What others may know of a tool that this server lists."""
-
-    @property
-    def name(self) -> str:
-        """The name that hosts call."""
-
-    @property
-    def toolset(self) -> str:
-        """The toolset that settings turn on or off."""
-
-    @property
-    def description(self) -> str:
-        """What models read."""
-
-    @property
-    def needs(self) -> Trust:
-        """The level that a call usually needs."""
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of its arguments."""
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts that tools may use. A tool depends on these, never on a request."""
+    """Every part that tools may use. The code of those that are loaded (`load_…`) is imported with the first call that needs it."""
 
-    load_circles: Callable[[], Tiers]
+    load_tiers: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
     index: IndexStore
     state: StateStore
@@ -83,7 +58,7 @@ class Services:
     taints: Taints
     load_plane: Callable[[], Board] = no_plane
     load_zulip: Callable[[], Chat] = no_zulip
-    load_courier: Callable[[], OutboxDispatcher] = no_dispatcher
+    load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model
     load_runs: Callable[[], Runs] = no_runs
     review_address: Callable[[], Awaitable[str | None]] = nowhere
@@ -95,27 +70,32 @@ class Services:
 
     @property
     def tiers(self) -> Tiers:
-        """Return the first two circles; their code is loaded with the first call that needs it."""
-        return self.load_circles()
+        """Return the map and whole pages."""
+        return self.load_tiers()
 
     @property
     def finder(self) -> Finder:
-        """Return the third circle, likewise."""
+        """Return the search in pages."""
         return self.load_finder()
 
     @property
     def writer(self) -> Writer:
-        """Return what changes pages, likewise."""
+        """Return what plans and makes changes to pages."""
         return self.load_writing().writer
 
     @property
+    def recovery(self) -> Recovery:
+        """Return what finishes changes that a process left half made."""
+        return self.load_writing().acts.recovery
+
+    @property
     def page_history(self) -> PageHistory:
-        """Return what tells of changes, likewise."""
+        """Return the changes that were made."""
         return self.load_writing().page_history
 
     @property
     def plane(self) -> Board:
-        """Return the projects and tasks of Plane, likewise.
+        """Return the projects and tasks of Plane.
 
         Raises:
             NotConfigured: the settings name none.
@@ -124,7 +104,7 @@ class Services:
 
     @property
     def zulip(self) -> Chat:
-        """Return the channels and messages of Zulip, likewise.
+        """Return the channels and messages of Zulip.
 
         Raises:
             NotConfigured: the settings name none.
@@ -138,17 +118,17 @@ class Services:
 
     @property
     def dispatcher(self) -> OutboxDispatcher:
-        """Return what does acts in other services, likewise."""
-        return self.load_courier()
+        """Return what does acts in other services."""
+        return self.load_dispatcher()
 
     @property
     def journeys(self) -> Runner:
-        """Return what leads journeys, likewise."""
+        """Return what starts journeys and takes them on."""
         return self.load_journeys()
 
     @property
     def model(self) -> ConfiguredModel:
-        """Return the language model, likewise.
+        """Return the language model.
 
         Raises:
             NotConfigured: the settings name none.
@@ -156,8 +136,13 @@ class Services:
         return self.load_model()
 
     @property
+    def has_runs(self) -> bool:
+        """Return whether a language model is configured."""
+        return self.load_runs is not no_runs
+
+    @property
     def runs(self) -> Runs:
-        """Return what leads runs of `agent_run`, likewise.
+        """Return what starts runs of `agent_run` and takes them on.
 
         Raises:
             NotConfigured: the settings name no language model.

@@ -102,7 +102,7 @@ class KnowledgeBase:
     state_dir: Path
     state: StateStore
     index: SqliteIndexStore
-    load_circles: Callable[[], Tiers]
+    load_tiers: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
     load_indexer: Callable[[], Indexer]
     engines: Callable[[], Awaitable[Engines]]
@@ -125,7 +125,7 @@ class KnowledgeBase:
     @property
     def tiers(self) -> Tiers:
         """Return the first two circles."""
-        return self.load_circles()
+        return self.load_tiers()
 
     @property
     def finder(self) -> Finder:
@@ -289,7 +289,7 @@ async def open_base(
             state_dir=folder,
             state=state,
             index=index,
-            load_circles=tiers,
+            load_tiers=tiers,
             load_finder=finder,
             load_indexer=indexer,
             engines=engines,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
@@ -17,6 +16,7 @@ from mcp_server.gate.host_registration import forms_count
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.trust import admin
 from mcp_server.gate.trust.scores import count, freeze
+from mcp_server.ports import AllServices
 
 
 class Decisions:
@@ -26,7 +26,7 @@ class Decisions:
         self._carrier, self._proposing = proposal_executor, proposing
 
     @property
-    def _services(self) -> Services:
+    def _services(self) -> AllServices:
         return self._carrier.services
 
     @property

@@ -12,9 +12,9 @@ from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
 
 if TYPE_CHECKING:
-    from mcp_server.app.dependencies import Services
     from mcp_server.app.settings.settings import Settings
     from mcp_server.approvals.approvers import Approvals
+    from mcp_server.ports import WebServices
     from mcp_server.web.address import Address
 
 logger = logging.getLogger("knowledge_forge.review")
@@ -45,7 +45,7 @@ class Review:
         with anyio.move_on_after(1.0):
             await self._shown.wait()
 
-    async def run(self, services: Services, desk: Approvals) -> None:
+    async def run(self, services: WebServices, desk: Approvals) -> None:
         """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
         if self._settings.http is None:
             await self._wanted.wait()

@@ -14,7 +14,6 @@ import anyio
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import CannotDecide, require_trust
 from mcp_server.approvals.proposals import (
     AGAINST,
@@ -33,6 +32,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
+from mcp_server.ports import AllServices
 from mcp_server.toolsets.registry import declared
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview, CallsDoNotJoin
 
@@ -85,7 +85,7 @@ class ProposalExecutor:
         self,
         gate: Gate,
         proposing: Proposing,
-        services: Services,
+        services: AllServices,
         *,
         runner: str,
         recover: Callable[[], Awaitable[None]],

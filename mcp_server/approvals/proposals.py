@@ -14,12 +14,12 @@ from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Doubt
 from knowledge.state.quota.bounds import Quotas
 from knowledge.trust.ports import DOCUMENTED, PENDING, Kind, Proposal, ProposalLine
-from mcp_server.app.absent import NotConfigured
-from mcp_server.app.dependencies import Services
+from mcp_server.absent import NotConfigured
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
+from mcp_server.ports import ElicitationServices
 from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
 
 LIFETIME = timedelta(days=7)
@@ -114,7 +114,7 @@ class Proposing:
 
     def __init__(
         self,
-        services: Services,
+        services: ElicitationServices,
         *,
         arrived: Callable[[Proposal], Awaitable[None]],
         most_pending: int = MOST_PENDING,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import WaitServices
 
 
-def there_is_room(services: Services) -> bool:
+def there_is_room(services: WaitServices) -> bool:
     """Return whether one more call may wait; else it is answered at once, and whoever called may ask again."""
     return services.waiting.available_tokens >= 1
 
 
-async def ended(services: Services, proposal_id: str) -> None:
+async def ended(services: WaitServices, proposal_id: str) -> None:
     """Return when the proposal neither waits nor is being carried out."""
     async with services.waiting:
         while True:

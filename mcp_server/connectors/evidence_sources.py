@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import SourceAway
 from knowledge.pages.claim_source import source_kind
-from mcp_server.app.absent import no_plane, no_zulip
+from mcp_server.absent import no_plane, no_zulip
 from mcp_server.connectors.errors import ConnectorError, NoAnswer, ServiceLimited, Unreachable
 
 if TYPE_CHECKING:
     from knowledge.writing.evidence.sources import Fetched
-    from mcp_server.app.factories.connectors import Connected
+    from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.zulip.chat import Chat
 
 KEPT_S = 60.0
 """A merge is planned, decided on and done, which is one look."""
@@ -26,9 +27,9 @@ SILENT = (Unreachable, NoAnswer, ServiceLimited)
 class EvidenceSources:
     """Sources of evidence: `plane:KB-12`, `zulip:channel/topic` and `zulip:channel/topic/message`."""
 
-    def __init__(self, connected: Connected, monotonic: Callable[[], float]) -> None:
-        self._plane = None if connected.plane is no_plane else connected.plane
-        self._zulip = None if connected.zulip is no_zulip else connected.zulip
+    def __init__(self, plane: Callable[[], Board], zulip: Callable[[], Chat], monotonic: Callable[[], float]) -> None:
+        self._plane = None if plane is no_plane else plane
+        self._zulip = None if zulip is no_zulip else zulip
         self._monotonic = monotonic
         self._kept: dict[str, tuple[float, Fetched | SourceAway]] = {}
         self._silent: dict[str, tuple[float, str]] = {}

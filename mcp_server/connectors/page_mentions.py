@@ -11,8 +11,8 @@ from knowledge.outbox.ports import Mention
 from knowledge.pages.claim_source import source_kind
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
 from knowledge.search.answers import Citing
-from mcp_server.app.dependencies import Services
 from mcp_server.connectors.text.mentions import MentionedPage, names_in
+from mcp_server.ports import MentionServices
 
 logger = logging.getLogger("knowledge_forge.connectors")
 
@@ -24,7 +24,9 @@ _TOPIC = re.compile(r"/topic/[^/]*")
 """The part of an address that is a topic's name; Zulip finds a message without it."""
 
 
-async def noted(services: Services, origin: str, *, url: str, texts: Iterable[str], title: str = "") -> tuple[str, ...]:
+async def noted(
+    services: MentionServices, origin: str, *, url: str, texts: Iterable[str], title: str = ""
+) -> tuple[str, ...]:
     """Return the paths of the pages that the texts name, and remember that `origin` names them.
 
     `origin` is a lineage: `plane:KB-12`, `zulip:design/merge`. What cannot be remembered or looked up now is left out: a
@@ -41,7 +43,7 @@ async def noted(services: Services, origin: str, *, url: str, texts: Iterable[st
     return pages
 
 
-async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
+async def pages_of(services: MentionServices, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of the pages that the texts name, and of those that hold knowledge from `origin`."""
     try:
         named = await _named(services, texts)
@@ -53,7 +55,7 @@ async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tup
         return ()
 
 
-async def cited_by(services: Services, path: str) -> Sequence[Citing]:
+async def cited_by(services: MentionServices, path: str) -> Sequence[Citing]:
     """Return what is known to name the page, newest first, of what may be read from here: others note what they read, too.
 
     What it is called there is left out, also the topic of a thread, which anybody may write: nobody vouches for it, and
@@ -74,7 +76,7 @@ def _told(mention: Mention) -> Citing:
     return Citing(mention.origin.partition("/")[0], _TOPIC.sub("", mention.url))
 
 
-def _may_be_told(services: Services, origin: str) -> bool:
+def _may_be_told(services: MentionServices, origin: str) -> bool:
     """Return whether the settings here let the task or the topic be read."""
     place = origin.partition(":")[2]
     try:
@@ -85,7 +87,7 @@ def _may_be_told(services: Services, origin: str) -> bool:
         return False
 
 
-async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:
+async def _named(services: MentionServices, texts: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for named in names_in(texts):
         path = await _page(services, named)
@@ -96,7 +98,7 @@ async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _page(services: Services, named: MentionedPage) -> str | None:
+async def _page(services: MentionServices, named: MentionedPage) -> str | None:
     for asked in named.paths:
         for path in _spellings(asked):
             if await _is_page(services, path):
@@ -108,7 +110,7 @@ async def _page(services: Services, named: MentionedPage) -> str | None:
     return paths.pop() if len(paths) == 1 else None
 
 
-async def _is_page(services: Services, path: str) -> bool:
+async def _is_page(services: MentionServices, path: str) -> bool:
     try:
         return await services.tiers.place(path) == "page"
     except InvalidPath:

@@ -13,8 +13,8 @@ from mcp_server.gate.canonical_json import canonical_text
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import State
-    from mcp_server.app.dependencies import Services
     from mcp_server.gate.caller import Call
+    from mcp_server.ports import HasState
 
 LOOKED_AMONG = 100
 APPROVED = "approved"
@@ -32,7 +32,7 @@ class Earlier:
 
 
 async def done_earlier(
-    services: Services, call: Call, tool: str, asked: Mapping[str, Any], within: timedelta
+    services: HasState, call: Call, tool: str, asked: Mapping[str, Any], within: timedelta
 ) -> Earlier | None:
     """Return the caller's own call with the same arguments that a person approved within `within` before, and that was done."""
     if call.origin == APPROVED:

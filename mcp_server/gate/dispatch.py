@@ -16,7 +16,6 @@ from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.gate.caller import Call
@@ -26,6 +25,7 @@ from mcp_server.gate.journey_hook import ABOUT, JourneyHook, asked_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
 
@@ -96,7 +96,7 @@ class Gate:
     def __init__(
         self,
         specs: Sequence[AnySpec],
-        services: Services,
+        services: GateServices,
         proposing: Proposing,
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
+from mcp_server.ports import GateServices
 
 if TYPE_CHECKING:
     from agents.engine.events import Note
@@ -40,7 +40,7 @@ class Accompanied:
 class JourneyHook:
     """Lets calls into journeys and records them there, start and end."""
 
-    def __init__(self, services: Services, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, services: GateServices, clock: Callable[[], float] = time.monotonic) -> None:
         self._services, self._clock = services, clock
 
     async def begin(self, call: Call, tool: str, arguments_hash: str, summary: str) -> Accompanied:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
 from knowledge.pages.paths import ancestors
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.resources import DOC_TEMPLATE, MAP_TEMPLATE
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
@@ -18,7 +18,7 @@ MOST = 100
 """The protocol allows no more in one answer."""
 
 
-def add_completions(server: ForgeServer, services: Services) -> None:
+def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
     """Complete what stands in the addresses of resources, and the arguments of prompts."""
 
     async def complete(
@@ -41,14 +41,14 @@ def add_completions(server: ForgeServer, services: Services) -> None:
     server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK leaves its decorator untyped
 
 
-async def _paths(services: Services, typed: str) -> Sequence[str]:
+async def _paths(services: ProtocolServices, typed: str) -> Sequence[str]:
     """Return page paths that begin with what was typed; where none does, those that contain it."""
     return await services.index.paths(prefix=typed, limit=MOST + 1) or await services.index.paths(
         contains=typed, limit=MOST + 1
     )
 
 
-async def _directories(services: Services, typed: str) -> Sequence[str]:
+async def _directories(services: ProtocolServices, typed: str) -> Sequence[str]:
     pages = await services.index.paths(prefix=typed, limit=5000)
     found = {directory for page in pages for directory in ancestors(page) if directory.startswith(typed) and directory}
     return sorted(found, key=lambda path: (path.count("/"), path))

@@ -26,7 +26,6 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import checkpoints
 from mcp_server.approvals.elicitation import proposal_form as asking
@@ -41,6 +40,7 @@ from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
 from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.tasks.wire import declared
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 
@@ -67,7 +67,7 @@ class GateExtension(Extension):
 
     identifier = "io.github.knowledge-forge/gate"
 
-    def __init__(self, gate: Gate, identify: Identify, desk: Approvals, services: Services) -> None:
+    def __init__(self, gate: Gate, identify: Identify, desk: Approvals, services: ProtocolServices) -> None:
         self._gate, self._identify, self._desk, self._services = gate, identify, desk, services
 
     async def intercept_tool_call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.prompts import JourneyPrompts, leads_journeys
 
@@ -10,7 +10,7 @@ MOST_LINES = 20
 MOST_HITS = 5
 
 
-def add_prompts(server: ForgeServer, services: Services) -> None:
+def add_prompts(server: ForgeServer, services: ProtocolServices) -> None:
     """Offer the prompts of the knowledge toolset, and those of journeys where their tools are listed."""
 
     async def route(question: str) -> str:

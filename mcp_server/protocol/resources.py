@@ -11,11 +11,11 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
 from knowledge.history.audit.chain import fields_of
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.resources import add_journey_resources
 from mcp_server.toolsets.runs.resources import add_run_resources
@@ -34,7 +34,7 @@ _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 """`knowledge.pages.paths` refuses what leaves the knowledge base, with a sentence; the SDK's check knows only 'unknown'."""
 
 
-def add_resources(server: ForgeServer, services: Services) -> None:
+def add_resources(server: ForgeServer, services: ProtocolServices) -> None:
     """Make maps, pages, proposals, what was done, agents, journeys and runs readable by their addresses."""
     _add_records(server, services)
     _add_pages(server, services)
@@ -42,7 +42,7 @@ def add_resources(server: ForgeServer, services: Services) -> None:
     add_run_resources(server, services)
 
 
-def _add_pages(server: ForgeServer, services: Services) -> None:
+def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
     """Make the root map a listed resource, and every map and page readable by its address."""
 
     async def map_of(path: str) -> str:
@@ -93,7 +93,7 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
     )(page)
 
 
-def _add_records(server: ForgeServer, services: Services) -> None:
+def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
     """Make the newest acts a listed resource, and each proposal readable by its caller."""
 
     async def recent() -> str:

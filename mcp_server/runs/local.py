@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_server.app.absent import no_runs
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import RunViewServices
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -16,7 +15,7 @@ RUNS = "agent_run"
 """A process that does not list this tool leads no runs, not even those that others began: it may have been told to change nothing."""
 
 
-async def answer(services: Services, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:
+async def answer(services: RunViewServices, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:
     """Put the person's answer to that question on record; the run goes on here if it is one that this process leads.
 
     Raises:
@@ -32,6 +31,6 @@ async def answer(services: Services, store: RunStore, run: Run, text: str, by: s
         await leave_answer(store, run.id, text, by, ask=ask, now=services.now)
 
 
-def leads_runs(services: Services) -> bool:
+def leads_runs(services: RunViewServices) -> bool:
     """Return whether this process leads runs."""
-    return services.load_runs is not no_runs and any(spec.name == RUNS for spec in services.tools())
+    return services.has_runs and any(spec.name == RUNS for spec in services.tools())

@@ -21,7 +21,7 @@ from mcp_server.toolsets.runs.decision_notes import chain_of
 if TYPE_CHECKING:
     from agents.loop.record.run import Run, State
     from agents.loop.store.ports import RunLine
-    from mcp_server.app.dependencies import Services
+    from mcp_server.ports import HasState
     from mcp_server.runs.supervisor import Runs
 
 logger = logging.getLogger("knowledge_forge.runs")
@@ -36,7 +36,7 @@ SURELY_S = 600.0
 """So long a process waits for another one that could go on with a run, however long the run has waited."""
 
 
-async def keep_runs(services: Services, runs: Runs) -> None:
+async def keep_runs(services: HasState, runs: Runs) -> None:
     """Go on with runs, for ever. Several processes may: of those that try to lead a run one does."""
     keeper = Keeper(services, runs)
     while True:
@@ -57,7 +57,7 @@ async def keep_runs(services: Services, runs: Runs) -> None:
 class Keeper:
     """What one process knows of the runs that wait. `clock` goes on evenly."""
 
-    services: Services
+    services: HasState
     runs: Runs
     clock: Callable[[], float] = time.monotonic
     _proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Keeper:
             before = page[-1].id
 
 
-async def became(services: Services, run: Run) -> str | None:
+async def became(services: HasState, run: Run) -> str | None:
     """Return what a run is told of the proposal that it waits for; None while that is open, and where it waits for none."""
     ended = await _ended(services, run.proposal)
     return ended.became if ended else None
@@ -209,7 +209,7 @@ class _Ended:
     at: datetime | None
 
 
-async def _ended(services: Services, proposal: str) -> _Ended | None:
+async def _ended(services: HasState, proposal: str) -> _Ended | None:
     if not proposal:
         return None
     chain = await chain_of(services.state.trust, proposal)

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from knowledge.errors import KnowledgeError
 from knowledge.wire.lean_schema import lean_input, lean_output
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
@@ -44,6 +43,7 @@ JOURNEY_FIELD = "journey_id"
 JOURNEYS = "journeys"
 """The toolset whose calls are about journeys, and belong to none."""
 
+S_contra = TypeVar("S_contra", contravariant=True)
 A = TypeVar("A", bound=Arguments)
 R = TypeVar("R")
 
@@ -113,8 +113,8 @@ class CallPlan(Generic[R]):
 
 
 @dataclass(frozen=True)
-class ToolSpec(Generic[A, R]):
-    """A tool as declared.
+class ToolSpec(Generic[S_contra, A, R]):
+    """A tool as declared. `S_contra` is the protocol of what its functions use of the server (see `mcp_server/ports.py`).
 
     A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
     it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate stands between that and the
@@ -135,10 +135,10 @@ class ToolSpec(Generic[A, R]):
     description: str
     arguments: type[A]
     result: type[R]
-    answer: Callable[[Services, Call, A], Awaitable[R]] | None = None
-    taints: Callable[[Services, R], Awaitable[Sequence[str]]] | None = None
-    plan: Callable[[Services, Call, A], Awaitable[CallPlan[R]]] | None = None
-    recalled: Callable[[Services, Call, A], Awaitable[R | None]] | None = None
+    answer: Callable[[S_contra, Call, A], Awaitable[R]] | None = None
+    taints: Callable[[S_contra, R], Awaitable[Sequence[str]]] | None = None
+    plan: Callable[[S_contra, Call, A], Awaitable[CallPlan[R]]] | None = None
+    recalled: Callable[[S_contra, Call, A], Awaitable[R | None]] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -236,4 +236,4 @@ class ToolSpec(Generic[A, R]):
         return dumped
 
 
-AnySpec = ToolSpec[Any, Any]
+AnySpec = ToolSpec[Any, Any, Any]

@@ -20,9 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
-from mcp_server.app.absent import no_runs
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
+from mcp_server.ports import WebServices
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize_line
@@ -71,7 +70,7 @@ Form = Mapping[str, str]
 class PageContext:
     """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
-    services: Services
+    services: WebServices
     desk: Approvals
     live: Live
     base_name: str
@@ -86,7 +85,7 @@ class PageContext:
     @cached_property
     def runs(self) -> RunStore:
         """Return the runs on record. Looking at them takes no language model."""
-        if self.services.load_runs is not no_runs:
+        if self.services.has_runs:
             return self.services.runs.store
         from mcp_server.runs.locations import runs_in
 

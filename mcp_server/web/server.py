@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from mcp_server.app.dependencies import Services
     from mcp_server.approvals.approvers import Approvals
+    from mcp_server.ports import WebServices
     from mcp_server.web.access.login_links import Inviting
     from mcp_server.web.page_context import PageContext
 
@@ -40,7 +40,7 @@ LAST_WORDS_S = 1.0
 class ServedPages:
     """What this process shows, and under which name it holds the lease."""
 
-    services: Services
+    services: WebServices
     desk: Approvals
     settings: Settings
     process: str
@@ -51,7 +51,7 @@ class ServedPages:
         return self.services.state
 
 
-async def show(services: Services, desk: Approvals, settings: Settings, known: anyio.Event) -> None:
+async def show(services: WebServices, desk: Approvals, settings: Settings, known: anyio.Event) -> None:
     """Show the page whenever no other process does, until cancelled. `known` is set once its address is, here or there."""
     showing = ServedPages(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
     while True:

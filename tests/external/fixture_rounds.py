@@ -116,7 +116,7 @@ async def _capabilities(request: Request, _asked: NoArguments) -> InputRequiredR
 
 
 _NAME = "test_input_required_result_"
-TOOLS: tuple[ToolSpec[Any, Any], ...] = (
+TOOLS: tuple[ToolSpec[Any, Any, Any], ...] = (
     spec(_NAME + "elicitation", "Asks the person first.", _elicitation),
     spec(_NAME + "sampling", "Asks the client's model first.", _sampling),
     spec(_NAME + "list_roots", "Asks for the client's roots first.", _roots),

@@ -211,7 +211,7 @@ async def _prompts_changed(request: Request, _asked: NoArguments) -> str:
     return "Said that the prompts changed."
 
 
-class Schema202012(ToolSpec[Any, Any]):
+class Schema202012(ToolSpec[Any, Any, Any]):
     """A tool whose listing keeps every keyword of JSON Schema 2020-12 that the suite looks for."""
 
     input_schema = {  # noqa: RUF012 - a constant stands where other tools derive theirs
@@ -239,7 +239,7 @@ class Schema202012(ToolSpec[Any, Any]):
     }
 
 
-TOOLS: tuple[ToolSpec[Any, Any], ...] = (
+TOOLS: tuple[ToolSpec[Any, Any, Any], ...] = (
     spec("test_simple_text", "Answers with a text.", _simple_text),
     spec("test_image_content", "Answers with a picture.", _image),
     spec("test_audio_content", "Answers with a sound.", _audio),

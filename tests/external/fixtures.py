@@ -65,7 +65,9 @@ class _Carried:
 _carried: ContextVar[_Carried] = ContextVar("carried")
 
 
-def spec(name: str, description: str, run: Fixture, arguments: type[Arguments] = NoArguments) -> ToolSpec[Any, Any]:
+def spec(
+    name: str, description: str, run: Fixture, arguments: type[Arguments] = NoArguments
+) -> ToolSpec[Any, Any, Any]:
     """Return a tool of level 1 that `run` answers, declared like every tool of the server."""
     return ToolSpec(**declaration(name, description, run, arguments))
 

@@ -88,7 +88,7 @@ async def planned(_services: Services, _call: Call, asked: Slow | Failing | Dele
 
 TOOLS = (
     spec("greet", "Greets.", greet, Greeted),
-    ToolSpec[Slow, Done](
+    ToolSpec[Any, Slow, Done](
         "slow_compute",
         "Compute slowly",
         Trust.ROUTINE,
@@ -98,7 +98,7 @@ TOOLS = (
         Done,
         plan=planned,
     ),
-    ToolSpec[Failing, Done](
+    ToolSpec[Any, Failing, Done](
         "failing_job",
         "Fail",
         Trust.ROUTINE,
@@ -108,7 +108,7 @@ TOOLS = (
         Done,
         plan=planned,
     ),
-    ToolSpec[Deleting, Done](
+    ToolSpec[Any, Deleting, Done](
         "confirm_delete",
         "Delete",
         Trust.EDIT,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.state.ports import StateStore
-from mcp_server.app.absent import no_plane, no_zulip
+from mcp_server.absent import no_plane, no_zulip
 from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.gate.caller import Clock

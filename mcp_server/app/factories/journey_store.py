@@ -13,10 +13,10 @@ from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.sqlite.store import SqliteStateStore
-from mcp_server.app.dependencies import Services
 from mcp_server.app.factories.team_files import VaultFiles, team_catalogue
 from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.gate.handles import HANDLE_BYTES
+from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 
 CHANCE_BYTES = 4
@@ -24,7 +24,7 @@ CHANCE_BYTES = 4
 
 
 def runner_on(
-    base: KnowledgeBase, services: Services, agents: Catalogue | None = None, quotas: Quotas | None = None
+    base: KnowledgeBase, services: JourneyServices, agents: Catalogue | None = None, quotas: Quotas | None = None
 ) -> Runner:
     """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
     store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)

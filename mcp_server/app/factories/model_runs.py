@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_server.app.absent import no_model, no_runs
-from mcp_server.app.dependencies import Services
+from mcp_server.absent import no_model, no_runs
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
+from mcp_server.ports import RunServices
 from mcp_server.runs.local import leads_runs
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def opinion_of(
 def runs_of(
     base: KnowledgeBase,
     model: Callable[[], ConfiguredModel],
-    through: Callable[[], tuple[Gate, Services]],
+    through: Callable[[], tuple[Gate, RunServices]],
     background: TaskGroup,
     quotas: Quotas | None = None,
 ) -> Callable[[], Runs]:
@@ -116,13 +116,13 @@ def _making_lines() -> Callable[[KnowledgeBase, ConfiguredModel, str], MapLines]
     def made(base: KnowledgeBase, model: ConfiguredModel, holder: str) -> MapLines:
         kept = summaries_in(base.state)
         return MapLines(
-            base.state, base.index, base.load_circles, kept, model.provider, name=model.name, holder=holder, now=utc_now
+            base.state, base.index, base.load_tiers, kept, model.provider, name=model.name, holder=holder, now=utc_now
         )
 
     return made
 
 
-async def keep_runs(services: Services, *, here: bool = True) -> None:
+async def keep_runs(services: RunServices, *, here: bool = True) -> None:
     """Where runs are led, `here`, go on with those that wait, or whose process died.
 
     What that needs is loaded a moment after the host's handshake, aside.
@@ -133,7 +133,7 @@ async def keep_runs(services: Services, *, here: bool = True) -> None:
     await (await anyio.to_thread.run_sync(_keeping))(services, services.runs)
 
 
-def _keeping() -> Callable[[Services, Runs], Awaitable[None]]:
+def _keeping() -> Callable[[RunServices, Runs], Awaitable[None]]:
     from mcp_server.runs.resume import keep_runs as keep
 
     return keep

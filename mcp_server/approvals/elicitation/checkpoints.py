@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
+from mcp_server.ports import ElicitationServices
 
 if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
@@ -84,7 +84,7 @@ def question_of(state: str) -> CheckpointQuestion | None:
     return CheckpointQuestion(journey, int(version))
 
 
-async def form(services: Services, asked: CheckpointQuestion) -> ElicitationForm:
+async def form(services: ElicitationServices, asked: CheckpointQuestion) -> ElicitationForm:
     """Return the form; hidden and direction-changing characters of its texts are made visible."""
     from agents.engine.work.questions import open_questions
     from agents.prompts import prompt as prompting
@@ -148,7 +148,9 @@ def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) 
     return JourneyDecision("answer", "host", note, given) if given or note else None
 
 
-async def settle(services: Services, call: Call, asked: CheckpointQuestion, reply: FormReply) -> JourneyPosition:
+async def settle(
+    services: ElicitationServices, call: Call, asked: CheckpointQuestion, reply: FormReply
+) -> JourneyPosition:
     """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then.
 
     A form in a host whose forms do not count, or not any more, decides nothing.
@@ -164,7 +166,9 @@ async def settle(services: Services, call: Call, asked: CheckpointQuestion, repl
     return await journeys.position(asked.journey)
 
 
-async def _opinion(services: Services, asked: CheckpointQuestion, reply: FormReply) -> JourneyDecision | None:
+async def _opinion(
+    services: ElicitationServices, asked: CheckpointQuestion, reply: FormReply
+) -> JourneyDecision | None:
     from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
 
@@ -174,12 +178,12 @@ async def _opinion(services: Services, asked: CheckpointQuestion, reply: FormRep
     return None if reply.word == "nothing" else JourneyDecision(reply.word, "host", reply.note)
 
 
-async def still_asked(services: Services, asked: CheckpointQuestion) -> bool:
+async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) -> bool:
     """Return whether the journey still stands at the question."""
     return (await services.journeys.store.journey(asked.journey)).version == asked.version
 
 
-async def decided(services: Services, asked: CheckpointQuestion) -> None:
+async def decided(services: ElicitationServices, asked: CheckpointQuestion) -> None:
     """Return when the journey does not stand at the question any more."""
     async with services.waiting:
         while True:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.summary import summary
@@ -23,6 +22,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.ports import ElicitationServices
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -102,7 +102,7 @@ def question_of(state: str) -> RunQuestion | None:
     return RunQuestion(run, on, int(count))
 
 
-async def question(services: Services, run: str, after: RunQuestion | None = None) -> RunQuestion | None:
+async def question(services: ElicitationServices, run: str, after: RunQuestion | None = None) -> RunQuestion | None:
     """Return what the run waits for and a form may be shown of; None if there is nothing, or nothing else than in the form before."""
     count = after.round + 1 if after else 1
     there = await services.runs.store.run(run)
@@ -112,7 +112,7 @@ async def question(services: Services, run: str, after: RunQuestion | None = Non
     return RunQuestion(run, on, count)
 
 
-async def _decidable(services: Services, run: Run) -> str:
+async def _decidable(services: ElicitationServices, run: Run) -> str:
     """Return the proposal that the run waits for if a word in the host decides it; else ""."""
     proposal = await _newest(services, run.proposal)
     if proposal is None or proposal.state != "pending" or requirement(proposal, "host", passkeys=False) != "word":
@@ -120,7 +120,7 @@ async def _decidable(services: Services, run: Run) -> str:
     return proposal.id if asking.can_be_shown(proposal) else ""
 
 
-async def _newest(services: Services, proposal: str) -> Proposal | None:
+async def _newest(services: ElicitationServices, proposal: str) -> Proposal | None:
     """Return the proposal, or the one that took its place."""
     from mcp_server.toolsets.runs.decision_notes import chain_of
 
@@ -128,7 +128,7 @@ async def _newest(services: Services, proposal: str) -> Proposal | None:
     return chain[-1] if chain else None
 
 
-async def form(services: Services, asked: RunQuestion) -> asking.ElicitationForm:
+async def form(services: ElicitationServices, asked: RunQuestion) -> asking.ElicitationForm:
     """Return the form; hidden and direction-changing characters of its texts are made visible.
 
     Raises:
@@ -165,7 +165,7 @@ def _marked(text: str) -> str:
     return spelled_out(text)
 
 
-async def settled(services: Services, asked: RunQuestion) -> None:
+async def settled(services: ElicitationServices, asked: RunQuestion) -> None:
     """Return when the run does not wait for that any more, or it was decided."""
     async with services.waiting:
         while True:
@@ -175,7 +175,7 @@ async def settled(services: Services, asked: RunQuestion) -> None:
             await services.state.changed(seen)
 
 
-async def _still_asked(services: Services, asked: RunQuestion) -> bool:
+async def _still_asked(services: ElicitationServices, asked: RunQuestion) -> bool:
     run = await services.runs.store.run(asked.run)
     if run.ask:
         return run.ask.id == asked.on
@@ -183,7 +183,9 @@ async def _still_asked(services: Services, asked: RunQuestion) -> bool:
     return proposal is not None and proposal.open
 
 
-async def settle(services: Services, desk: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply) -> Run:
+async def settle(
+    services: ElicitationServices, desk: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply
+) -> Run:
     """Do what the form was answered with, lead the run on if it can be, and return it when it is over or waits again.
 
     An answer to what the run does not wait for any more does nothing. When this is cancelled while the run is led, so is the run.
@@ -206,7 +208,7 @@ async def settle(services: Services, desk: Approvals, call: Call, asked: RunQues
     return await _led_on(services, call, run.id)
 
 
-async def counts(services: Services, who: Principal, run: str) -> bool:
+async def counts(services: ElicitationServices, who: Principal, run: str) -> bool:
     """Return whether an answer in a form of that host counts: a person allowed it, and the host may propose, as for a yes there.
 
     Nothing proves that a person wrote it: it may repeat what the host has read, which is remembered of the run then.
@@ -219,7 +221,7 @@ async def counts(services: Services, who: Principal, run: str) -> bool:
     return True
 
 
-async def _decide(services: Services, desk: Approvals, run: Run, on: str, reply: asking.FormReply) -> None:
+async def _decide(services: ElicitationServices, desk: Approvals, run: Run, on: str, reply: asking.FormReply) -> None:
     """Do what the form says with the proposal, if it is the one that the run waits for."""
     proposal = await _newest(services, run.proposal)
     if proposal is None or proposal.id != on or proposal.principal != run.header.principal:
@@ -234,7 +236,7 @@ async def _decide(services: Services, desk: Approvals, run: Run, on: str, reply:
         logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run is told what became of it
 
 
-async def _led_on(services: Services, call: Call, run: str, answer: _PersonAnswer | None = None) -> Run:
+async def _led_on(services: ElicitationServices, call: Call, run: str, answer: _PersonAnswer | None = None) -> Run:
     """Return the run when it is over, or waits for what is still open. Where others lead it this follows."""
     there = await services.runs.store.run(run)
     for _ in range(TRIES):
@@ -249,7 +251,7 @@ async def _led_on(services: Services, call: Call, run: str, answer: _PersonAnswe
     return there
 
 
-async def followed(services: Services, call: Call, run: str) -> Run:
+async def followed(services: ElicitationServices, call: Call, run: str) -> Run:
     """Return the run when it is over or waits for a person, or as it stands after a while. Others lead it."""
     from mcp_server.toolsets.runs.tools import reporting
 
@@ -261,13 +263,13 @@ async def followed(services: Services, call: Call, run: str) -> Run:
     return await services.runs.store.run(run)
 
 
-async def _note_read(services: Services, call: Call, run: str) -> None:
+async def _note_read(services: ElicitationServices, call: Call, run: str) -> None:
     """Remember of the caller what the run has read, which it may repeat to them."""
     if origins := tuple(await services.taints.of_journey(run)):
         await services.taints.note(call.principal.id, "", origins)
 
 
-async def _goes_on(services: Services, run: Run) -> bool:
+async def _goes_on(services: ElicitationServices, run: Run) -> bool:
     """Return whether nobody has to be waited for, nor for another day."""
     from mcp_server.runs.resume import became
 
@@ -280,7 +282,7 @@ async def _goes_on(services: Services, run: Run) -> bool:
     return run.state == "running"
 
 
-async def _once(services: Services, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
+async def _once(services: ElicitationServices, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
     """Return the run after it was led on as far as that goes now."""
     from agents.loop.errors import RunNotThere
     from mcp_server.runs.resume import became

@@ -32,9 +32,9 @@ from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
-    from mcp_server.app.dependencies import Services
     from mcp_server.app.settings.settings import ZulipAccess
     from mcp_server.connectors.zulip.client import ZulipClient
+    from mcp_server.ports import NoticeServices
 
 logger = logging.getLogger("knowledge_forge.notices")
 
@@ -90,7 +90,9 @@ class NotYet(KnowledgeError):
     """A notice is not where it should be; it is tried again."""
 
 
-async def run(services: Services, desk: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None) -> None:
+async def run(
+    services: NoticeServices, desk: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None
+) -> None:
     """Tell of proposals in turn with other processes, until cancelled. Nothing that goes wrong ends it, or anything else."""
     pace = pace or Pace()
     if access.reviews is None:
@@ -107,12 +109,14 @@ async def run(services: Services, desk: ReactionApprovals, access: ZulipAccess, 
         await anyio.sleep(pace.ask)
 
 
-async def _acquired(services: Services, holder: str, pace: Pace) -> bool:
+async def _acquired(services: NoticeServices, holder: str, pace: Pace) -> bool:
     lease = await services.state.acquire_lease(LEASE, holder, now=services.now(), ttl_s=pace.lease)
     return lease is not None
 
 
-async def _lead(services: Services, desk: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace) -> None:
+async def _lead(
+    services: NoticeServices, desk: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace
+) -> None:
     """Tell of proposals as long as this process holds the lease."""
     notices = Notices(services, desk, access, pace=pace)
     try:
@@ -127,7 +131,7 @@ async def _lead(services: Services, desk: ReactionApprovals, access: ZulipAccess
             await services.state.release_lease(LEASE, holder)
 
 
-async def _keep(services: Services, holder: str, pace: Pace) -> None:
+async def _keep(services: NoticeServices, holder: str, pace: Pace) -> None:
     """Return when the lease is lost."""
     while True:
         await anyio.sleep(pace.renew)
@@ -140,7 +144,7 @@ class Notices:
 
     def __init__(
         self,
-        services: Services,
+        services: NoticeServices,
         desk: ReactionApprovals,
         access: ZulipAccess,
         *,

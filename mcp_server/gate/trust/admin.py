@@ -11,12 +11,12 @@ from typing import Any
 from knowledge.pages.claim_source import trusted_place
 from knowledge.state.ports import Enrolment, StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.host_registration import Principal, checked_host_name
 from mcp_server.gate.trust.scores import grant, granted, thaw
+from mcp_server.ports import HasState
 from mcp_server.toolsets.spec import CallPreview
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -43,7 +43,7 @@ def definition(act: AdminAct) -> str:
     return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
 
 
-async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any]) -> CallPreview:
+async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any]) -> CallPreview:
     """Return what a person is shown of the act.
 
     Raises:
@@ -81,7 +81,7 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
     }[act].format(**arguments)
 
 
-async def perform(services: Services, proposal: Proposal, verdict: ProposalVerdict) -> dict[str, Any]:
+async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdict) -> dict[str, Any]:
     """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does.
 
     Raises:

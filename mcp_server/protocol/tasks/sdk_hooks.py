@@ -11,9 +11,9 @@ from mcp.server.context import ServerMiddleware
 from mcp.server.extension import Extension
 from mcp.server.subscriptions import SubscriptionBus
 
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.gate.dispatch import Gate
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.gate_extension import GateExtension, Identify, refusing
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.tasks.extension import TasksExtension
@@ -28,7 +28,7 @@ class Seams:
     gate: Gate
     identify: Identify
     desk: Approvals
-    services: Services
+    services: ProtocolServices
 
     @cached_property
     def tasks(self) -> ProtocolTasks:

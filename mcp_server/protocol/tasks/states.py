@@ -20,8 +20,7 @@ from pydantic import ValidationError
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
-from mcp_server.app.absent import NotConfigured
-from mcp_server.app.dependencies import Services
+from mcp_server.absent import NotConfigured
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
@@ -30,6 +29,7 @@ from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.dispatch import CallAnswered, Gate
 from mcp_server.gate.host_registration import Principal
+from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.gate_extension import as_result
 from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, ProtocolTask, TaskForm
 from mcp_server.protocol.wire_errors import without_surrogates
@@ -81,7 +81,7 @@ class _Traced:
 class ProtocolTasks:
     """The tasks of all callers of one knowledge base, as one process tells and moves them."""
 
-    def __init__(self, gate: Gate, desk: Approvals, services: Services) -> None:
+    def __init__(self, gate: Gate, desk: Approvals, services: ProtocolServices) -> None:
         self._gate, self._desk, self._services = gate, desk, services
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import JourneyServices
 
 if TYPE_CHECKING:
     from agents.engine.events import Logged
@@ -94,7 +94,7 @@ def event_line(logged: Logged) -> dict[str, Any]:
 
 
 async def told(
-    services: Services, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
+    services: JourneyServices, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
 ) -> Journey:
     """Return the position as a host is told of it; `lean`: without what it can do next."""
     from agents.prompts import prompt as prompting
@@ -119,7 +119,7 @@ async def told(
     )
 
 
-async def checkpoint(services: Services, position: JourneyPosition) -> Mapping[str, Any] | None:
+async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Mapping[str, Any] | None:
     """Return what a person is asked, and where they can answer; None if nothing is."""
     from agents.engine.work.questions import open_questions, within
     from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question

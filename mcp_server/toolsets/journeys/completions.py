@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
+from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
 from mcp_server.toolsets.journeys.resources import (
     AGENT_TEMPLATE,
@@ -29,7 +29,7 @@ _OF_AGENTS = (AGENT_TEMPLATE, PHASE_TEMPLATE)
 
 
 async def in_template(
-    services: Services, template: str, argument: str, typed: str, chosen: Mapping[str, str]
+    services: JourneyServices, template: str, argument: str, typed: str, chosen: Mapping[str, str]
 ) -> Sequence[str] | None:
     """Return what may stand for that part of an address, `chosen` being what its other parts are; None if it is none of these."""
     if template in _OF_JOURNEYS and argument == JOURNEY_ID:
@@ -45,7 +45,7 @@ async def in_template(
     return None
 
 
-async def in_prompt(services: Services, prompt: str, argument: str, typed: str) -> Sequence[str] | None:
+async def in_prompt(services: JourneyServices, prompt: str, argument: str, typed: str) -> Sequence[str] | None:
     """Return what an argument of a prompt may be; None if nothing is known of it."""
     if not leads_journeys(services) or prompt not in (CONTINUE, *await agent_names(services)):
         return None
@@ -54,13 +54,13 @@ async def in_prompt(services: Services, prompt: str, argument: str, typed: str) 
     return None
 
 
-async def agent_names(services: Services) -> list[str]:
+async def agent_names(services: JourneyServices) -> list[str]:
     """Return the names of all agents, this program's first."""
     team = [agent.name for agent in await team_agents(services)]
     return [*(entry.name for entry in own_entries()), *team]
 
 
-async def journeys(services: Services, typed: str, *, agent: str | None = None, over: bool = True) -> list[str]:
+async def journeys(services: JourneyServices, typed: str, *, agent: str | None = None, over: bool = True) -> list[str]:
     """Return the ids of journeys that fit, newest first; without `over`, only those that can be gone on with.
 
     A caller over HTTP without a token gets none: their ids are all that it needs.
@@ -78,7 +78,7 @@ def _fits(line: JourneyLine, typed: str) -> bool:
     return line.id.startswith(typed.strip()) or all(any(word.startswith(w) for word in words) for w in wanted)
 
 
-async def _phases(services: Services, agent: str) -> list[str]:
+async def _phases(services: JourneyServices, agent: str) -> list[str]:
     try:
         found = await services.journeys.catalogue.agent(agent)
     except KnowledgeError:
@@ -86,7 +86,7 @@ async def _phases(services: Services, agent: str) -> list[str]:
     return [phase.name for phase in found.graph.phases]
 
 
-async def _documents(services: Services, journey: str) -> list[str]:
+async def _documents(services: JourneyServices, journey: str) -> list[str]:
     from agents.memory_documents import documents
 
     try:

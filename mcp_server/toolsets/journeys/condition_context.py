@@ -20,7 +20,7 @@ from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableD
 from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
 from knowledge.search.query.keywords import content_words, keywords, near_terms
 from knowledge.trust.ports import Proposal
-from mcp_server.app.dependencies import Services
+from mcp_server.ports import JourneyServices
 
 if TYPE_CHECKING:
     from knowledge.pages.document import Document
@@ -44,7 +44,7 @@ class KnowledgeLook:
     """A look at one moment: what was read or searched once is not read or searched again for the same submit."""
 
     def __init__(
-        self, services: Services, files: AgentFiles, store: JourneyStore, journey: str, state: JourneyState
+        self, services: JourneyServices, files: AgentFiles, store: JourneyStore, journey: str, state: JourneyState
     ) -> None:
         self._services, self._files, self._store = services, files, store
         self._journey, self._state = journey, state

@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptArgument
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
+from mcp_server.ports import HasTaints, JourneyServices
 from mcp_server.protocol.server import OfferedPrompt
 from mcp_server.protocol.wire_errors import short, without_surrogates
 from mcp_server.toolsets.journeys.sentences import beginning, continuing
@@ -49,7 +49,7 @@ class WithTeam(Protocol):
         ...
 
 
-def leads_journeys(services: Services) -> bool:
+def leads_journeys(services: JourneyServices) -> bool:
     """Return whether the tools are listed with which a model leads journeys."""
     return {spec.name for spec in services.tools()} >= LEADING
 
@@ -61,7 +61,7 @@ def own_entries() -> Sequence[CatalogueEntry]:
     return catalogue.entries()
 
 
-async def team_agents(services: Services) -> Sequence[AgentListing]:
+async def team_agents(services: JourneyServices) -> Sequence[AgentListing]:
     """Return the agents and skills beside this program's; none while they cannot be read.
 
     This program's are not loaded for it: lists are asked for while a host starts.
@@ -82,7 +82,7 @@ async def team_agents(services: Services) -> Sequence[AgentListing]:
     return [agent for agent in found if agent.name not in own]
 
 
-async def agent_lines(services: Services) -> Sequence[tuple[str, str]]:
+async def agent_lines(services: JourneyServices) -> Sequence[tuple[str, str]]:
     """Return name and summary of every agent, this program's first, without loading those that only stand in the list."""
     from agents.catalogue import BuiltIn
 
@@ -96,7 +96,7 @@ async def agent_lines(services: Services) -> Sequence[tuple[str, str]]:
 class JourneyPrompts:
     """What the prompts of journeys are and say."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: JourneyServices) -> None:
         self._services = services
 
     async def listed(self) -> Sequence[OfferedPrompt]:
@@ -189,7 +189,7 @@ class JourneyPrompts:
         )
 
 
-async def note_reading(services: Services, journey: str) -> None:
+async def note_reading(services: HasTaints, journey: str) -> None:
     """Remember that whoever asks is shown what a journey holds: its works may repeat text that nobody vouches for."""
     who = caller.get()
     origins = await services.taints.of_journey(journey)

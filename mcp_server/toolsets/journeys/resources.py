@@ -10,9 +10,9 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
+from mcp_server.ports import JourneyServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.journeys.prompts import note_reading, own_entries, team_agents
@@ -43,7 +43,7 @@ def memories(journey: str) -> str:
     return f"{MEMORY_URI}{journey}/"
 
 
-def add_journey_resources(server: ForgeServer, services: Services) -> None:
+def add_journey_resources(server: ForgeServer, services: JourneyServices) -> None:
     """Make agents and journeys readable by their addresses, and list the agents, where the journeys toolset is listed."""
     if all(spec.toolset != JOURNEYS for spec in services.tools()):
         return
@@ -51,7 +51,7 @@ def add_journey_resources(server: ForgeServer, services: Services) -> None:
     _add_journeys(server, services)
 
 
-def _add_agents(server: ForgeServer, services: Services) -> None:
+def _add_agents(server: ForgeServer, services: JourneyServices) -> None:
     async def agent_of(agent: str) -> str:
         return _json(definition(await _found(services.journeys.catalogue.agent(agent))))
 
@@ -86,7 +86,7 @@ def _add_agents(server: ForgeServer, services: Services) -> None:
     server.offer(resources=listed)
 
 
-def _add_journeys(server: ForgeServer, services: Services) -> None:
+def _add_journeys(server: ForgeServer, services: JourneyServices) -> None:
     async def journey_of(journey_id: str) -> str:
         return _json(await _found(_whole(services, journey_id)))
 
@@ -212,7 +212,7 @@ def _ways(agent: Agent) -> list[dict[str, Any]]:
     ]
 
 
-async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
+async def _whole(services: JourneyServices, journey: str) -> Mapping[str, Any]:
     """Return all of a journey, also of one whose agent is gone."""
     from agents.engine.graph import mermaid
     from agents.engine.state import get_state
@@ -236,7 +236,7 @@ async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
     return {**told, "state": get_state(state)}
 
 
-async def _events(services: Services, journey: str) -> Mapping[str, Any]:
+async def _events(services: JourneyServices, journey: str) -> Mapping[str, Any]:
     """Return the events of a journey, the newest of very many."""
     from mcp_server.toolsets.journeys.answers import event_line
 
@@ -255,7 +255,7 @@ async def _events(services: Services, journey: str) -> Mapping[str, Any]:
     }
 
 
-async def _report(services: Services, journey: str) -> str:
+async def _report(services: JourneyServices, journey: str) -> str:
     from agents.report.journey_report import report
 
     require_handle(caller.get(), journey)
@@ -265,7 +265,7 @@ async def _report(services: Services, journey: str) -> str:
     return text
 
 
-async def _memory(services: Services, journey: str, name: str) -> str:
+async def _memory(services: JourneyServices, journey: str, name: str) -> str:
     from agents.memory_documents import document
 
     require_handle(caller.get(), journey)

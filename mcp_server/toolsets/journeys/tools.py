@@ -10,10 +10,10 @@ from pydantic import Field
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, require_may_decide
 from mcp_server.gate.policy import Trust
+from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.answers import (
     MOST_TOLD,
     UNLISTED,
@@ -115,7 +115,7 @@ class ListArguments(Arguments):
     cursor: Cursor = None
 
 
-async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
+async def start(services: JourneyServices, call: Call, asked: StartArguments) -> Journey:
     """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
     if isinstance(of := asked.inputs.get("fork_of"), str):
         require_handle(call.principal, of)
@@ -134,7 +134,7 @@ async def start(services: Services, call: Call, asked: StartArguments) -> Journe
     return replace(answer, prompt=f"{BEGUN_ALREADY.format(begun_at)}\n\n{answer.prompt}")
 
 
-async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:
+async def submit(services: JourneyServices, call: Call, asked: SubmitArguments) -> Journey:
     """Record work and go where it leads."""
     from agents.engine.events import StepUsage
     from agents.engine.runner import Submission
@@ -155,14 +155,14 @@ async def submit(services: Services, call: Call, asked: SubmitArguments) -> Jour
     return await told(services, position, after_submit=True)
 
 
-async def _carried(services: Services, call: Call, journey: str) -> None:
+async def _carried(services: JourneyServices, call: Call, journey: str) -> None:
     """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
     require_handle(call.principal, journey)
     await services.journeys.store.journey(journey)
     await services.taints.carry(call.principal.id, journey, run=call.run)
 
 
-async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:
+async def decide(services: JourneyServices, call: Call, asked: DecideArguments) -> Journey:
     """Record a person's word that the host relays."""
     from agents.engine.runner import JourneyDecision
 
@@ -175,7 +175,7 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
     return await told(services, position)
 
 
-async def status(services: Services, call: Call, asked: JourneyStatusArguments) -> JourneyView:
+async def status(services: JourneyServices, call: Call, asked: JourneyStatusArguments) -> JourneyView:
     """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
     from agents.errors import NoSuchAgent, PhaseGone
 
@@ -190,7 +190,7 @@ async def status(services: Services, call: Call, asked: JourneyStatusArguments) 
     return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
 
 
-async def _report(services: Services, asked: JourneyStatusArguments) -> str | None:
+async def _report(services: JourneyServices, asked: JourneyStatusArguments) -> str | None:
     """Return the report of a journey without its agent, if it is asked for."""
     if asked.view != "report":
         return None
@@ -206,7 +206,7 @@ def _bounded(text: str, asked: JourneyStatusArguments) -> str:
     return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
 
 
-async def _unled(services: Services, journey: str, why: str) -> Journey:
+async def _unled(services: JourneyServices, journey: str, why: str) -> Journey:
     """Return a journey that nobody can go on with now."""
     state = await services.journeys.store.journey(journey)
     return Journey(
@@ -224,7 +224,7 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
     )
 
 
-async def _text(services: Services, position: JourneyPosition, asked: JourneyStatusArguments) -> str | None:
+async def _text(services: JourneyServices, position: JourneyPosition, asked: JourneyStatusArguments) -> str | None:
     if asked.view == "graph":
         from agents.engine.graph import mermaid
 
@@ -236,14 +236,14 @@ async def _text(services: Services, position: JourneyPosition, asked: JourneySta
     return None
 
 
-async def newest_events(services: Services, journey: str) -> list[Mapping[str, Any]]:
+async def newest_events(services: JourneyServices, journey: str) -> list[Mapping[str, Any]]:
     """Return the newest events, oldest first, without the works, which the report has, each field cut where it is long."""
     state = await services.journeys.store.journey(journey)
     log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_TOLD))
     return [{name: _shortened(value) for name, value in event_line(logged).items()} for logged in log]
 
 
-async def journeys(services: Services, call: Call, asked: ListArguments) -> JourneyItems:
+async def journeys(services: JourneyServices, call: Call, asked: ListArguments) -> JourneyItems:
     """Return journeys, newest first; to a caller over HTTP without a token none, because their ids are all that it needs.
 
     Raises:
@@ -276,13 +276,13 @@ async def journeys(services: Services, call: Call, asked: ListArguments) -> Jour
     )
 
 
-async def _agents(services: Services) -> Sequence[Mapping[str, str]]:
+async def _agents(services: JourneyServices) -> Sequence[Mapping[str, str]]:
     from mcp_server.toolsets.journeys.prompts import agent_lines
 
     return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
 
 
-async def _behind(services: Services, cursor: str | None, key: str) -> str | None:
+async def _behind(services: JourneyServices, cursor: str | None, key: str) -> str | None:
     """Return the id of the journey behind which the cursor goes on, None without one."""
     from agents.errors import NoSuchJourney
 
@@ -296,12 +296,12 @@ async def _behind(services: Services, cursor: str | None, key: str) -> str | Non
     return last
 
 
-async def read_in(services: Services, answer: Journey) -> Sequence[str]:
+async def read_in(services: JourneyServices, answer: Journey) -> Sequence[str]:
     """Return where text of the journey comes from that nobody vouches for: its works may repeat it."""
     return tuple(await services.taints.of_journey(answer.journey_id))
 
 
-JOURNEY_START = ToolSpec[StartArguments, Journey](
+JOURNEY_START = ToolSpec[JourneyServices, StartArguments, Journey](
     name="journey_start",
     title="Start a journey",
     level=Trust.READ,
@@ -317,7 +317,7 @@ JOURNEY_START = ToolSpec[StartArguments, Journey](
     taints=read_in,
 )
 
-JOURNEY_SUBMIT = ToolSpec[SubmitArguments, Journey](
+JOURNEY_SUBMIT = ToolSpec[JourneyServices, SubmitArguments, Journey](
     name="journey_submit",
     title="Submit work of a phase",
     level=Trust.READ,
@@ -334,7 +334,7 @@ JOURNEY_SUBMIT = ToolSpec[SubmitArguments, Journey](
     idempotent=True,
 )
 
-JOURNEY_DECIDE = ToolSpec[DecideArguments, Journey](
+JOURNEY_DECIDE = ToolSpec[JourneyServices, DecideArguments, Journey](
     name="journey_decide",
     title="Relay a person's decision",
     level=Trust.READ,
@@ -350,7 +350,7 @@ JOURNEY_DECIDE = ToolSpec[DecideArguments, Journey](
     idempotent=True,
 )
 
-JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, JourneyView](
+JOURNEY_STATUS = ToolSpec[JourneyServices, JourneyStatusArguments, JourneyView](
     name="journey_status",
     title="Status of a journey",
     level=Trust.READ,
@@ -367,7 +367,7 @@ JOURNEY_STATUS = ToolSpec[JourneyStatusArguments, JourneyView](
     idempotent=True,
 )
 
-JOURNEY_LIST = ToolSpec[ListArguments, JourneyItems](
+JOURNEY_LIST = ToolSpec[JourneyServices, ListArguments, JourneyItems](
     name="journey_list",
     title="Journeys and agents",
     level=Trust.READ,

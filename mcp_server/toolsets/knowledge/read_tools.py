@@ -12,10 +12,10 @@ from pydantic import Field, field_validator
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.state.ports import Filters
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
+from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.spec import Arguments, InJourney, ToolSpec
 
 LONGEST_QUERY = 20_000
@@ -32,14 +32,14 @@ class MapArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def show_map(services: Services, call: Call, asked: MapArguments) -> MapView:
+async def show_map(services: KnowledgeServices, call: Call, asked: MapArguments) -> MapView:
     """Return the map of a directory."""
     view = await services.tiers.map(asked.path, asked.depth)
     await services.ledger.saw_map(call.reader, view)
     return view
 
 
-KB_MAP = ToolSpec[MapArguments, MapView](
+KB_MAP = ToolSpec[KnowledgeServices, MapArguments, MapView](
     name="kb_map",
     title="Map of the knowledge base",
     level=Trust.READ,
@@ -70,7 +70,7 @@ class ReadPageArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def read(services: Services, call: Call, asked: ReadPageArguments) -> PageReading:
+async def read(services: KnowledgeServices, call: Call, asked: ReadPageArguments) -> PageReading:
     """Return one document, or a section of it."""
     reading = await services.tiers.read(
         asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
@@ -84,18 +84,18 @@ async def read(services: Services, call: Call, asked: ReadPageArguments) -> Page
     return replace(reading, cited_by=await cited_by(services, reading.path))
 
 
-async def read_from(_services: Services, reading: PageReading) -> tuple[str, ...]:
+async def read_from(_services: KnowledgeServices, reading: PageReading) -> tuple[str, ...]:
     """Return where the text of the page comes from, if nobody vouches for it."""
     return (origin_of(reading.path, reading.source),) if reading.tainted else ()
 
 
-async def quoted_from(services: Services, paths: Iterable[str]) -> tuple[str, ...]:
+async def quoted_from(services: KnowledgeServices, paths: Iterable[str]) -> tuple[str, ...]:
     """Return where the text of those pages comes from that nobody vouches for."""
     sources = {path: await services.tiers.tainted(path) for path in paths}
     return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
 
 
-KB_READ = ToolSpec[ReadPageArguments, PageReading](
+KB_READ = ToolSpec[KnowledgeServices, ReadPageArguments, PageReading](
     name="kb_read",
     title="Read a page",
     level=Trust.READ,
@@ -159,7 +159,7 @@ class SearchPagesArguments(Arguments):
         return value
 
 
-async def search(services: Services, call: Call, asked: SearchPagesArguments) -> SearchAnswer:
+async def search(services: KnowledgeServices, call: Call, asked: SearchPagesArguments) -> SearchAnswer:
     """Return the chunks that answer best, and a nudge if the caller searches where it has not looked."""
     answer = await services.finder.search(
         asked.query,
@@ -175,12 +175,12 @@ async def search(services: Services, call: Call, asked: SearchPagesArguments) ->
     return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
 
 
-async def found_from(_services: Services, found: SearchAnswer) -> tuple[str, ...]:
+async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple[str, ...]:
     """Return where the passages come from that nobody vouches for."""
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
 
 
-KB_SEARCH = ToolSpec[SearchPagesArguments, SearchAnswer](
+KB_SEARCH = ToolSpec[KnowledgeServices, SearchPagesArguments, SearchAnswer](
     name="kb_search",
     title="Search the knowledge base",
     level=Trust.READ,

@@ -14,10 +14,10 @@ from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
+from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.knowledge.read_tools import quoted_from
 from mcp_server.toolsets.spec import (
     Arguments,
@@ -173,7 +173,7 @@ class MergeArguments(Arguments):
         return value
 
 
-async def _request(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
+async def _request(services: KnowledgeServices, call: Call, asked: MergeArguments) -> MergeRequest:
     """Return what is asked to be merged, with the sentences of somebody else's that its writer was shown and names no source of."""
     from knowledge.writing.evidence.judge import PairJudgement
     from knowledge.writing.requests import MergeRequest
@@ -209,7 +209,7 @@ def _named(source: str) -> str:
     return place.removesuffix(".md") if source_kind(place) == "kb" else place
 
 
-async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> CallPlan[Merged]:
+async def plan_merge(services: KnowledgeServices, call: Call, asked: MergeArguments) -> CallPlan[Merged]:
     """Work out what merging would do, after what `call.earlier` would. Changes nothing.
 
     Raises:
@@ -242,14 +242,14 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> C
     return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, asked))
 
 
-async def _rehearsal(services: Services, path: str, answer: Any) -> Any:
+async def _rehearsal(services: KnowledgeServices, path: str, answer: Any) -> Any:
     """Return the answer of a call that only shows what would happen, with the revision that the page has."""
     revision = await services.writer.shown(path)
     return replace(answer, status="analysis", revision=revision, verified=None)
 
 
 async def _unsettled_claims(
-    services: Services, asked: MergeArguments, call: Call, answer: Merged
+    services: KnowledgeServices, asked: MergeArguments, call: Call, answer: Merged
 ) -> tuple[CallPlan[Merged], tuple[str, ...]] | None:
     """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
 
@@ -265,7 +265,7 @@ async def _unsettled_claims(
     return _call_plan(plan, (), services.writer.merge), against
 
 
-KB_MERGE = ToolSpec[MergeArguments, Merged](
+KB_MERGE = ToolSpec[KnowledgeServices, MergeArguments, Merged](
     name="kb_merge",
     title="Merge knowledge into a page",
     level=Trust.EDIT,
@@ -294,7 +294,7 @@ class MoveArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_move(services: Services, call: Call, asked: MoveArguments) -> CallPlan[ChangeAnswer]:
+async def plan_move(services: KnowledgeServices, call: Call, asked: MoveArguments) -> CallPlan[ChangeAnswer]:
     """Work out which links a move would rewrite. Changes nothing."""
     from knowledge.writing.requests import MoveRequest
 
@@ -302,7 +302,7 @@ async def plan_move(services: Services, call: Call, asked: MoveArguments) -> Cal
     return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_MOVE = ToolSpec[MoveArguments, ChangeAnswer](
+KB_MOVE = ToolSpec[KnowledgeServices, MoveArguments, ChangeAnswer](
     name="kb_move",
     title="Move a page",
     level=Trust.ROUTINE,
@@ -326,7 +326,7 @@ class DeleteArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> CallPlan[ChangeAnswer]:
+async def plan_delete(services: KnowledgeServices, call: Call, asked: DeleteArguments) -> CallPlan[ChangeAnswer]:
     """Work out what a deletion would leave behind. Changes nothing."""
     from knowledge.writing.requests import DeleteRequest
 
@@ -334,7 +334,7 @@ async def plan_delete(services: Services, call: Call, asked: DeleteArguments) ->
     return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_DELETE = ToolSpec[DeleteArguments, ChangeAnswer](
+KB_DELETE = ToolSpec[KnowledgeServices, DeleteArguments, ChangeAnswer](
     name="kb_delete",
     title="Delete a page",
     level=Trust.ROUTINE,
@@ -359,7 +359,7 @@ class RevertArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> CallPlan[ChangeAnswer]:
+async def plan_revert(services: KnowledgeServices, call: Call, asked: RevertArguments) -> CallPlan[ChangeAnswer]:
     """Work out what going back would change. Changes nothing."""
     from knowledge.writing.requests import RevertRequest
 
@@ -367,7 +367,7 @@ async def plan_revert(services: Services, call: Call, asked: RevertArguments) ->
     return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_REVERT = ToolSpec[RevertArguments, ChangeAnswer](
+KB_REVERT = ToolSpec[KnowledgeServices, RevertArguments, ChangeAnswer](
     name="kb_revert",
     title="Restore an earlier revision of a page",
     level=Trust.EDIT,
@@ -380,7 +380,9 @@ KB_REVERT = ToolSpec[RevertArguments, ChangeAnswer](
 )
 
 
-async def _planned(services: Services, call: Call, request: ChangeRequest, *, dry_run: bool) -> CallPlan[ChangeAnswer]:
+async def _planned(
+    services: KnowledgeServices, call: Call, request: ChangeRequest, *, dry_run: bool
+) -> CallPlan[ChangeAnswer]:
     plan = await services.writer.plan_change(request, agreed=call.approval is not None, dry_run=dry_run)
     # Difference and conflicts quote the page; whose call is executed for a person is shown neither.
     origins = () if call.origin == "approved" else await quoted_from(services, [plan.request.path])
@@ -400,7 +402,7 @@ class HistoryArguments(Arguments):
     journey_id: InJourney = None
 
 
-KB_HISTORY = ToolSpec[HistoryArguments, History](
+KB_HISTORY = ToolSpec[KnowledgeServices, HistoryArguments, History](
     name="kb_history",
     title="History of a page",
     level=Trust.READ,
@@ -428,14 +430,14 @@ class ContradictionsArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...]:
+async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple[str, ...]:
     """Return where the claims come from that nobody vouches for: fetched, or in a page of that kind."""
     sides = [side for one in found.contradictions for side in (one.existing, one.new)]
     fetched = {origin_of(side.path, side.source) for side in sides if source_kind(side.source) in FETCHED_KINDS}
     return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
 
 
-KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, Disagreements](
+KB_CONTRADICTIONS = ToolSpec[KnowledgeServices, ContradictionsArguments, Disagreements](
     name="kb_contradictions",
     title="Open contradictions",
     level=Trust.READ,

@@ -25,10 +25,10 @@ from mcp_server.toolsets.plane.act_model import LONG, Kind, TaskField, TaskPlan,
 from mcp_server.toolsets.plane.answers import TaskActed
 
 if TYPE_CHECKING:
-    from mcp_server.app.dependencies import Services
     from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.plane.board import Board
     from mcp_server.gate.caller import Call
+    from mcp_server.ports import ActServices
 
 Result = dict[str, str | None]
 """What is remembered of an act: ids and keys, no text."""
@@ -152,7 +152,7 @@ def act_of(board: Board, plan: TaskPlan) -> Creating | Changing | Commenting:
     return Commenting(board, plan, plan.task) if plan.kind == "comment" else Changing(board, plan, plan.task)
 
 
-async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
+async def carried_out(services: ActServices, call: Call, plan: TaskPlan) -> TaskActed:
     """Do what the plan says, once, and return what Plane made of it.
 
     Raises:
@@ -180,7 +180,7 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
     return await _concluded(services, plan, delivered)
 
 
-async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed | None:
+async def recalled(services: ActServices, call: Call, plan: TaskPlan) -> TaskActed | None:
     """Return the answer of an act that a process began and did not end; None if it is not there.
 
     Raises:
@@ -194,7 +194,7 @@ async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed 
     return await _concluded(services, plan, known)
 
 
-async def _concluded(services: Services, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+async def _concluded(services: ActServices, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     """Return the answer, and remember which pages the text names that is in Plane now."""
     from mcp_server.connectors.page_mentions import noted
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from mcp_server.app.dependencies import Services
 from mcp_server.connectors.plane.model import Priority
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane.answers import TaskActed
 from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, DryRun, InJourney, ToolSpec
@@ -69,22 +69,22 @@ class CommentArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def plan_create(services: Services, call: Call, asked: CreateArguments) -> CallPlan[TaskActed]:
+async def plan_create(services: ActServices, call: Call, asked: CreateArguments) -> CallPlan[TaskActed]:
     """Work out what creating the task would send. Changes nothing."""
     return _call_plan(services, await _creation(services, call, asked))
 
 
-async def plan_update(services: Services, call: Call, asked: UpdateArguments) -> CallPlan[TaskActed]:
+async def plan_update(services: ActServices, call: Call, asked: UpdateArguments) -> CallPlan[TaskActed]:
     """Work out what of the task would change. Changes nothing."""
     return _call_plan(services, await _update(services, call, asked))
 
 
-async def plan_comment(services: Services, call: Call, asked: CommentArguments) -> CallPlan[TaskActed]:
+async def plan_comment(services: ActServices, call: Call, asked: CommentArguments) -> CallPlan[TaskActed]:
     """Work out what the comment would send. Changes nothing."""
     return _call_plan(services, await _comment(services, call, asked))
 
 
-def _call_plan(services: Services, plan: TaskPlan) -> CallPlan[TaskActed]:
+def _call_plan(services: ActServices, plan: TaskPlan) -> CallPlan[TaskActed]:
     """Return what the gate has to know of an act on a task."""
     from mcp_server.toolsets.plane.act_execution import carried_out
     from mcp_server.toolsets.plane.act_model import answered, changes, sentence
@@ -106,21 +106,21 @@ def _call_plan(services: Services, plan: TaskPlan) -> CallPlan[TaskActed]:
     )
 
 
-async def _creation(services: Services, call: Call, asked: CreateArguments) -> TaskPlan:
+async def _creation(services: ActServices, call: Call, asked: CreateArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_creation
 
     plan = await planned_creation(services.plane, asked.project, _wish(asked), _how(call, asked))
     return await _unless_done(services, call, asked, plan)
 
 
-async def _update(services: Services, call: Call, asked: UpdateArguments) -> TaskPlan:
+async def _update(services: ActServices, call: Call, asked: UpdateArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_update
 
     how = _how(call, asked)
     return await planned_update(services.plane, asked.task, _wish(asked), how, seen_at=asked.seen_at)
 
 
-async def _comment(services: Services, call: Call, asked: CommentArguments) -> TaskPlan:
+async def _comment(services: ActServices, call: Call, asked: CommentArguments) -> TaskPlan:
     from mcp_server.toolsets.plane.act_plan import planned_comment
 
     plan = await planned_comment(services.plane, asked.task, asked.text, _how(call, asked))
@@ -128,7 +128,7 @@ async def _comment(services: Services, call: Call, asked: CommentArguments) -> T
 
 
 async def _unless_done(
-    services: Services, call: Call, asked: CreateArguments | CommentArguments, plan: TaskPlan
+    services: ActServices, call: Call, asked: CreateArguments | CommentArguments, plan: TaskPlan
 ) -> TaskPlan:
     """Return the plan, halted if a person agreed to this very call a while ago and it was done: nobody is asked twice."""
     from mcp_server.connectors.replay import done_earlier
@@ -167,7 +167,7 @@ def _how(call: Call, asked: CreateArguments | UpdateArguments | CommentArguments
     return ActRequest(ToolSpec.hash_of(asked), rehearsal=asked.dry_run, unseen=call.trusted)
 
 
-async def recall_create(services: Services, call: Call, asked: CreateArguments) -> TaskActed | None:
+async def recall_create(services: ActServices, call: Call, asked: CreateArguments) -> TaskActed | None:
     """Return what became of a task that was to be created, by its key; also where its names are not there any more."""
     from mcp_server.connectors.errors import ConnectorError
     from mcp_server.toolsets.plane.act_execution import recalled
@@ -180,21 +180,21 @@ async def recall_create(services: Services, call: Call, asked: CreateArguments) 
     return await recalled(services, call, plan)
 
 
-async def recall_update(services: Services, call: Call, asked: UpdateArguments) -> TaskActed | None:
+async def recall_update(services: ActServices, call: Call, asked: UpdateArguments) -> TaskActed | None:
     """Return what became of a change."""
     from mcp_server.toolsets.plane.act_execution import recalled
 
     return await recalled(services, call, await _update(services, call, asked))
 
 
-async def recall_comment(services: Services, call: Call, asked: CommentArguments) -> TaskActed | None:
+async def recall_comment(services: ActServices, call: Call, asked: CommentArguments) -> TaskActed | None:
     """Return what became of a comment."""
     from mcp_server.toolsets.plane.act_execution import recalled
 
     return await recalled(services, call, await _comment(services, call, asked))
 
 
-PLANE_CREATE_TASK = ToolSpec[CreateArguments, TaskActed](
+PLANE_CREATE_TASK = ToolSpec[ActServices, CreateArguments, TaskActed](
     name="plane_create_task",
     title="Create a task in Plane",
     level=Trust.ROUTINE,
@@ -211,7 +211,7 @@ PLANE_CREATE_TASK = ToolSpec[CreateArguments, TaskActed](
     open_world=True,
 )
 
-PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, TaskActed](
+PLANE_UPDATE_TASK = ToolSpec[ActServices, UpdateArguments, TaskActed](
     name="plane_update_task",
     title="Change a task in Plane",
     level=Trust.ROUTINE,
@@ -226,7 +226,7 @@ PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, TaskActed](
     open_world=True,
 )
 
-PLANE_COMMENT_TASK = ToolSpec[CommentArguments, TaskActed](
+PLANE_COMMENT_TASK = ToolSpec[ActServices, CommentArguments, TaskActed](
     name="plane_comment_task",
     title="Comment on a task in Plane",
     level=Trust.ROUTINE,

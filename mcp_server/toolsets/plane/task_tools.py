@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mcp_server.app.dependencies import Services
 from mcp_server.connectors.plane.model import Priority
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane.answers import Projects, TaskList, TaskView
 from mcp_server.toolsets.spec import Arguments, InJourney, ToolSpec
 
@@ -54,14 +54,14 @@ class GetArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def list_projects(services: Services, _call: Call, asked: ProjectsArguments) -> Projects:
+async def list_projects(services: ActServices, _call: Call, asked: ProjectsArguments) -> Projects:
     """Answer plane_list_projects."""
     from mcp_server.toolsets.plane.task_views import projects_told
 
     return await projects_told(services.plane, asked.project)
 
 
-async def query_tasks(services: Services, _call: Call, asked: QueryArguments) -> TaskList:
+async def query_tasks(services: ActServices, _call: Call, asked: QueryArguments) -> TaskList:
     """Answer plane_query_tasks."""
     from mcp_server.toolsets.plane.task_views import TaskQuery, tasks_told
 
@@ -69,7 +69,7 @@ async def query_tasks(services: Services, _call: Call, asked: QueryArguments) ->
     return await tasks_told(services.plane, TaskQuery(**named), asked.limit, asked.cursor)
 
 
-async def get_task(services: Services, _call: Call, asked: GetArguments) -> TaskView:
+async def get_task(services: ActServices, _call: Call, asked: GetArguments) -> TaskView:
     """Answer plane_get_task."""
     from mcp_server.connectors.page_mentions import noted, pages_of
     from mcp_server.toolsets.plane.task_views import task_told
@@ -81,22 +81,22 @@ async def get_task(services: Services, _call: Call, asked: GetArguments) -> Task
     return await task_told(services.plane, asked.task, asked.include, asked.cursor, cited)
 
 
-async def projects_read(_services: Services, told: Projects) -> Sequence[str]:
+async def projects_read(_services: ActServices, told: Projects) -> Sequence[str]:
     """Return whose description was read."""
     return tuple(f"{TOOLSET}:{line.key}" for line in told.projects) if told.tainted else ()
 
 
-async def tasks_read(_services: Services, told: TaskList) -> Sequence[str]:
+async def tasks_read(_services: ActServices, told: TaskList) -> Sequence[str]:
     """Return which tasks were read of."""
     return tuple(f"{TOOLSET}:{line.key}" for line in told.tasks)
 
 
-async def task_read(_services: Services, told: TaskView) -> Sequence[str]:
+async def task_read(_services: ActServices, told: TaskView) -> Sequence[str]:
     """Return which task was read, and those that it is tied to: their names were told."""
     return tuple(f"{TOOLSET}:{key}" for key in (told.key, *(tied.key for tied in told.relations)))
 
 
-PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, Projects](
+PLANE_LIST_PROJECTS = ToolSpec[ActServices, ProjectsArguments, Projects](
     name="plane_list_projects",
     title="Projects in Plane",
     level=Trust.READ,
@@ -111,7 +111,7 @@ PLANE_LIST_PROJECTS = ToolSpec[ProjectsArguments, Projects](
     open_world=True,
 )
 
-PLANE_QUERY_TASKS = ToolSpec[QueryArguments, TaskList](
+PLANE_QUERY_TASKS = ToolSpec[ActServices, QueryArguments, TaskList](
     name="plane_query_tasks",
     title="Find tasks in Plane",
     level=Trust.READ,
@@ -126,7 +126,7 @@ PLANE_QUERY_TASKS = ToolSpec[QueryArguments, TaskList](
     open_world=True,
 )
 
-PLANE_GET_TASK = ToolSpec[GetArguments, TaskView](
+PLANE_GET_TASK = ToolSpec[ActServices, GetArguments, TaskView](
     name="plane_get_task",
     title="Read a task in Plane",
     level=Trust.READ,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from agents.engine.events import Json
     from agents.loop.record.frames import Header, ToolCallFrame
     from agents.loop.record.run import Run
-    from mcp_server.app.dependencies import ListedTool, Services
     from mcp_server.gate.dispatch import Gate
+    from mcp_server.ports import ListedTool, RunServices
     from mcp_server.toolsets.spec import AnySpec
 
 logger = logging.getLogger("knowledge_forge.runs")
@@ -41,7 +41,7 @@ MOST_NAMED, LONGEST_NAMED = 5, 100
 class GatedTools:
     """What one run may call: the tools that are listed, of the toolsets that it was given, or of all."""
 
-    def __init__(self, gate: Gate, services: Services, header: Header) -> None:
+    def __init__(self, gate: Gate, services: RunServices, header: Header) -> None:
         self._gate, self._services, self._header = gate, services, header
 
     def definitions(self) -> Sequence[ToolDefinition]:

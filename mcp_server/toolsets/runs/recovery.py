@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from agents.loop.record.run import Run
     from knowledge.history.ports import Ledger
     from knowledge.trust.ports import Proposal
-    from mcp_server.app.dependencies import Services
     from mcp_server.gate.caller import Call
     from mcp_server.gate.dispatch import Gate
+    from mcp_server.ports import RunServices
     from mcp_server.toolsets.spec import AnySpec
 
 AT_ONCE = 500
@@ -53,7 +53,7 @@ class Lost:
     since: datetime
 
 
-async def recalled(gate: Gate, services: Services, lost: Lost) -> CallOutcome | None:
+async def recalled(gate: Gate, services: RunServices, lost: Lost) -> CallOutcome | None:
     """Return what became of the call; None where nobody can tell.
 
     Raises:
@@ -79,14 +79,14 @@ def not_before(run: Run) -> datetime:
     return max(frame.at for frame in run.frames if not isinstance(frame, Control))
 
 
-async def _proposed(services: Services, lost: Lost) -> Proposal | None:
+async def _proposed(services: RunServices, lost: Lost) -> Proposal | None:
     trust = services.state.trust
     found = await trust.lines(principal=lost.call.principal.id, limit=DOCUMENTED)
     its = next((one.id for one in found if one.kind == "call" and one.run.get("key") == lost.call.key), None)
     return await trust.proposal(its) if its else None
 
 
-async def _elsewhere(services: Services, lost: Lost) -> CallOutcome:
+async def _elsewhere(services: RunServices, lost: Lost) -> CallOutcome:
     """Return what became of an act in another service. Before it is sent it is on record: without a record it was not sent."""
     spec, dispatcher = lost.spec, services.dispatcher
     outbox_entry = await dispatcher.errand_of_call(lost.call.key)
@@ -107,11 +107,11 @@ async def _elsewhere(services: Services, lost: Lost) -> CallOutcome:
     return _told(content, unsure=content.get("status") == "unsure")
 
 
-async def _written(services: Services, lost: Lost) -> CallOutcome | None:
+async def _written(services: RunServices, lost: Lost) -> CallOutcome | None:
     """Return what became of a change of pages. What its process left half done is ended first: that is done by whoever comes next."""
     ledger = services.state.ledger
     if await ledger.intents():
-        await services.load_writing().acts.recovery.finish_all()
+        await services.recovery.finish_all()
     if any(_is_its(lost, _who(intent.entry.actor)) for intent in await ledger.intents()):
         return None
     record = await _recorded(ledger, lost)

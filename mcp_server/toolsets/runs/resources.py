@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import caller
+from mcp_server.ports import RunViewServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.journeys.prompts import note_reading
@@ -38,7 +38,7 @@ def run_addresses(run: str) -> list[str]:
     return [RUN_URI + run, f"{RUN_URI}{run}/frames"]
 
 
-def add_run_resources(server: ForgeServer, services: Services) -> None:
+def add_run_resources(server: ForgeServer, services: RunViewServices) -> None:
     """Make runs readable by their addresses, where the runs toolset is listed."""
     if all(spec.toolset != RUNS for spec in services.tools()):
         return
@@ -65,7 +65,7 @@ def add_run_resources(server: ForgeServer, services: Services) -> None:
     )(frames_of)
 
 
-async def run_ids(services: Services, typed: str) -> Sequence[str]:
+async def run_ids(services: RunViewServices, typed: str) -> Sequence[str]:
     """Return the ids of the caller's runs that begin with what was typed, or whose goal has words that do, newest first.
 
     A caller over HTTP without a token gets none: nobody knows which of them is whose.
@@ -82,7 +82,7 @@ def _fits(line: RunLine, typed: str) -> bool:
     return line.id.startswith(typed.strip()) or all(any(word.startswith(w) for word in words) for w in wanted)
 
 
-async def _explained(services: Services, run_id: str) -> str:
+async def _explained(services: RunViewServices, run_id: str) -> str:
     from agents.loop.explanation import explained
     from mcp_server.toolsets.runs.sentences import ended_with
 
@@ -96,7 +96,7 @@ async def _explained(services: Services, run_id: str) -> str:
     return text + "\n"
 
 
-async def _frames(services: Services, run_id: str) -> str:
+async def _frames(services: RunViewServices, run_id: str) -> str:
     from agents.loop.record.frames import frame_text, header_text
     from mcp_server.toolsets.runs.sentences import status_of
 
@@ -123,7 +123,7 @@ async def _frames(services: Services, run_id: str) -> str:
     return json.dumps(without_surrogates(told), ensure_ascii=False, separators=(",", ":"))
 
 
-async def _own(services: Services, run_id: str) -> Run:
+async def _own(services: RunViewServices, run_id: str) -> Run:
     """Return the run, and remember that the caller is shown what it read.
 
     Raises:

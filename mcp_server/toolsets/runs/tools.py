@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
+from mcp_server.ports import RunServices, RunViewServices
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class RunTrace:
     tainted: bool
 
 
-async def plan_call(services: Services, call: Call, asked: RunArguments) -> CallPlan[RunAnswer]:
+async def plan_call(services: RunServices, call: Call, asked: RunArguments) -> CallPlan[RunAnswer]:
     """Return what the gate has to know of a run that would be begun, or gone on with. Raises as `plan_run`."""
     plan = await plan_run(services, call, asked)
     return CallPlan(
@@ -121,7 +121,7 @@ async def plan_call(services: Services, call: Call, asked: RunArguments) -> Call
     )
 
 
-async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+async def plan_run(services: RunServices, call: Call, asked: RunArguments) -> RunPlan:
     """Work out which run would be begun, or gone on with. Changes nothing, but what the caller has read is remembered of the plan.
 
     Raises:
@@ -138,7 +138,7 @@ def _texts_of(asked: RunArguments) -> str:
     return hashlib.sha256(canonical([asked.goal, asked.context, asked.run_id, asked.answer])).hexdigest()
 
 
-async def _read_before(services: Services, proposal: str) -> Collection[str]:
+async def _read_before(services: RunServices, proposal: str) -> Collection[str]:
     """Return where text comes from that was read before this was proposed, or that whose place it took."""
     from mcp_server.approvals.proposals import calls_of
 
@@ -156,7 +156,7 @@ async def _read_before(services: Services, proposal: str) -> Collection[str]:
     return origins
 
 
-async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+async def _planned(services: RunServices, call: Call, asked: RunArguments) -> RunPlan:
     from agents.loop.record.frames import Header, RunLimits
 
     _require_short(asked)
@@ -185,7 +185,7 @@ async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPl
     return RunPlan(header)
 
 
-async def _plan_answer(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+async def _plan_answer(services: RunServices, call: Call, asked: RunArguments) -> RunPlan:
     from agents.loop.errors import RunNotThere
     from agents.loop.explanation import STANDS
 
@@ -203,7 +203,7 @@ async def _plan_answer(services: Services, call: Call, asked: RunArguments) -> R
     return RunPlan(there.header, asked.answer, there.ask.id, there.ask.question)
 
 
-async def own_run(services: Services, call: Call, run: str) -> Run:
+async def own_run(services: RunViewServices, call: Call, run: str) -> Run:
     """Return a run of the caller.
 
     Raises:
@@ -235,7 +235,7 @@ def require_short(name: str, text: str) -> None:
         )
 
 
-def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
+def _toolsets(services: RunServices, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the toolsets that a run is to have, each once.
 
     Raises:
@@ -250,14 +250,14 @@ def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def _there(services: Services) -> tuple[str, ...]:
+def _there(services: RunServices) -> tuple[str, ...]:
     """Return the toolsets that have something here that a run may call."""
     from mcp_server.toolsets.runs.gated_tools import WITHHELD
 
     return tuple(dict.fromkeys(spec.toolset for spec in services.tools() if spec.name not in WITHHELD))
 
 
-def pinned(services: Services, header: Header) -> Header:
+def pinned(services: RunServices, header: Header) -> Header:
     """Return the header of a run that has the toolsets of the server in which it begins, also where one with more takes it up."""
     return replace(header, toolsets=header.toolsets or _there(services))
 
@@ -273,7 +273,7 @@ def begun_for(call: Call) -> str:
     return f"r-{hashlib.sha256(f'agent_run {call.approval.proposal}'.encode()).hexdigest()[:20]}"
 
 
-async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAnswer:
+async def carry_through(services: RunServices, call: Call, plan: RunPlan) -> RunAnswer:
     """Begin the run, or answer it, and return where it stands when it is over or waits; at once where the caller does not wait."""
     runs, header = services.runs, pinned(services, plan.header)
     header = replace(header, id=(not plan.answer and begun_for(call)) or header.id)
@@ -300,7 +300,7 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
         raise RunLeft(run, error.reason) from error
 
 
-async def _told(services: Services, call: Call, run: str) -> RunAnswer:
+async def _told(services: RunViewServices, call: Call, run: str) -> RunAnswer:
     there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
@@ -333,7 +333,7 @@ def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
     return report
 
 
-async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAnswer | None:
+async def recalled(services: RunServices, call: Call, asked: RunArguments) -> RunAnswer | None:
     """Return where the run stands that a person agreed to, if it was begun, or answered, before the process died."""
     from agents.loop.errors import NoSuchRun
     from agents.loop.record.frames import PersonAnswered
@@ -351,7 +351,7 @@ async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAn
     return await answered(services, there)
 
 
-async def answered(services: Services, run: Run) -> RunAnswer:
+async def answered(services: RunViewServices, run: Run) -> RunAnswer:
     """Return where the run stands, as plain data."""
     from mcp_server.toolsets.runs.sentences import GOES_ON, NO_ROOM
 
@@ -432,7 +432,7 @@ def _bounds(header: Header) -> str:
     return ", ".join([*told, f"toolsets {', '.join(header.toolsets) or 'all'}"])
 
 
-async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTrace:
+async def trace(services: RunViewServices, call: Call, asked: TraceArguments) -> RunTrace:
     """Return the run in words."""
     from agents.loop.explanation import explained
     from mcp_server.toolsets.runs.sentences import MOST_TEXT, ended_with, status_of
@@ -462,12 +462,12 @@ def page_end(text: str, start: int) -> int:
     return line + 1 if line >= start else start + PAGE
 
 
-async def read_in(services: Services, told: RunTrace) -> Sequence[str]:
+async def read_in(services: RunViewServices, told: RunTrace) -> Sequence[str]:
     """Return where text of the run comes from that nobody vouches for."""
     return tuple(await services.taints.of_journey(told.run_id))
 
 
-AGENT_RUN = ToolSpec[RunArguments, RunAnswer](
+AGENT_RUN = ToolSpec[RunServices, RunArguments, RunAnswer](
     name="agent_run",
     title="Run a task on the server",
     level=Trust.EDIT,
@@ -485,7 +485,7 @@ AGENT_RUN = ToolSpec[RunArguments, RunAnswer](
     leads=True,
 )
 
-AGENT_TRACE = ToolSpec[TraceArguments, RunTrace](
+AGENT_TRACE = ToolSpec[RunServices, TraceArguments, RunTrace](
     name="agent_trace",
     title="Explain a run",
     level=Trust.READ,

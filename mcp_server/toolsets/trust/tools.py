@@ -11,12 +11,12 @@ from pydantic import Field
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, State
-from mcp_server.app.dependencies import Services
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.ports import TrustServices
 from mcp_server.toolsets.spec import Arguments, ToolSpec
 
 LONGEST_WAIT_S = 300
@@ -51,7 +51,7 @@ class TrustStatus:
     pending: Sequence[Pending]
 
 
-async def status(services: Services, call: Call, _asked: NoArguments) -> TrustStatus:
+async def status(services: TrustServices, call: Call, _asked: NoArguments) -> TrustStatus:
     """Return the caller's own trust record."""
     trust_record = await standing_of(services.state, call.principal, now=services.now())
     grant = held(trust_record)
@@ -66,7 +66,7 @@ async def status(services: Services, call: Call, _asked: NoArguments) -> TrustSt
     )
 
 
-async def _pending(services: Services, call: Call) -> list[Pending]:
+async def _pending(services: TrustServices, call: Call) -> list[Pending]:
     """Return what waits of the caller; over HTTP without a token nobody knows which of it is whose, so nothing is listed."""
     if call.principal.by_handle:
         return []
@@ -105,7 +105,7 @@ class NoSuchOwnProposal(KnowledgeError):
         super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
 
 
-async def proposal_status(services: Services, call: Call, asked: ProposalStatusArguments) -> ProposalStatus:
+async def proposal_status(services: TrustServices, call: Call, asked: ProposalStatusArguments) -> ProposalStatus:
     """Return what became of a proposal, waiting for it if asked and as long as not too many others wait."""
     if asked.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
@@ -117,7 +117,7 @@ async def proposal_status(services: Services, call: Call, asked: ProposalStatusA
     return await _told(services, call, proposal)
 
 
-async def withdraw(services: Services, call: Call, asked: WithdrawArguments) -> ProposalStatus:
+async def withdraw(services: TrustServices, call: Call, asked: WithdrawArguments) -> ProposalStatus:
     """Take a proposal of the caller back, if nobody has decided about it yet."""
     proposal = await _own(services, call, asked.proposal_id)
     trust = services.state.trust
@@ -126,14 +126,14 @@ async def withdraw(services: Services, call: Call, asked: WithdrawArguments) -> 
     return await _told(services, call, proposal)
 
 
-async def _told(services: Services, call: Call, proposal: Proposal) -> ProposalStatus:
+async def _told(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
     """Return the proposal; what it shows and answered, which is text of pages, only to who may read by now."""
     grant = held(await standing_of(services.state, call.principal, now=services.now()))
     told = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
     return ProposalStatus(told, await _pending(services, call))
 
 
-async def read_in(services: Services, told: ProposalStatus) -> Sequence[str]:
+async def read_in(services: TrustServices, told: ProposalStatus) -> Sequence[str]:
     """Return where text in it may come from that nobody vouches for: that which was read in the run or journey it belongs to."""
     from mcp_server.approvals.proposals import scopes_of  # which loads all tools
 
@@ -143,14 +143,14 @@ async def read_in(services: Services, told: ProposalStatus) -> Sequence[str]:
     return tuple({origin for scope in scopes_of(proposal) for origin in await services.taints.of_journey(scope)})
 
 
-async def _own(services: Services, call: Call, proposal_id: str) -> Proposal:
+async def _own(services: TrustServices, call: Call, proposal_id: str) -> Proposal:
     proposal = await services.state.trust.proposal(proposal_id)
     if proposal is None or proposal.principal != call.principal.id:
         raise NoSuchOwnProposal(proposal_id)
     return proposal
 
 
-TRUST_STATUS = ToolSpec[NoArguments, TrustStatus](
+TRUST_STATUS = ToolSpec[TrustServices, NoArguments, TrustStatus](
     name="trust_status",
     title="How far you are trusted",
     level=Trust.NONE,
@@ -166,7 +166,7 @@ TRUST_STATUS = ToolSpec[NoArguments, TrustStatus](
     idempotent=True,
 )
 
-PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, ProposalStatus](
+PROPOSAL_STATUS = ToolSpec[TrustServices, ProposalStatusArguments, ProposalStatus](
     name="proposal_status",
     title="Status of a proposal",
     level=Trust.NONE,
@@ -183,7 +183,7 @@ PROPOSAL_STATUS = ToolSpec[ProposalStatusArguments, ProposalStatus](
     idempotent=True,
 )
 
-PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, ProposalStatus](
+PROPOSAL_WITHDRAW = ToolSpec[TrustServices, WithdrawArguments, ProposalStatus](
     name="proposal_withdraw",
     title="Withdraw a proposal",
     level=Trust.NONE,

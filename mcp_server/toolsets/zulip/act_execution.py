@@ -24,10 +24,10 @@ from mcp_server.toolsets.zulip.answers import MessageActed
 
 if TYPE_CHECKING:
     from knowledge.outbox.ports import OutboxEntry
-    from mcp_server.app.dependencies import Services
     from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.gate.caller import Call
+    from mcp_server.ports import ActServices
 
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there already is known before it is sent; what was done earlier may have been taken back since."""
@@ -235,7 +235,7 @@ class Reacting:
         return {"message_ids": [self._reacted.message.id], "place": self._plan.place, "url": self._plan.url}
 
 
-async def carried_out(services: Services, call: Call, plan: MessagePlan) -> MessageActed:
+async def carried_out(services: ActServices, call: Call, plan: MessagePlan) -> MessageActed:
     """Do what the plan says, once, and return what became of it.
 
     Raises:
@@ -259,7 +259,7 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
     return answer
 
 
-async def recalled(services: Services, call: Call, plan: MessagePlan) -> MessageActed | None:
+async def recalled(services: ActServices, call: Call, plan: MessagePlan) -> MessageActed | None:
     """Return the answer of an act that a process began and did not end; None if it is not there, or not whole."""
     delivered = await services.dispatcher.recall_for(call, _act(services.zulip, plan))
     return await told(services.zulip, plan, delivered) if delivered else None

@@ -22,9 +22,9 @@ from mcp_server.toolsets.zulip.answers import ChannelLine, Channels, MessageLine
 from mcp_server.toolsets.zulip.cursors import sealed, unsealed
 
 if TYPE_CHECKING:
-    from mcp_server.app.dependencies import Services
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.connectors.zulip.wire import Anchor
+    from mcp_server.ports import ActServices
 
 MOST_TOPICS = 200
 MOST_TOLD = 40_000
@@ -317,7 +317,7 @@ def origins(told: Messages | Channels) -> Sequence[str]:
     return tuple(f"zulip:{channel_word(line.name)}" for line in told.channels) if told.tainted else ()
 
 
-async def remember_mentions(services: Services, told: Messages) -> None:
+async def remember_mentions(services: ActServices, told: Messages) -> None:
     """Remember which pages the topics in an answer name. What people say to each other in private names none for others."""
     from mcp_server.connectors.page_mentions import noted
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from mcp_server.app.dependencies import Services
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
+from mcp_server.ports import ActServices
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, Cursor, DryRun, InJourney, ToolSpec
 from mcp_server.toolsets.zulip.answers import Channels, MessageActed, Messages
 
@@ -78,7 +78,7 @@ class ReactArguments(Arguments):
     journey_id: InJourney = None
 
 
-async def channels(services: Services, call: Call, asked: ChannelsArguments) -> Channels:
+async def channels(services: ActServices, call: Call, asked: ChannelsArguments) -> Channels:
     """Answer which channels there are, or what one is for and its topics."""
     from mcp_server.toolsets.zulip import message_views as reading
 
@@ -86,7 +86,7 @@ async def channels(services: Services, call: Call, asked: ChannelsArguments) -> 
     return await reading.channels(services.zulip, asked.channel)
 
 
-async def read(services: Services, call: Call, asked: ReadMessagesArguments) -> Messages:
+async def read(services: ActServices, call: Call, asked: ReadMessagesArguments) -> Messages:
     """Answer messages of a place."""
     from mcp_server.toolsets.zulip import message_views as reading
 
@@ -99,7 +99,7 @@ async def read(services: Services, call: Call, asked: ReadMessagesArguments) -> 
     return told
 
 
-async def search(services: Services, call: Call, asked: SearchMessagesArguments) -> Messages:
+async def search(services: ActServices, call: Call, asked: SearchMessagesArguments) -> Messages:
     """Answer messages with words."""
     from mcp_server.toolsets.zulip import message_views as reading
 
@@ -108,24 +108,24 @@ async def search(services: Services, call: Call, asked: SearchMessagesArguments)
     return await reading.search(services.zulip, sought)
 
 
-async def read_from(_services: Services, told: Messages | Channels) -> Sequence[str]:
+async def read_from(_services: ActServices, told: Messages | Channels) -> Sequence[str]:
     """Return where the text in an answer comes from."""
     from mcp_server.toolsets.zulip.message_views import origins
 
     return origins(told)
 
 
-async def plan_send(services: Services, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:
+async def plan_send(services: ActServices, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:
     """Work out what would be sent, and where. Changes nothing."""
     return _call_plan(services, await planned_sending(services, call, asked))
 
 
-async def plan_react(services: Services, _call: Call, asked: ReactArguments) -> CallPlan[MessageActed]:
+async def plan_react(services: ActServices, _call: Call, asked: ReactArguments) -> CallPlan[MessageActed]:
     """Work out what would be added or taken back. Changes nothing."""
     return _call_plan(services, await _reaction(services, asked))
 
 
-def _call_plan(services: Services, plan: MessagePlan) -> CallPlan[MessageActed]:
+def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActed]:
     """Return what the gate has to know of an act in Zulip."""
     from mcp_server.toolsets.zulip.act_execution import carried_out
     from mcp_server.toolsets.zulip.act_model import answered, changes, sentence
@@ -148,7 +148,7 @@ def _call_plan(services: Services, plan: MessagePlan) -> CallPlan[MessageActed]:
     )
 
 
-async def planned_sending(services: Services, call: Call, asked: SendArguments) -> MessagePlan:
+async def planned_sending(services: ActServices, call: Call, asked: SendArguments) -> MessagePlan:
     """Return the plan of the message, halted if a person agreed to this very call a while ago and it was done."""
     from mcp_server.connectors.outbox_dispatcher import WITHIN
     from mcp_server.connectors.replay import done_earlier
@@ -170,7 +170,7 @@ async def planned_sending(services: Services, call: Call, asked: SendArguments) 
     return sent_earlier(plan, earlier) if earlier else plan
 
 
-async def _reaction(services: Services, asked: ReactArguments) -> MessagePlan:
+async def _reaction(services: ActServices, asked: ReactArguments) -> MessagePlan:
     from mcp_server.toolsets.zulip.act_plan import planned_reaction
 
     return await planned_reaction(
@@ -183,21 +183,21 @@ async def _reaction(services: Services, asked: ReactArguments) -> MessagePlan:
     )
 
 
-async def recall_send(services: Services, call: Call, asked: SendArguments) -> MessageActed | None:
+async def recall_send(services: ActServices, call: Call, asked: SendArguments) -> MessageActed | None:
     """Return what became of an approved message whose process died over it."""
     from mcp_server.toolsets.zulip.act_execution import recalled
 
     return await recalled(services, call, await planned_sending(services, call, asked))
 
 
-async def recall_react(services: Services, call: Call, asked: ReactArguments) -> MessageActed | None:
+async def recall_react(services: ActServices, call: Call, asked: ReactArguments) -> MessageActed | None:
     """Return the same of a reaction."""
     from mcp_server.toolsets.zulip.act_execution import recalled
 
     return await recalled(services, call, await _reaction(services, asked))
 
 
-ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, Channels](
+ZULIP_LIST_CHANNELS = ToolSpec[ActServices, ChannelsArguments, Channels](
     name="zulip_list_channels",
     title="Channels in Zulip",
     level=Trust.READ,
@@ -212,7 +212,7 @@ ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, Channels](
     open_world=True,
 )
 
-ZULIP_READ_MESSAGES = ToolSpec[ReadMessagesArguments, Messages](
+ZULIP_READ_MESSAGES = ToolSpec[ActServices, ReadMessagesArguments, Messages](
     name="zulip_read_messages",
     title="Read messages in Zulip",
     level=Trust.READ,
@@ -227,7 +227,7 @@ ZULIP_READ_MESSAGES = ToolSpec[ReadMessagesArguments, Messages](
     open_world=True,
 )
 
-ZULIP_SEARCH_MESSAGES = ToolSpec[SearchMessagesArguments, Messages](
+ZULIP_SEARCH_MESSAGES = ToolSpec[ActServices, SearchMessagesArguments, Messages](
     name="zulip_search_messages",
     title="Search messages in Zulip",
     level=Trust.READ,
@@ -242,7 +242,7 @@ ZULIP_SEARCH_MESSAGES = ToolSpec[SearchMessagesArguments, Messages](
     open_world=True,
 )
 
-ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, MessageActed](
+ZULIP_SEND_MESSAGE = ToolSpec[ActServices, SendArguments, MessageActed](
     name="zulip_send_message",
     title="Send a message in Zulip",
     level=Trust.ROUTINE,
@@ -258,7 +258,7 @@ ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, MessageActed](
     open_world=True,
 )
 
-ZULIP_REACT = ToolSpec[ReactArguments, MessageActed](
+ZULIP_REACT = ToolSpec[ActServices, ReactArguments, MessageActed](
     name="zulip_react",
     title="React to a message in Zulip",
     level=Trust.ROUTINE,

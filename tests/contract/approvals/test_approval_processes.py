@@ -69,7 +69,7 @@ async def test_what_nobody_could_do_in_time_ends_and_says_why(tmp_path: Path, mo
         await person.app.desk.approve(asked, waiting.hash, ANN)
         proposal_executor = person.app.desk._carrier
         later = waiting.expires_at + timedelta(minutes=1)
-        monkeypatch.setattr(proposal_executor, "services", replace(proposal_executor.services, now=lambda: later))
+        monkeypatch.setattr(proposal_executor, "services", replace(person.app.services, now=lambda: later))
         await proposal_executor.resume()
         ended = await person.proposal(asked)
         assert (ended.state, ended.error) == ("failed", carrying.LEFT)

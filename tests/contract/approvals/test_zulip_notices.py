@@ -500,7 +500,9 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
             dispatcher = OutboxDispatcher(
                 base.state.outbox, base.errand_locks, now=utc_now, sleep=_at_once, settled=timedelta(0)
             )
-            app = replace(here.person.app, services=replace(here.person.app.services, load_courier=lambda: dispatcher))
+            app = replace(
+                here.person.app, services=replace(here.person.app.services, load_dispatcher=lambda: dispatcher)
+            )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(told_by(app, here.access))
                 await here.told()

@@ -13,7 +13,6 @@ import pytest
 from mcp import Client
 
 from mcp_server.app.composition import open_app
-from mcp_server.app.factories.connectors import Connected
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from mcp_server.connectors.evidence_sources import KEPT_S, EvidenceSources
@@ -256,7 +255,7 @@ async def test_a_look_counts_for_a_minute_and_not_longer(tmp_path: Path) -> None
     async with team(tmp_path) as there:
         clock = [0.0]
         services = there.host.app.services
-        evidence = EvidenceSources(Connected(services.load_plane, services.load_zulip), lambda: clock[-1])
+        evidence = EvidenceSources(services.load_plane, services.load_zulip, lambda: clock[-1])
         first = await evidence.fetch("plane:KB-1")
         asked = len(there.at_plane.seen)
         clock.append(KEPT_S - 1)

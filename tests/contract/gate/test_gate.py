@@ -57,7 +57,7 @@ async def plan(_services: Services, _call: Call, asked: Note) -> CallPlan[Noted]
 
 
 written: list[str] = []
-NOTE = ToolSpec[Note, Noted](
+NOTE = ToolSpec[Any, Note, Noted](
     "note",
     "Write a note",
     Trust.EDIT,

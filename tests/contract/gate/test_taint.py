@@ -60,7 +60,7 @@ async def plan(_services: Services, _call: Call, asked: Message) -> CallPlan[Sen
     return CallPlan(execute=execute, preview=preview, destination=asked.channel)
 
 
-SEND = ToolSpec[Message, Sent](
+SEND = ToolSpec[Any, Message, Sent](
     "send",
     "Send a message",
     Trust.ROUTINE,

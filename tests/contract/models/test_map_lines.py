@@ -75,7 +75,7 @@ class Place:
         return MapLines(
             base.state,
             base.index,
-            base.load_circles,
+            base.load_tiers,
             kept,
             provider,
             name="openai:some-model",

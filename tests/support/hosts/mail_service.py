@@ -67,7 +67,7 @@ class Mail:
                 preview=CallPreview(Sent("proposed"), "a message", effect=asked.text, documents=()),
             )
 
-        return ToolSpec[Message, Sent](
+        return ToolSpec[Any, Message, Sent](
             "send",
             "Send",
             Trust.ROUTINE,

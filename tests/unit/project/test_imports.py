@@ -360,6 +360,21 @@ def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
     assert not {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE
 
 
+def test_only_what_starts_the_server_knows_the_composition_root() -> None:
+    """A toolset, the gate, approvals and pages get what they use as `mcp_server/ports.py` names it; settings are values."""
+    inside = ("mcp_server.app", "mcp_server.cli", "mcp_server.__main__", "mcp_server.workers.index_steps")
+    knowing = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "mcp_server").rglob("*.py")
+        if not name_of(path).startswith(inside)
+        and any(
+            one.startswith("mcp_server.app.") and not one.startswith("mcp_server.app.settings")
+            for one in imported(path)
+        )
+    }
+    assert not knowing
+
+
 def test_only_the_edge_knows_mcp_exists() -> None:
     for path in modules():
         if name_of(path).partition(".")[0] != "mcp_server":

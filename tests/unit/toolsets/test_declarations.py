@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ async def answer(_services: Services, _call: Call, asked: Note) -> Done:
     return Done(asked.text)
 
 
-ACT = ToolSpec[Note, Done](
+ACT = ToolSpec[Any, Note, Done](
     "note",
     "Note",
     Trust.EDIT,
@@ -79,7 +80,7 @@ def test_a_whole_declaration_is_accepted() -> None:
         replace(ACT, description=""),
     ],
 )
-def test_an_incomplete_declaration_stops_the_start(broken: ToolSpec[Note, Done]) -> None:
+def test_an_incomplete_declaration_stops_the_start(broken: ToolSpec[Any, Note, Done]) -> None:
     """The design, section 3: a tool without a level stops the start."""
     with pytest.raises(BadDeclaration):
         chosen([broken])
@@ -160,7 +161,7 @@ def test_the_list_is_within_its_budget(toolsets: tuple[str, ...], most_tools: in
 
 
 @pytest.mark.parametrize("spec", declared(), ids=lambda s: s.name)
-def test_schemas_are_lean_and_closed(spec: ToolSpec[Arguments, object]) -> None:
+def test_schemas_are_lean_and_closed(spec: ToolSpec[Any, Arguments, object]) -> None:
     text = json.dumps(spec.input_schema)
     assert "$ref" not in text
     assert '"default": null' not in text
@@ -209,7 +210,7 @@ def test_a_field_named_title_survives_the_diet() -> None:
     ],
 )
 def test_wrong_arguments_are_told_in_plain_words(
-    spec: ToolSpec[Arguments, object], arguments: dict[str, object], says: str
+    spec: ToolSpec[Any, Arguments, object], arguments: dict[str, object], says: str
 ) -> None:
     with pytest.raises(BadArguments) as caught:
         spec.parse(arguments)

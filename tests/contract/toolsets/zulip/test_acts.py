@@ -421,7 +421,7 @@ class Later:
         self.here, self.passed = here, timedelta()
         services = here.app.services
         dispatcher = OutboxDispatcher(services.state.outbox, Locks(home / "later"), now=self.now, sleep=at_once)
-        self.services: Services = replace(services, load_courier=lambda: dispatcher, now=self.now)
+        self.services: Services = replace(services, load_dispatcher=lambda: dispatcher, now=self.now)
         here.app.services.zulip.now = self.now
         self._now = services.now
 
@@ -507,7 +507,7 @@ async def test_somebody_elses_message_of_the_same_text_is_not_taken_for_ours(her
     dispatcher = OutboxDispatcher(
         here.app.services.state.outbox, Locks(tmp_path / "more"), now=later.now, sleep=meanwhile
     )
-    later.services = replace(later.services, load_courier=lambda: dispatcher)
+    later.services = replace(later.services, load_dispatcher=lambda: dispatcher)
     assert (await later.send(**PLAIN)).status == "unsure"
 
 

@@ -1,0 +1,281 @@
+"""What each part of the server may use of the rest, as protocols. Only the composition root knows what stands behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from anyio import CapacityLimiter
+
+    from agents.engine.runner import Runner
+    from knowledge.history.page_history import PageHistory
+    from knowledge.search.chunk_tier import Finder
+    from knowledge.search.reading_ledger import ReadingLedger
+    from knowledge.search.tiers import Tiers
+    from knowledge.state.ports import IndexStore, StateStore
+    from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.writer import Writer
+    from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
+    from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.zulip.chat import Chat
+    from mcp_server.gate.caller import Clock
+    from mcp_server.gate.policy import Trust
+    from mcp_server.gate.taint import Taints
+    from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.runs.supervisor import Runs
+
+
+class ListedTool(Protocol):
+    """What others may know of a tool that this server lists."""
+
+    @property
+    def name(self) -> str:
+        """The name that hosts call."""
+
+    @property
+    def toolset(self) -> str:
+        """The toolset that settings turn on or off."""
+
+    @property
+    def description(self) -> str:
+        """What models read."""
+
+    @property
+    def needs(self) -> Trust:
+        """The level that a call usually needs."""
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments."""
+
+
+class HasState(Protocol):
+    """The state database and the clock that its records are dated by."""
+
+    @property
+    def state(self) -> StateStore:
+        """Everything that the server keeps apart from pages."""
+
+    @property
+    def now(self) -> Clock:
+        """The time, in UTC."""
+
+
+class HasTools(Protocol):
+    """The tools that this server lists."""
+
+    @property
+    def tools(self) -> Callable[[], Sequence[ListedTool]]:
+        """All of them, in the order of the list."""
+
+
+class HasTaints(Protocol):
+    """What each caller has read that nobody vouches for."""
+
+    @property
+    def taints(self) -> Taints:
+        """The record of it."""
+
+
+class HasPages(Protocol):
+    """The pages, to read and to search."""
+
+    @property
+    def tiers(self) -> Tiers:
+        """The map and whole pages."""
+
+    @property
+    def finder(self) -> Finder:
+        """The search in pages."""
+
+    @property
+    def index(self) -> IndexStore:
+        """The index of the pages."""
+
+    @property
+    def ledger(self) -> ReadingLedger:
+        """Which caller has read which page."""
+
+
+class HasWriting(Protocol):
+    """The pages, to change, and their past."""
+
+    @property
+    def writer(self) -> Writer:
+        """What plans and makes changes to pages."""
+
+    @property
+    def recovery(self) -> Recovery:
+        """What finishes changes that a process left half made."""
+
+    @property
+    def page_history(self) -> PageHistory:
+        """The changes that were made."""
+
+
+class HasReviewPage(Protocol):
+    """The page on which people decide."""
+
+    @property
+    def review_address(self) -> Callable[[], Awaitable[str | None]]:
+        """Its address, without any login; None while nobody shows it."""
+
+    @property
+    def want_review(self) -> Callable[[], Awaitable[None]]:
+        """Have it shown, because something waits for a person."""
+
+
+class HasWaits(Protocol):
+    """Room for calls that wait for a person."""
+
+    @property
+    def waiting(self) -> CapacityLimiter:
+        """The number of them that may wait at once. A call that finds no room is answered at once."""
+
+
+class HasJourneys(Protocol):
+    """Journeys through the phases of agents."""
+
+    @property
+    def journeys(self) -> Runner:
+        """What starts journeys and takes them on."""
+
+
+class HasRuns(Protocol):
+    """Runs in which the server itself asks a language model."""
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether a language model is configured."""
+
+    @property
+    def runs(self) -> Runs:
+        """What starts runs and takes them on.
+
+        Raises:
+            NotConfigured: the settings name no language model.
+        """
+
+
+class HasModel(Protocol):
+    """The language model that the settings name."""
+
+    @property
+    def model(self) -> ConfiguredModel:
+        """The model.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+
+
+class HasOutbox(Protocol):
+    """Acts in other services, each done once."""
+
+    @property
+    def dispatcher(self) -> OutboxDispatcher:
+        """What does them."""
+
+
+class HasPlane(Protocol):
+    """Projects and tasks."""
+
+    @property
+    def plane(self) -> Board:
+        """The board of Plane.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+
+
+class HasZulip(Protocol):
+    """Channels and messages."""
+
+    @property
+    def zulip(self) -> Chat:
+        """The chat of Zulip.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+
+
+class HasElsewhere(HasPlane, HasZulip, Protocol):
+    """The services besides the knowledge base."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether any of them is configured."""
+
+
+class WaitServices(HasState, HasWaits, Protocol):
+    """For a call that waits until a person has decided."""
+
+
+class ElicitationServices(HasState, HasReviewPage, HasTaints, HasWaits, HasJourneys, HasRuns, Protocol):
+    """To put a question to a person in a form of their host."""
+
+
+class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasRuns, HasPages, Protocol):
+    """To decide on calls and to record them in the journey they belong to."""
+
+
+class ProtocolServices(GateServices, HasWaits, Protocol):
+    """For what the protocol offers besides tools: resources, prompts, completions, tasks, forms."""
+
+
+class MentionServices(HasState, HasPages, HasElsewhere, Protocol):
+    """To find the tasks and messages that mention a page."""
+
+
+class NoticeServices(HasState, HasReviewPage, HasPages, HasOutbox, HasElsewhere, Protocol):
+    """To tell people in Zulip that something waits for them, and to act there."""
+
+
+class TrustServices(HasState, HasReviewPage, HasTaints, HasTools, HasWaits, Protocol):
+    """For the tools about trust and proposals."""
+
+
+class KnowledgeServices(HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasElsewhere, Protocol):
+    """For the tools on pages."""
+
+
+class JourneyServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasPages, Protocol):
+    """For the tools on journeys."""
+
+
+class RunViewServices(HasState, HasReviewPage, HasTaints, HasTools, HasRuns, Protocol):
+    """To show a run and to answer its question."""
+
+
+class RunServices(RunViewServices, HasWriting, HasModel, HasOutbox, Protocol):
+    """For the tools on runs."""
+
+
+class ActServices(HasState, HasReviewPage, HasTaints, HasPages, HasOutbox, HasElsewhere, Protocol):
+    """For the tools on tasks and messages in other services."""
+
+
+class WebServices(GateServices, HasWriting, Protocol):
+    """For the pages that people look at."""
+
+
+class AllServices(
+    HasState,
+    HasReviewPage,
+    HasTaints,
+    HasTools,
+    HasWaits,
+    HasJourneys,
+    HasRuns,
+    HasPages,
+    HasWriting,
+    HasModel,
+    HasOutbox,
+    HasElsewhere,
+    Protocol,
+):
+    """Everything: to execute whichever tool a person has approved."""
