@@ -18,7 +18,7 @@ def ended(outbox_entry: OutboxEntry) -> HistoryEntry:
         ValueError: it has not ended: a mistake of the caller.
     """
     if outbox_entry.ended_at is None:
-        raise ValueError(f"the errand {outbox_entry.id} has not ended")
+        raise ValueError(f"the outbox entry {outbox_entry.id} has not ended")
     return HistoryEntry(
         at=outbox_entry.ended_at,
         actor=Actor(

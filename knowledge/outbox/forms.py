@@ -35,7 +35,7 @@ def fresh(outbox_entry: OutboxEntry) -> OutboxEntry:
         or outbox_entry.ended_at is not None
         or outbox_entry.result is not None
     ):
-        raise ValueError("an errand begins with an id, and without an end")
+        raise ValueError("an outbox entry begins with an id, and without an end")
     aware(outbox_entry.begun_at)
     return replace(
         outbox_entry,
@@ -58,7 +58,7 @@ def ended(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | Non
         ValueError: no outbox entry ends as begun, or the time has no zone: a mistake of the caller.
     """
     if fate == "begun":
-        raise ValueError("an errand does not end as begun")
+        raise ValueError("an outbox entry does not end as begun")
     aware(at)
     if outbox_entry.fate in (fate, *OVER):
         return None

@@ -31,33 +31,33 @@ class MemoryOutbox:
         if same:
             return same[0]
         if asked.id in self._outbox_entries:
-            raise ValueError(f"there is an errand {asked.id} already")
+            raise ValueError(f"there is an outbox entry {asked.id} already")
         self._outbox_entries[asked.id] = asked
         return asked
 
-    def _known(self, errand_id: str) -> OutboxEntry:
-        if errand_id not in self._outbox_entries:
-            raise UnknownOutboxEntry(errand_id)
-        return self._outbox_entries[errand_id]
+    def _known(self, entry_id: str) -> OutboxEntry:
+        if entry_id not in self._outbox_entries:
+            raise UnknownOutboxEntry(entry_id)
+        return self._outbox_entries[entry_id]
 
-    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+    async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by."""
-        known = self._known(errand_id)
-        self._outbox_entries[errand_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
+        known = self._known(entry_id)
+        self._outbox_entries[entry_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
+    async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
-        known = self._known(errand_id)
+        known = self._known(entry_id)
         after = ended(known, fate, at, result)
         if after is None:
             return known
         self._append(entries.ended(after))
-        self._outbox_entries[errand_id] = after
+        self._outbox_entries[entry_id] = after
         return after
 
-    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
+    async def outbox_entry(self, entry_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return self._outbox_entries.get(errand_id)
+        return self._outbox_entries.get(entry_id)
 
     async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
         """Return the newest outbox entry that carries out that proposal, or None."""

@@ -74,7 +74,7 @@ class Outbox(Protocol):
         """
         ...
 
-    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+    async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by; of the same name the newest counts.
 
         Raises:
@@ -82,7 +82,7 @@ class Outbox(Protocol):
         """
         ...
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
+    async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it.
 
         One that is `done` or `failed`, or `unsure` already, stays as it is: there is no second record of the same end.
@@ -93,7 +93,7 @@ class Outbox(Protocol):
         """
         ...
 
-    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
+    async def outbox_entry(self, entry_id: str) -> OutboxEntry | None:
         """Return it, or None."""
         ...
 

@@ -45,7 +45,7 @@ INSERT INTO forge.errand (id, principal, tool, target, digest, begun_at, proposa
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, 'begun') ON CONFLICT (id) DO NOTHING RETURNING 1
 """
 _FIND = f"{_ERRAND} WHERE id = %s"
-_HOLD_ERRAND = f"{_FIND} FOR UPDATE"
+_HOLD_ENTRY = f"{_FIND} FOR UPDATE"
 _FIND_OF = f"{_ERRAND} WHERE proposal = %s AND proposal <> '' ORDER BY number DESC LIMIT 1"
 _MARKED = f"{_ERRAND} WHERE strpos(marks, %s) > 0 ORDER BY number DESC"
 _OPEN = f"{_ERRAND} WHERE fate IN ('begun', 'unsure') ORDER BY number DESC LIMIT %s"
@@ -98,39 +98,39 @@ class PostgresOutbox:
             if found:
                 return outbox_entry_of(found[0])
             if not await ask((_PUT, (*row, marks_text(e.marks)))):
-                raise ValueError(f"there is an errand {e.id} already")
+                raise ValueError(f"there is an outbox entry {e.id} already")
             return e
 
         return await self._tables.decide(work)
 
-    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+    async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by."""
         told = kept_marks(marks)
 
         async def work(ask: Ask) -> None:
-            known = await _known(ask, errand_id)
-            await ask((_MARK, (marks_text({**known.marks, **told}), errand_id)))
+            known = await _known(ask, entry_id)
+            await ask((_MARK, (marks_text({**known.marks, **told}), entry_id)))
 
         await self._tables.decide(work)
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
+    async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
 
         async def work(ask: Ask) -> OutboxEntry:
             await ask((HOLD_THE_END, ()))
-            known = await _known(ask, errand_id)
+            known = await _known(ask, entry_id)
             after = ended(known, fate, at, result)
             if after is None:
                 return known
-            await ask((_END, (after.fate, at, after.result, errand_id)))
+            await ask((_END, (after.fate, at, after.result, entry_id)))
             await ask(appending(entries.ended(after)))
             return after
 
         return await self._tables.decide(work)
 
-    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
+    async def outbox_entry(self, entry_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return next(map(outbox_entry_of, await self._tables.read(_FIND, (errand_id,))), None)
+        return next(map(outbox_entry_of, await self._tables.read(_FIND, (entry_id,))), None)
 
     async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
         """Return the newest outbox entry that carries out that proposal, or None."""
@@ -173,8 +173,8 @@ class PostgresOutbox:
         return [Mention(*row) for row in await self._tables.read(_MENTIONS, (path, limit))]
 
 
-async def _known(ask: Ask, errand_id: str) -> OutboxEntry:
-    rows = await ask((_HOLD_ERRAND, (errand_id,)))
+async def _known(ask: Ask, entry_id: str) -> OutboxEntry:
+    rows = await ask((_HOLD_ENTRY, (entry_id,)))
     if not rows:
-        raise UnknownOutboxEntry(errand_id)
+        raise UnknownOutboxEntry(entry_id)
     return outbox_entry_of(rows[0])

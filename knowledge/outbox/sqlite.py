@@ -84,38 +84,38 @@ class SqliteOutbox:
                     return found[0]
             c.execute(_PUT, row)
             if not c.changes():
-                raise ValueError(f"there is an errand {e.id} already")
+                raise ValueError(f"there is an outbox entry {e.id} already")
             return e
 
         return await self._database.write(work)
 
-    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+    async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by."""
         told = kept_marks(marks)
 
         def work(c: apsw.Connection) -> None:
-            known = _known(c, errand_id)
-            c.execute(_MARK, (marks_text({**known.marks, **told}), errand_id))
+            known = _known(c, entry_id)
+            c.execute(_MARK, (marks_text({**known.marks, **told}), entry_id))
 
         await self._database.write(work)
 
-    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
+    async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
 
         def work(c: apsw.Connection) -> OutboxEntry:
-            known = _known(c, errand_id)
+            known = _known(c, entry_id)
             after = ended(known, fate, at, result)
             if after is None:
                 return known
             append(c, str(self._database.path), entries.ended(after))
-            c.execute(_END, (after.fate, micros(at), after.result, errand_id))
+            c.execute(_END, (after.fate, micros(at), after.result, entry_id))
             return after
 
         return await self._database.write(work)
 
-    async def outbox_entry(self, errand_id: str) -> OutboxEntry | None:
+    async def outbox_entry(self, entry_id: str) -> OutboxEntry | None:
         """Return it, or None."""
-        return next(iter(_outbox_entries(self._database.query(_FIND, (errand_id,)))), None)
+        return next(iter(_outbox_entries(self._database.query(_FIND, (entry_id,)))), None)
 
     async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
         """Return the newest outbox entry that carries out that proposal, or None."""
@@ -167,8 +167,8 @@ def _outbox_entries(rows: Sequence[Any]) -> list[OutboxEntry]:
     ]
 
 
-def _known(c: apsw.Connection, errand_id: str) -> OutboxEntry:
-    rows: Any = c.execute(_FIND, (errand_id,)).fetchall()
+def _known(c: apsw.Connection, entry_id: str) -> OutboxEntry:
+    rows: Any = c.execute(_FIND, (entry_id,)).fetchall()
     if not rows:
-        raise UnknownOutboxEntry(errand_id)
+        raise UnknownOutboxEntry(entry_id)
     return _outbox_entries(rows)[0]

@@ -103,7 +103,7 @@ class App:
     services: Services
     gate: Gate
     base: KnowledgeBase
-    desk: Decisions
+    approvals: Decisions
     review: Review
     callers: Callers
 
@@ -179,7 +179,7 @@ async def open_app(
         def dispatcher() -> OutboxDispatcher:
             from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
 
-            return OutboxDispatcher(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
+            return OutboxDispatcher(base.state.outbox, base.outbox_locks, now=utc_now, sleep=sleep)
 
         model = model_of(settings.provider, sleep, stack)
         runs = runs_of(base, model, lambda: (gate, services), tasks, settings.quotas)
@@ -207,7 +207,7 @@ async def open_app(
         proposal_executor = ProposalExecutor(
             gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base)
         )
-        desk = Decisions(proposal_executor, proposing)
+        approvals = Decisions(proposal_executor, proposing)
         bus = InMemorySubscriptionBus()
         callers = Callers(base.state, os_user())
         who = _identifier(settings, callers)
@@ -216,7 +216,7 @@ async def open_app(
 
         @cache
         def server() -> ForgeServer:
-            built = _server(specs, Seams(gate, who, desk, services), bus, security)
+            built = _server(specs, Seams(gate, who, approvals, services), bus, security)
             built.named = callers.named
             if extend is not None:
                 extend(built)
@@ -229,9 +229,9 @@ async def open_app(
         tasks.start_soon(_look_after_writes, load_writing, loaded)
         services_here = settings.plane is not None or settings.zulip is not None
         tasks.start_soon(partial(_resume, base, proposal_executor, for_others=services_here))
-        tasks.start_soon(review.run, services, desk)
+        tasks.start_soon(review.run, services, approvals)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
-            tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
+            tasks.start_soon(_tell_in_zulip, services, approvals, settings.zulip)
         tasks.start_soon(partial(keep_runs, services, here=announcing))
         if indexing:
             tasks.start_soon(make_map_lines, base, settings.provider, model, holder_name())
@@ -240,7 +240,7 @@ async def open_app(
             if settings.qdrant_url or settings.meili_url:
                 tasks.start_soon(_keep_servers_up, base)
         try:
-            yield App(server, services, gate, base, desk, review, callers)
+            yield App(server, services, gate, base, approvals, review, callers)
         finally:
             tasks.cancel_scope.cancel()
 
@@ -259,10 +259,10 @@ def _retention(base: KnowledgeBase, settings: Settings) -> Retention:
     return Retention(base.state, journeys_in(base.state), runs_in(base.state), settings.retention, holder_name())
 
 
-async def _tell_in_zulip(services: Services, desk: Decisions, access: ZulipAccess) -> None:
+async def _tell_in_zulip(services: Services, approvals: Decisions, access: ZulipAccess) -> None:
     """Tell of what waits where a person wants to be told. What that needs is loaded a moment after the host's handshake, aside."""
     await anyio.sleep(START_DELAY_S)
-    await (await anyio.to_thread.run_sync(_telling_in_zulip))(services, desk, access)
+    await (await anyio.to_thread.run_sync(_telling_in_zulip))(services, approvals, access)
 
 
 def _telling_in_zulip() -> Callable[[Services, Decisions, ZulipAccess], Awaitable[None]]:

@@ -114,7 +114,7 @@ class KnowledgeBase:
     load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
     """Makes what writes, given where evidence that lies elsewhere is looked up and which model is asked; a process needs it once."""
     locks: PageLocks
-    errand_locks: PageLocks
+    outbox_locks: PageLocks
     """The same for acts in other services, which take longer than a write: no page waits for them."""
 
     @property
@@ -225,9 +225,9 @@ async def open_base(
         apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
         stack.push_async_callback(apart.close)
         past, locks = Past(state.ledger, utc_now), _locks(settings, state, Locks(folder / LOCKS_FOLDER))
-        errand_locks = _errand_locks(settings, state, folder)
+        outbox_locks = _outbox_locks(settings, state, folder)
         stack.push_async_callback(locks.close)
-        stack.push_async_callback(errand_locks.close)
+        stack.push_async_callback(outbox_locks.close)
 
         @cache
         def tiers() -> Tiers:
@@ -298,7 +298,7 @@ async def open_base(
             followers=followers,
             load_writing=writing,
             locks=locks,
-            errand_locks=errand_locks,
+            outbox_locks=outbox_locks,
         )
 
 
@@ -313,7 +313,7 @@ def _locks(settings: Settings, state: StateStore, here: Locks, *, of: str = "") 
     return PostgresLocks(here, server, schema + of, longest_wait_s=here.longest_wait_s)
 
 
-def _errand_locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
+def _outbox_locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
     here = Locks(folder / ERRANDS_FOLDER, longest_wait_s=LONGEST_ERRAND_WAIT_S)
     return _locks(settings, state, here, of=f" {ERRANDS_FOLDER}")
 

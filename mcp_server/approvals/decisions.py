@@ -20,14 +20,14 @@ from mcp_server.ports import AllServices
 
 
 class Decisions:
-    """The desk where people decide."""
+    """Where people decide: they approve, reject, edit and ask."""
 
     def __init__(self, proposal_executor: ProposalExecutor, proposing: Proposing) -> None:
-        self._carrier, self._proposing = proposal_executor, proposing
+        self._executor, self._proposing = proposal_executor, proposing
 
     @property
     def _services(self) -> AllServices:
-        return self._carrier.services
+        return self._executor.services
 
     @property
     def _trust(self) -> TrustRecords:
@@ -59,7 +59,7 @@ class Decisions:
             raise CannotDecide(await self._why_not(proposal_id))
         if person.channel not in WEAK and proposal.kind == "call":
             await self._count(proposal, person, approved=True)
-        return await self._carrier.carry_out(proposal_id)
+        return await self._executor.carry_out(proposal_id)
 
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
@@ -82,7 +82,7 @@ class Decisions:
         elif proposal.kind == "call":
             await self._count(proposal, person, approved=False)
         if proposal.kind == "flag":
-            await self._carrier.settle(proposal)
+            await self._executor.settle(proposal)
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
@@ -96,7 +96,7 @@ class Decisions:
         if proposal.kind != "call" or not arguments:
             raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
         edited = replace(proposal, arguments=json.dumps(list(arguments)))
-        planned = await self._carrier.plan(edited)
+        planned = await self._executor.plan(edited)
         if planned.shown.changes_nothing:
             raise CannotDecide("with these arguments nothing would change")
         why = f"{proposal.why}; edited by {person.name}"

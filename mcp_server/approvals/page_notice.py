@@ -45,13 +45,13 @@ class Review:
         with anyio.move_on_after(1.0):
             await self._shown.wait()
 
-    async def run(self, services: WebServices, desk: Approvals) -> None:
+    async def run(self, services: WebServices, approvals: Approvals) -> None:
         """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
         if self._settings.http is None:
             await self._wanted.wait()
         try:
             from mcp_server.web.server import show
 
-            await show(services, desk, self._settings, self._shown)
+            await show(services, approvals, self._settings, self._shown)
         except (ImportError, KnowledgeError, OSError):
             logger.exception("the review page cannot be shown; decide with `knowledge-forge review`")

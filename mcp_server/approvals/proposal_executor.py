@@ -92,7 +92,7 @@ class ProposalExecutor:
     ) -> None:
         self.services = services
         self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
-        self._companion = JourneyHook(services)
+        self._journey_hook = JourneyHook(services)
 
     @property
     def _trust(self) -> TrustRecords:
@@ -241,7 +241,7 @@ class ProposalExecutor:
         result = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
         if proposal.journey:
-            await self._companion.carried_out(proposal, answer)
+            await self._journey_hook.carried_out(proposal, answer)
         if proposal.kind == "flag":
             await self.settle(proposal)
 

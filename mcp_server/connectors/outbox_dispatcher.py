@@ -155,12 +155,14 @@ class Delivered:
     why: str = ""
 
 
-def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime) -> OutboxEntry:
+def outbox_entry_for(
+    call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime
+) -> OutboxEntry:
     """Return an outbox entry for what this call does. Its id is new, or follows from the key of the call."""
     from knowledge.outbox.ports import CALL, OutboxEntry
 
     return OutboxEntry(
-        id=errand_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
+        id=entry_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
         principal=call.principal.id,
         tool=tool,
         target=target,
@@ -172,7 +174,7 @@ def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_has
     )
 
 
-def errand_id(key: str) -> str:
+def entry_id(key: str) -> str:
     """Return the id of the outbox entry that the call with that key begins, by which it is found when its process is gone."""
     return f"kf-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
@@ -251,13 +253,13 @@ class OutboxDispatcher:
         """Return what became of a call whose process died, likewise: of an approved one, or of the one with that key."""
         if call.approval is not None:
             return await self.recall(call.approval.proposal, act)
-        return await self._recalled(await self.errand_of_call(call.key), act)
+        return await self._recalled(await self.entry_of_call(call.key), act)
 
-    async def errand_of_call(self, key: str) -> OutboxEntry | None:
+    async def entry_of_call(self, key: str) -> OutboxEntry | None:
         """Return what the call with that key began, or asked for when it was begun already; None: it sent nothing."""
         if not key:
             return None
-        own = errand_id(key)
+        own = entry_id(key)
         return await self._outbox.outbox_entry(own) or await self._outbox.marked(ASKED_BY + own)
 
     async def renounce(self, call: Call, tool: str, target: str) -> OutboxEntry | None:
@@ -265,13 +267,13 @@ class OutboxDispatcher:
 
         A process that was believed dead and comes back finds that, and sends nothing.
         """
-        outbox_entry = errand_for(
+        outbox_entry = outbox_entry_for(
             call, tool=tool, target=target, digest=f"renounced {call.key}", arguments_hash="", at=self._now()
         )
         try:
             begun = await self._outbox.begin(outbox_entry, within=timedelta(0))
         except ValueError:  # it is on record already
-            there = await self.errand_of_call(call.key)
+            there = await self.entry_of_call(call.key)
             return None if there is None or there.fate == "failed" else there
         await self._outbox.end(begun.id, "failed", at=self._now())
         return None

@@ -24,7 +24,7 @@ from mcp_server.gate.host_registration import REMEMBERED_S, Principal
 from mcp_server.gate.journey_hook import ABOUT, JourneyHook, asked_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.taint import origin_of, tainted_texts
-from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.gate.trust.scores import held, trust_record_of
 from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
@@ -103,7 +103,7 @@ class Gate:
     ) -> None:
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
         self._services, self._proposing, self._clock = services, proposing, clock
-        self._companion = JourneyHook(services)
+        self._journey_hook = JourneyHook(services)
         self._address = services.review_address
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
@@ -149,23 +149,23 @@ class Gate:
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
         summary = asked_of(asked.model_dump(mode="json", include=set(ABOUT)))
-        begun = await self._companion.begin(call, spec.name, spec.hash_of(asked), summary)
+        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), summary)
         try:
             outcome = await self._run(spec, call, asked)
         except KnowledgeError as error:
-            await self._companion.failed(call, begun, str(error))
+            await self._journey_hook.failed(call, begun, str(error))
             raise
         except Exception as error:
-            await self._companion.failed(call, begun, crashed(error))
+            await self._journey_hook.failed(call, begun, crashed(error))
             raise
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._companion.failed(call, begun, CANCELLED)
+                await self._journey_hook.failed(call, begun, CANCELLED)
             raise
         if isinstance(outcome, CallFailed):
-            await self._companion.failed(call, begun, outcome.why)
+            await self._journey_hook.failed(call, begun, outcome.why)
         else:
-            await self._companion.succeeded(call, begun, outcome.content)
+            await self._journey_hook.succeeded(call, begun, outcome.content)
         return outcome
 
     async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
@@ -323,7 +323,7 @@ class Gate:
             self._clock()
         )  # before it is read: what another call was reading when this one began is too old for it
         try:
-            grant = held(await standing_of(self._services.state, principal, now=self._services.now()))
+            grant = held(await trust_record_of(self._services.state, principal, now=self._services.now()))
         except Exception:
             if known is None or needed > Trust.READ or asked_at - at > REMEMBERED_S:
                 raise

@@ -67,8 +67,8 @@ class GateExtension(Extension):
 
     identifier = "io.github.knowledge-forge/gate"
 
-    def __init__(self, gate: Gate, identify: Identify, desk: Approvals, services: ProtocolServices) -> None:
-        self._gate, self._identify, self._desk, self._services = gate, identify, desk, services
+    def __init__(self, gate: Gate, identify: Identify, approvals: Approvals, services: ProtocolServices) -> None:
+        self._gate, self._identify, self._approvals, self._services = gate, identify, approvals, services
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -253,7 +253,7 @@ class GateExtension(Extension):
         from mcp_server.toolsets.runs.tools import answered
 
         try:
-            run = await run_rounds.settle(self._services, self._desk, call, question, reply)
+            run = await run_rounds.settle(self._services, self._approvals, call, question, reply)
             return CallAnswered(spec.as_json(await answered(self._services, run)))
         except KnowledgeError as error:
             return CallFailed(short(f"{name}: {error}", LONGEST_MESSAGE))
@@ -286,9 +286,9 @@ class GateExtension(Extension):
         person = Approver(f"{proposal.principal} (in the host)", "host")
         try:
             if reply.word == "approve":
-                await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
+                await self._approvals.approve(proposal.id, proposal.hash, person, reply.note)
             elif reply.word == "reject":
-                await self._desk.reject(proposal.id, proposal.hash, person, reply.note)
+                await self._approvals.reject(proposal.id, proposal.hash, person, reply.note)
         except KnowledgeError as error:
             logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is told below
         return await self._outcome(name, answer, proposal.id)

@@ -71,7 +71,7 @@ class PageContext:
     """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
     services: WebServices
-    desk: Approvals
+    approvals: Approvals
     live: Live
     base_name: str
     port: int
@@ -176,7 +176,7 @@ class PageContext:
         return await self.show("message.html", session, lambda: values, status)
 
     def person(self, session: Session, signed: str = "") -> Approver:
-        """Return the person of the session as the desk knows them."""
+        """Return the person of the session, as approvals record them."""
         return Approver(session.user, "page", signed)
 
 

@@ -41,7 +41,7 @@ class ServedPages:
     """What this process shows, and under which name it holds the lease."""
 
     services: WebServices
-    desk: Approvals
+    approvals: Approvals
     settings: Settings
     process: str
 
@@ -51,9 +51,9 @@ class ServedPages:
         return self.services.state
 
 
-async def show(services: WebServices, desk: Approvals, settings: Settings, known: anyio.Event) -> None:
+async def show(services: WebServices, approvals: Approvals, settings: Settings, known: anyio.Event) -> None:
     """Show the page whenever no other process does, until cancelled. `known` is set once its address is, here or there."""
-    showing = ServedPages(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
+    showing = ServedPages(services, approvals, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
     while True:
         try:
             if await holder(showing.state) is None:
@@ -142,7 +142,7 @@ def _wired(showing: ServedPages, name: str, port: int) -> _Running:
     from mcp_server.web.page_context import PageContext
 
     settings = showing.settings
-    page_context = PageContext(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
+    page_context = PageContext(showing.services, showing.approvals, Live(showing.state), settings.kb.name, port, name)
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
     return _Running(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))

@@ -12,7 +12,7 @@ import anyio
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import load
-from mcp_server.approvals import proposal_executor as carrying
+from mcp_server.approvals import proposal_executor as executor_module
 from tests.support.hosts.reviewers import ANN
 
 LEASE_S = 0.3
@@ -20,11 +20,11 @@ LEASE_S = 0.3
 
 async def main(proposal_id: str) -> None:
     """Say yes."""
-    carrying.LEASE_S = LEASE_S
+    executor_module.LEASE_S = LEASE_S
     async with open_app(load({}), indexing=False, announcing=False) as app:
         waits = await app.base.state.trust.proposal(proposal_id)
         assert waits is not None
-        await app.desk.approve(proposal_id, waits.hash, ANN, "")
+        await app.approvals.approve(proposal_id, waits.hash, ANN, "")
 
 
 if __name__ == "__main__":

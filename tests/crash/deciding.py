@@ -42,7 +42,7 @@ def settings(home: Path) -> Settings:
 def at_round(app: App, number: int) -> App:
     """Return the app in the time of that round."""
     services = replace(app.services, now=lambda: datetime.now(UTC) + BETWEEN * number)
-    app.desk._carrier.services = services
+    app.approvals._executor.services = services
     app.gate._services = app.gate._proposing._services = services
     return app
 
@@ -75,11 +75,11 @@ async def end_what_was_begun(app: App, home: Path) -> str | None:
     found = await app.base.state.trust.proposal(proposal_id)
     assert found is not None
     how = await look(app, line, found)
-    await app.desk._carrier.resume()
+    await app.approvals._executor.resume()
     ended = await app.base.state.trust.proposal(proposal_id)
     assert ended is not None
     if ended.state == "pending":  # the decision was never on record: it can be made
-        ended = await app.desk.approve(ended.id, ended.hash, Approver("ann", "page"))
+        ended = await app.approvals.approve(ended.id, ended.hash, Approver("ann", "page"))
     assert await look(app, line, ended) == "executed", ended
     return how
 
@@ -102,7 +102,7 @@ async def one_life(home: Path, number: int, seed: int) -> None:
         assert answer.waits is not None, answer
         (home / "left").write_text(f"{line} {answer.waits.id}")
         threading.Thread(target=die_after, args=(chance.random() * LONGEST_LIFE_S,), daemon=True).start()
-        await app.desk.approve(answer.waits.id, answer.waits.hash, Approver("ann", "page"))
+        await app.approvals.approve(answer.waits.id, answer.waits.hash, Approver("ann", "page"))
         await anyio.sleep(LONGEST_LIFE_S)
         os.kill(os.getpid(), signal.SIGKILL)
 

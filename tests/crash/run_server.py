@@ -14,7 +14,7 @@ from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from mcp_server.__main__ import main
 from mcp_server.runs import locations as places
-from mcp_server.runs import supervisor as office
+from mcp_server.runs import supervisor
 from tests.crash.leading import Mortal
 
 HOLD_S = 0.6
@@ -22,7 +22,7 @@ HOLD_S = 0.6
 
 def holding_briefly() -> None:
     """Let holds of runs that this process leads end soon after it is dead."""
-    office.HOLD_S = HOLD_S
+    supervisor.HOLD_S = HOLD_S
 
 
 def mortal(dies: str) -> None:

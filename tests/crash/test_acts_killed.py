@@ -284,7 +284,7 @@ async def seen_to(host: Writer, proposal: str) -> Proposal:
             if not found.underway:
                 return found
             await anyio.sleep(LEASE_S)  # until the dead process holds it no more
-            await host.app.desk._carrier.resume()
+            await host.app.approvals._executor.resume()
 
 
 async def ends_well(own: World, act: Act, ended: Proposal) -> None:

@@ -27,7 +27,7 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName
 from mcp_server.runs import resume as keeping
-from mcp_server.runs import supervisor as office
+from mcp_server.runs import supervisor
 from tests.crash.run_server import HOLD_S
 from tests.crash.test_acts_killed import kill
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
@@ -142,7 +142,7 @@ async def world(
     home: Path, monkeypatch: pytest.MonkeyPatch, database: Mapping[str, str] | None = None
 ) -> AsyncIterator[World]:
     """Yield everything. The server that stays alive looks often, and holds runs as briefly as the others."""
-    monkeypatch.setattr(office, "HOLD_S", HOLD_S)
+    monkeypatch.setattr(supervisor, "HOLD_S", HOLD_S)
     monkeypatch.setattr(keeping, "LOOK_S", HOLD_S / 2)
     plane, model, killer, database = seeded(), Model(), Killer(), dict(database or {})
     async with AsyncExitStack() as stack:

@@ -138,7 +138,7 @@ async def _agree(app: App, proposal_id: str) -> None:
     assert proposal is not None
     await anyio.sleep(float(calls_of(proposal)[-1].get("seconds", 0.5)))
     with suppress(CannotDecide):  # the call was taken back meanwhile
-        await app.desk.approve(proposal_id, proposal.hash, Approver("the suite", "terminal"))
+        await app.approvals.approve(proposal_id, proposal.hash, Approver("the suite", "terminal"))
 
 
 def authorized(app: ASGIApp, token: str) -> ASGIApp:

@@ -21,7 +21,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.gate.trust.scores import held, trust_record_of
 from mcp_server.ports import ElicitationServices
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ async def _still_asked(services: ElicitationServices, asked: RunQuestion) -> boo
 
 
 async def settle(
-    services: ElicitationServices, desk: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply
+    services: ElicitationServices, approvals: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply
 ) -> Run:
     """Do what the form was answered with, lead the run on if it can be, and return it when it is over or waits again.
 
@@ -204,7 +204,7 @@ async def settle(
             services, call, run.id, _PersonAnswer(text, f"{call.principal.id} (in the host)", asked.on)
         )
     if run.proposal:
-        await _decide(services, desk, run, asked.on, reply)
+        await _decide(services, approvals, run, asked.on, reply)
     return await _led_on(services, call, run.id)
 
 
@@ -215,13 +215,15 @@ async def counts(services: ElicitationServices, who: Principal, run: str) -> boo
     """
     if not await forms_count(services.state, who):
         return False
-    if held(await standing_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
+    if held(await trust_record_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
         return False
     await services.taints.carry(who.id, run)
     return True
 
 
-async def _decide(services: ElicitationServices, desk: Approvals, run: Run, on: str, reply: asking.FormReply) -> None:
+async def _decide(
+    services: ElicitationServices, approvals: Approvals, run: Run, on: str, reply: asking.FormReply
+) -> None:
     """Do what the form says with the proposal, if it is the one that the run waits for."""
     proposal = await _newest(services, run.proposal)
     if proposal is None or proposal.id != on or proposal.principal != run.header.principal:
@@ -229,9 +231,9 @@ async def _decide(services: ElicitationServices, desk: Approvals, run: Run, on: 
     person = Approver(f"{proposal.principal} (in the host)", "host")
     try:
         if reply.word == "approve":
-            await desk.approve(proposal.id, proposal.hash, person, reply.note)
+            await approvals.approve(proposal.id, proposal.hash, person, reply.note)
         elif reply.word == "reject":
-            await desk.reject(proposal.id, proposal.hash, person, reply.note)
+            await approvals.reject(proposal.id, proposal.hash, person, reply.note)
     except KnowledgeError as error:
         logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run is told what became of it
 

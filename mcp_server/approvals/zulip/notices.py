@@ -91,7 +91,7 @@ class NotYet(KnowledgeError):
 
 
 async def run(
-    services: NoticeServices, desk: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None
+    services: NoticeServices, approvals: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None
 ) -> None:
     """Tell of proposals in turn with other processes, until cancelled. Nothing that goes wrong ends it, or anything else."""
     pace = pace or Pace()
@@ -102,7 +102,7 @@ async def run(
     while True:
         try:
             if await _acquired(services, holder, pace):
-                await _lead(services, desk, access, holder, pace)
+                await _lead(services, approvals, access, holder, pace)
         except Exception:
             logger.exception("proposals cannot be told in Zulip now; it is tried again")
             await anyio.sleep(pace.retry)
@@ -115,10 +115,10 @@ async def _acquired(services: NoticeServices, holder: str, pace: Pace) -> bool:
 
 
 async def _lead(
-    services: NoticeServices, desk: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace
+    services: NoticeServices, approvals: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace
 ) -> None:
     """Tell of proposals as long as this process holds the lease."""
-    notices = Notices(services, desk, access, pace=pace)
+    notices = Notices(services, approvals, access, pace=pace)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(notices.follow)
@@ -145,13 +145,19 @@ class Notices:
     def __init__(
         self,
         services: NoticeServices,
-        desk: ReactionApprovals,
+        approvals: ReactionApprovals,
         access: ZulipAccess,
         *,
         pace: Pace,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        self._services, self._desk, self._access, self._pace, self._sleep = services, desk, access, pace, sleep
+        self._services, self._approvals, self._access, self._pace, self._sleep = (
+            services,
+            approvals,
+            access,
+            pace,
+            sleep,
+        )
         self._place: Where | None = None
         self._watched: dict[int, Card] = {}
         self._changing = anyio.Lock()
@@ -553,7 +559,7 @@ class Notices:
         """Put a person's word on record. What does not count is said in the notice, and counts only once it was taken back."""
         person = Approver(user.delivery_email or user.email, "zulip")
         note = f"reacted :{word.emoji}: to message {number} in Zulip"
-        say = self._desk.reject if word.code in REJECTS else self._desk.approve
+        say = self._approvals.reject if word.code in REJECTS else self._approvals.approve
         try:
             await say(card.proposal, card.hash, person, note)
         except CannotDecide as error:

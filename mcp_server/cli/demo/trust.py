@@ -74,7 +74,7 @@ async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
         proposal = await app.base.state.trust.proposal(proposal_id)
         if proposal is None:
             raise DemoFailed(f"there is no proposal {proposal_id}; please report this")
-        return await app.desk.approve(proposal_id, proposal.hash, Approver(os_user(), "terminal"))
+        return await app.approvals.approve(proposal_id, proposal.hash, Approver(os_user(), "terminal"))
 
 
 async def _refused(client: Client, kb: Path, state: Path) -> str:

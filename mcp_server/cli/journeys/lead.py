@@ -122,7 +122,7 @@ class LocalHost:
 
 
 @asynccontextmanager
-async def desk(settings: Settings) -> AsyncIterator[LocalHost]:
+async def local_host(settings: Settings) -> AsyncIterator[LocalHost]:
     """Yield what calls tools here. An error in there comes out as itself."""
     from mcp_server.app.composition import open_app
     from mcp_server.gate.host_registration import identify, os_user
@@ -140,7 +140,7 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
         raise WronglyAsked("--brief and --inputs cannot both be read from standard input")
     brief = await text_of(STANDARD) if args.brief == STANDARD else args.brief
     inputs = await object_of(args.inputs, "--inputs") if args.inputs else {}
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         if args.input:
             inputs |= await _typed(at, args.agent_name, args.input)
         answer = await at.call("journey_start", agent=args.agent_name, brief=brief, inputs=inputs)
@@ -165,7 +165,7 @@ async def submit(args: argparse.Namespace, settings: Settings) -> int:
     """Submit work, by default to the version at which the journey stands."""
     work = await object_of(args.work, "--work")
     usage = {"tokens_in": args.tokens_in, "tokens_out": args.tokens_out, "model": args.done_with}
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         version = args.version
         if version is None:
             version = (await at.app.services.journeys.store.journey(args.id)).version
@@ -180,7 +180,7 @@ async def submit(args: argparse.Namespace, settings: Settings) -> int:
 
 async def resume(args: argparse.Namespace, settings: Settings) -> int:
     """Say all that is needed to go on."""
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
     return _told(answer, settings, going_on)
 
@@ -189,7 +189,7 @@ async def status(args: argparse.Namespace, settings: Settings) -> int:
     """Say in a few lines where it stands."""
     from mcp_server.cli.journeys.view import standing_fields, standing_lines
 
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
         state = await at.app.services.journeys.store.journey(args.id)
     fields = standing_fields(answer, state)
@@ -200,7 +200,7 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
     """Show a memory document, or which there are; or merge it into a page."""
     from agents.memory_documents import document, documents
 
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         here = await at.app.services.journeys.position(args.id)
         there = documents(here.agent, here.state)
         texts = set(there.values())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.journeys.lead import desk
+from mcp_server.cli.journeys.lead import local_host
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import said, whole
@@ -40,7 +40,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     from agents.engine.progress.rerun import acts_after, again
     from mcp_server.gate.host_registration import os_user
 
-    async with desk(settings) as at:
+    async with local_host(settings) as at:
         await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it
         await at.require("journey_submit")  # nor may who may not submit, in a fork that is there already
         runner = at.app.services.journeys

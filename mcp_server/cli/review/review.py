@@ -64,7 +64,7 @@ async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
             person = Approver(os_user(), "terminal")
-            yield ReviewSession(app.services.state, app.desk, person, utc_now, app.review)
+            yield ReviewSession(app.services.state, app.approvals, person, utc_now, app.review)
     except BaseExceptionGroup as group:
         # The app's task group wraps even a single one, and whoever plans for a refusal could not catch it.
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None

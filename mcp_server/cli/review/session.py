@@ -15,7 +15,7 @@ from mcp_server.approvals.page_notice import Review
 from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
 from mcp_server.cli.review.card import Asker, CardContext, counted
 from mcp_server.cli.review.view import Word
-from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.gate.trust.scores import held, trust_record_of
 
 MOST_LISTED = 500
 MOST_FLAGS = 200
@@ -35,10 +35,10 @@ class NoSuchProposal(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class ReviewSession:
-    """One person's place at the desk, in a terminal. `review` shows the page where a passkey can sign."""
+    """One person's approvals, in a terminal. `review` shows the page where a passkey can sign."""
 
     state: StateStore
-    desk: Approvals
+    approvals: Approvals
     person: Approver
     now: Callable[[], datetime]
     review: Review
@@ -85,8 +85,8 @@ class ReviewSession:
             CannotDecide: the word does not count; nothing was changed.
         """
         if word == "approve":
-            return await self.desk.approve(proposal.id, proposal.hash, self.person, note)
-        return await self.desk.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
+            return await self.approvals.approve(proposal.id, proposal.hash, self.person, note)
+        return await self.approvals.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
     async def trust(self, place: str) -> str:
         """Vouch for the place, or say where a passkey signs it; return what came of it as one sentence.
@@ -94,11 +94,11 @@ class ReviewSession:
         Raises:
             CannotDecide: it cannot be done.
         """
-        asked = await self.desk.ask("place.trust", {"place": place}, self.person)
+        asked = await self.approvals.ask("place.trust", {"place": place}, self.person)
         if await self._needs(asked) == "elsewhere":
             await self.review.wanted(asked)
             return f"this needs a passkey: sign it {await self.where(asked)}"
-        done = await self.desk.approve(asked.id, asked.hash, self.person)
+        done = await self.approvals.approve(asked.id, asked.hash, self.person)
         return f"{place} is now trusted" if done.state == "executed" else f"{place} is not trusted: {done.error}"
 
     async def _needs(self, proposal: Proposal) -> Requirement:
@@ -110,7 +110,7 @@ class ReviewSession:
         return [flag.contradiction for flag in flags if flag.contradiction.existing.text in against]
 
     async def _asker(self, proposal: Proposal) -> Asker:
-        holds = held(await standing_of(self.state, principal_of(proposal), now=self.now()))
+        holds = held(await trust_record_of(self.state, principal_of(proposal), now=self.now()))
         earlier = await self.state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
         past = counted(earlier, besides=proposal.id)
         return Asker(proposal.principal, holds.score, int(holds.level), holds.frozen, past)

@@ -47,7 +47,7 @@ async def _serve_page(settings: Settings) -> bool:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None
         if not elsewhere:
-            tasks.start_soon(show, app.services, app.desk, replace(settings, open_browser=False), known)
+            tasks.start_soon(show, app.services, app.approvals, replace(settings, open_browser=False), known)
             with anyio.move_on_after(PATIENCE_S):
                 await known.wait()
         where = await address(state)

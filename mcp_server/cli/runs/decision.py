@@ -26,7 +26,7 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 async def decided(app: App, proposal_id: str) -> bool:
     """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False where it is left waiting."""
-    review = ReviewSession(app.services.state, app.desk, Approver(os_user(), "terminal"), utc_now, app.review)
+    review = ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
     proposal = await _newest(review, proposal_id)
     if proposal.state == "pending":
         await _show(review, proposal)

@@ -41,11 +41,11 @@ async def act(
         NotCarriedOut: nobody signed it, or it could not be done.
         KnowledgeError: it cannot be done at all.
     """
-    proposal = await review.desk.ask(what, arguments, review.person)
+    proposal = await review.approvals.ask(what, arguments, review.person)
     if await review.state.trust.passkeys():
         done = await _signed(review, proposal, only_here=only_here)
     else:
-        done = await review.desk.approve(proposal.id, proposal.hash, review.person)
+        done = await review.approvals.approve(proposal.id, proposal.hash, review.person)
         say(ADVISORY)
     if done.state != "executed":
         raise NotCarriedOut(done, ending(done))

@@ -18,7 +18,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal.output import output, print_json, say
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
-from mcp_server.gate.trust.scores import ANY_HOST, held, is_person, standing_of
+from mcp_server.gate.trust.scores import ANY_HOST, held, is_person, trust_record_of
 
 Rows = list[dict[str, object]]
 
@@ -137,7 +137,7 @@ async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
         if host not in hosts:
             raise UnknownHost(host, list(hosts))
         if args.counts == "off":
-            await review.desk.forbid_forms(host, review.person)
+            await review.approvals.forbid_forms(host, review.person)
         elif not hosts[host].forms:
             await act(review, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
         return [await _row(review.state, principal)]
@@ -166,7 +166,7 @@ async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
 
     async with open_review(settings) as review:
         principal = await _known(review.state, args.name)
-        await review.desk.freeze(principal, review.person, args.reason or "frozen on the command line")
+        await review.approvals.freeze(principal, review.person, args.reason or "frozen on the command line")
         return [await _row(review.state, principal)]
 
 
@@ -198,7 +198,7 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
     async with open_review(settings) as review:
         if args.what == "add":
             await act(review, "place.trust", {"place": checked_place(args.place)})
-        elif args.what == "remove" and not await review.desk.distrust(args.place, review.person):
+        elif args.what == "remove" and not await review.approvals.distrust(args.place, review.person):
             place = checked_place(args.place)
             if place in settings.trusted_places:
                 raise InSettings(place)
@@ -230,7 +230,7 @@ def _principal(name: str) -> str:
 async def _row(state: StateStore, principal: str) -> dict[str, object]:
     """Return what the principal holds now: what sinks in idle time has sunk, and its person's grant counts."""
     user, _, host = principal.rpartition("@")
-    trust_record = await standing_of(state, Principal(user, host), now=utc_now())
+    trust_record = await trust_record_of(state, Principal(user, host), now=utc_now())
     holds = held(trust_record)
     return {
         "principal": principal,

@@ -63,7 +63,7 @@ def sunk(trust_record: TrustRecord, *, now: datetime) -> TrustRecord:
     return replace(trust_record, score=min(trust_record.score, trust_record.floor + above * 0.5 ** (idle / HALF_LIFE)))
 
 
-async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> TrustRecord:
+async def trust_record_of(state: StateStore, principal: Principal, *, now: datetime) -> TrustRecord:
     """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
     own = await state.trust_record(principal.id) or first_standing(principal.id, now=now)
     own = sunk(own, now=now)

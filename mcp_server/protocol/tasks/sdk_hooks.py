@@ -27,18 +27,18 @@ class Seams:
 
     gate: Gate
     identify: Identify
-    desk: Approvals
+    approvals: Approvals
     services: ProtocolServices
 
     @cached_property
     def tasks(self) -> ProtocolTasks:
         """Return the tasks of all callers."""
-        return ProtocolTasks(self.gate, self.desk, self.services)
+        return ProtocolTasks(self.gate, self.approvals, self.services)
 
     @property
     def extensions(self) -> Sequence[Extension]:
         """Return what answers calls, outermost first."""
-        gate = GateExtension(self.gate, self.identify, self.desk, self.services)
+        gate = GateExtension(self.gate, self.identify, self.approvals, self.services)
         return (TasksExtension(self.tasks, self.identify), gate)
 
     @property

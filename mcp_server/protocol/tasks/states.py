@@ -81,8 +81,8 @@ class _Traced:
 class ProtocolTasks:
     """The tasks of all callers of one knowledge base, as one process tells and moves them."""
 
-    def __init__(self, gate: Gate, desk: Approvals, services: ProtocolServices) -> None:
-        self._gate, self._desk, self._services = gate, desk, services
+    def __init__(self, gate: Gate, approvals: Approvals, services: ProtocolServices) -> None:
+        self._gate, self._approvals, self._services = gate, approvals, services
 
     @property
     def state(self) -> StateStore:
@@ -294,9 +294,9 @@ class ProtocolTasks:
         person = Approver(f"{who.id} (in the host)", "host")
         try:
             if reply.word == "approve":
-                await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
+                await self._approvals.approve(proposal.id, proposal.hash, person, reply.note)
             elif reply.word == "reject":
-                await self._desk.reject(proposal.id, proposal.hash, person, reply.note)
+                await self._approvals.reject(proposal.id, proposal.hash, person, reply.note)
         except StorageError:
             raise  # nothing is on record: it is asked for again
         except KnowledgeError as error:

@@ -159,9 +159,9 @@ async def carried_out(services: ActServices, call: Call, plan: TaskPlan) -> Task
         EffectChanged: a person agreed to something else than what would happen now.
         ConnectorError: it was certainly not done.
     """
-    from mcp_server.connectors.outbox_dispatcher import errand_for
+    from mcp_server.connectors.outbox_dispatcher import outbox_entry_for
 
-    outbox_entry = errand_for(
+    outbox_entry = outbox_entry_for(
         call,
         tool=TOOLS[plan.kind],
         target=plan.destination,

@@ -15,7 +15,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import held, standing_of
+from mcp_server.gate.trust.scores import held, trust_record_of
 from mcp_server.ports import TrustServices
 from mcp_server.toolsets.spec import Arguments, ToolSpec
 
@@ -53,7 +53,7 @@ class TrustStatus:
 
 async def status(services: TrustServices, call: Call, _asked: NoArguments) -> TrustStatus:
     """Return the caller's own trust record."""
-    trust_record = await standing_of(services.state, call.principal, now=services.now())
+    trust_record = await trust_record_of(services.state, call.principal, now=services.now())
     grant = held(trust_record)
     return TrustStatus(
         principal=call.principal.id,
@@ -128,7 +128,7 @@ async def withdraw(services: TrustServices, call: Call, asked: WithdrawArguments
 
 async def _told(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
     """Return the proposal; what it shows and answered, which is text of pages, only to who may read by now."""
-    grant = held(await standing_of(services.state, call.principal, now=services.now()))
+    grant = held(await trust_record_of(services.state, call.principal, now=services.now()))
     told = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
     return ProposalStatus(told, await _pending(services, call))
 

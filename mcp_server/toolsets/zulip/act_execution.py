@@ -16,7 +16,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from mcp_server.connectors.errors import ConnectorError, Denied, ReplyLost, ServiceRefused
-from mcp_server.connectors.outbox_dispatcher import LOOKED_AFTER_S, SETTLED, WITHIN, Halfway, Json, errand_for
+from mcp_server.connectors.outbox_dispatcher import LOOKED_AFTER_S, SETTLED, WITHIN, Halfway, Json, outbox_entry_for
 from mcp_server.connectors.zulip.model import Message, Queue, Where
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.toolsets.zulip.act_model import MessagePlan, Reacted, answered
@@ -241,7 +241,7 @@ async def carried_out(services: ActServices, call: Call, plan: MessagePlan) -> M
     Raises:
         KnowledgeError: it certainly was not done.
     """
-    outbox_entry = errand_for(
+    outbox_entry = outbox_entry_for(
         call,
         tool=REACT if plan.reaction else SEND,
         target=plan.target,

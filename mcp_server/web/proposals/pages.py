@@ -19,7 +19,7 @@ from knowledge.trust.ports import Proposal, State
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
-from mcp_server.gate.trust.scores import standing_of
+from mcp_server.gate.trust.scores import trust_record_of
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import Session, same
@@ -152,7 +152,7 @@ async def approve(page_context: PageContext, request: Request, session: Session,
     if form.get("assertion"):
         trust, now = page_context.services.state.trust, page_context.services.now()
         signed = await passkeys.verified(trust, proposal, form["assertion"], port=page_context.port, now=now)
-    await page_context.desk.approve(
+    await page_context.approvals.approve(
         proposal.id, form.get("hash", ""), page_context.person(session, signed), form.get("note", "")
     )
     return see(f"/proposals/{proposal.id}")
@@ -165,7 +165,7 @@ async def reject(page_context: PageContext, request: Request, session: Session, 
         return await _nothing(page_context, session)
     harmful = form.get("harmful") == "1"
     note = form.get("note", "")
-    await page_context.desk.reject(
+    await page_context.approvals.reject(
         proposal.id, form.get("hash", ""), page_context.person(session), note, harmful=harmful
     )
     return see(f"/proposals/{proposal.id}")
@@ -188,7 +188,7 @@ async def edit(page_context: PageContext, request: Request, session: Session, fo
     calls = calls_of(proposal)
     try:
         edited = [{key: _edited(form, number, key) for key in call} for number, call in enumerate(calls)]
-        successor = await page_context.desk.edit(proposal.id, edited, page_context.person(session))
+        successor = await page_context.approvals.edit(proposal.id, edited, page_context.person(session))
     except CannotDecide:
         raise
     except (BadArguments, KnowledgeError, ValueError) as error:
@@ -244,7 +244,7 @@ async def _about(page_context: PageContext, proposal: Proposal) -> ProposalConte
     state, now = page_context.services.state, page_context.services.now()
     earlier = await state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
     return ProposalContext(
-        trust_record=await standing_of(state, principal_of(proposal), now=now),
+        trust_record=await trust_record_of(state, principal_of(proposal), now=now),
         earlier=[one for one in earlier if one.id != proposal.id],
         origins={path: await _origins(page_context, path) for path in proposal.documents if proposal.kind != "admin"},
         flags=await _flags(page_context, proposal),

@@ -17,7 +17,7 @@ from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.host_registration import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.admin import checked_place
-from mcp_server.gate.trust.scores import held, is_person, standing_of, sunk
+from mcp_server.gate.trust.scores import held, is_person, sunk, trust_record_of
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
 from mcp_server.web.text.sanitize import sanitize_line
@@ -27,7 +27,7 @@ MOST_CHANGES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class StandingView:
+class TrustRecordView:
     """What one principal holds. `raw` is its name as forms send it back.
 
     `host`: it is one registered host, of which `forms` says whether forms that it shows count.
@@ -94,17 +94,17 @@ async def _places(page_context: PageContext) -> Sequence[TrustedPlaceView]:
 async def trust_place(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Vouch for a place, at once; once there is a passkey it signs that on the page that is shown next."""
     trust, person = page_context.services.state.trust, page_context.person(session)
-    asked = await page_context.desk.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
+    asked = await page_context.approvals.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
     if await trust.passkeys():
         return see(f"/proposals/{asked.id}")
-    await page_context.desk.approve(asked.id, asked.hash, person)
+    await page_context.approvals.approve(asked.id, asked.hash, person)
     held_up = await trust.proposal(form.get("proposal", ""))
     return see(f"/proposals/{held_up.id}#why" if held_up else "/trust#places")
 
 
 async def distrust_place(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Take that back, at once."""
-    await page_context.desk.distrust(form.get("place", ""), page_context.person(session))
+    await page_context.approvals.distrust(form.get("place", ""), page_context.person(session))
     return see("/trust#places")
 
 
@@ -137,14 +137,14 @@ async def grant(page_context: PageContext, _request: Request, session: Session, 
     if form.get("level") not in {str(int(level)) for level in Trust}:
         raise CannotDecide("choose a level from 0 to 5")
     arguments = {"principal": name, "level": int(form["level"])}
-    asked = await page_context.desk.ask("trust.grant", arguments, page_context.person(session))
+    asked = await page_context.approvals.ask("trust.grant", arguments, page_context.person(session))
     return see(f"/proposals/{asked.id}")
 
 
 async def thaw(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Likewise, lifting a freeze."""
     name = await _named(page_context, session.user, form)
-    asked = await page_context.desk.ask("trust.thaw", {"principal": name}, page_context.person(session))
+    asked = await page_context.approvals.ask("trust.thaw", {"principal": name}, page_context.person(session))
     return see(f"/proposals/{asked.id}")
 
 
@@ -152,7 +152,7 @@ async def freeze(page_context: PageContext, _request: Request, session: Session,
     """Take all trust away, at once."""
     name = await _named(page_context, session.user, form)
     reason = form.get("reason", "").strip() or "frozen on the review page"
-    await page_context.desk.freeze(name, page_context.person(session), reason)
+    await page_context.approvals.freeze(name, page_context.person(session), reason)
     return see(address_of(name))
 
 
@@ -163,10 +163,10 @@ async def allow_forms(page_context: PageContext, _request: Request, session: Ses
     if host is None:
         raise CannotDecide("this host is not registered")
     if form.get("forms") != "on":
-        await page_context.desk.forbid_forms(host.host, page_context.person(session))
+        await page_context.approvals.forbid_forms(host.host, page_context.person(session))
         return see(address_of(name))
     arguments = {"host": host.host, "secret_digest": host.secret_digest.hex()}
-    asked = await page_context.desk.ask("host.forms", arguments, page_context.person(session))
+    asked = await page_context.approvals.ask("host.forms", arguments, page_context.person(session))
     return see(f"/proposals/{asked.id}")
 
 
@@ -197,7 +197,7 @@ async def _known(page_context: PageContext, user: str) -> Sequence[TrustRecord]:
     hosts = [Principal(user, host) for host in [*(one.host for one in await state.enrolments()), UNENROLLED]]
     named = {one.id: one for one in [*hosts, *(principal_named(name) for name in recorded)]}
     return [
-        sunk(recorded[name], now=now) if is_person(name) else await standing_of(state, named[name], now=now)
+        sunk(recorded[name], now=now) if is_person(name) else await trust_record_of(state, named[name], now=now)
         for name in sorted(named)
     ]
 
@@ -208,9 +208,9 @@ def principal_named(name: str) -> Principal:
     return Principal(user, host)
 
 
-def _view(one: TrustRecord, hosts: Mapping[str, Enrolment]) -> StandingView:
+def _view(one: TrustRecord, hosts: Mapping[str, Enrolment]) -> TrustRecordView:
     grant, host = held(one), hosts.get(principal_named(one.principal).host)
-    return StandingView(
+    return TrustRecordView(
         raw=one.principal,
         name=sanitize_line(one.principal),
         person=is_person(one.principal),

@@ -163,7 +163,7 @@ async def test_from_level_4_on_and_about_trust_itself_a_reaction_in_zulip_approv
     async with both(settings, level=3.5) as (host, person):
         read = await host.revision("page.md")
         high = await host.call("kb_delete", path="page.md", base_revision=read)
-        act = await person.app.desk.ask("trust.grant", {"principal": ME, "level": 5.0}, ANN)
+        act = await person.app.approvals.ask("trust.grant", {"principal": ME, "level": 5.0}, ANN)
         for waiting in (high["proposal"]["id"], act.id):
             with pytest.raises(CannotDecide, match="review page"):
                 await person.approve(waiting, IN_ZULIP)
@@ -216,7 +216,7 @@ async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Sett
         yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await person.app.base.state.trust.decide(waits.id, yes)
         await fall(person, "frozen")
-        await person.app.desk._carrier.resume()
+        await person.app.approvals._executor.resume()
         found = await person.proposal(waits.id)
         assert found.state == "failed"
         assert "frozen" in (found.error or "")
@@ -356,7 +356,7 @@ async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_wha
             return await carry_out(*asked)
 
         monkeypatch.setattr(app.gate, "carry_out", slowly)
-        app.desk._carrier.services = replace(app.services, state=cast("StateStore", unsteady))
+        app.approvals._executor.services = replace(app.services, state=cast("StateStore", unsteady))
         with anyio.fail_after(10):
             assert (await person.approve(waits["id"])).state == "executed"
         assert host.text("page.md") == "# Page\n\nSecond.\n"
@@ -369,11 +369,11 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
     async with reviewing(settings) as person:
         await let_in(settings, level=2)
         state = person.app.base.state
-        asked = await person.app.desk.ask(act, {"principal": ME, **more}, ANN)
+        asked = await person.app.approvals.ask(act, {"principal": ME, **more}, ANN)
         yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
         assert await state.trust.decide(asked.id, yes)
         await fall(person, "frozen")
-        await person.app.desk._carrier.resume()
+        await person.app.approvals._executor.resume()
         with anyio.fail_after(10):  # the server itself may have been quicker to look after it
             await ended(person.app.services, asked.id)
         trust_record = await state.trust_record(ME)
@@ -387,7 +387,7 @@ async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_q
     async with reviewing(settings) as person, anyio.create_task_group() as tasks:
         await let_in(settings, level=2)
         trust = person.app.base.state.trust
-        asked = await person.app.desk.ask("trust.grant", {"principal": ME, "level": 3}, ANN)
+        asked = await person.app.approvals.ask("trust.grant", {"principal": ME, "level": 3}, ANN)
         yes = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
         assert await trust.decide(asked.id, yes)
         assert await trust.claim(asked.id, "another process", now=utc_now(), lease_s=60)
@@ -398,7 +398,7 @@ async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_q
 
         tasks.start_soon(carry_it_out)
         with anyio.fail_after(10):
-            assert (await person.app.desk._carrier.carry_out(asked.id)).state == "executed"
+            assert (await person.app.approvals._executor.carry_out(asked.id)).state == "executed"
 
 
 async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(settings: Settings) -> None:

@@ -158,10 +158,10 @@ async def test_a_card_whose_edit_was_cut_off_still_decides(tmp_path: Path) -> No
         app = replace(here.person.app, services=replace(here.person.app.services, review_address=elsewhere))
         with pytest.MonkeyPatch.context() as patch:
 
-            async def killed(errand_id: str, marks: dict[str, str]) -> None:
+            async def killed(entry_id: str, marks: dict[str, str]) -> None:
                 if "54321" in world.said[here.last].text:
                     await anyio.sleep_forever()
-                await mark(errand_id, marks)
+                await mark(entry_id, marks)
 
             patch.setattr(outbox, "mark", killed)
             async with serving(here, app=app):
@@ -245,7 +245,7 @@ async def refused_yes(here: Scene) -> tuple[str, str]:
     proposal_id = await here.propose()
     await here.told()
     principal = (await here.person.proposal(proposal_id)).principal
-    await here.person.app.desk.freeze(principal, Approver("ann", "page"), "looked odd")
+    await here.person.app.approvals.freeze(principal, Approver("ann", "page"), "looked odd")
     here.zulip.world.react(HAMLET, here.last, "check")
     await soon(lambda: "a reaction did not decide it" in here.notices[0])
     await thaw(here.person.app.base.state, principal, by="ann", now=here.person.app.services.now())
@@ -536,7 +536,7 @@ async def test_a_yes_for_one_level_does_not_carry_out_what_needs_a_higher_one_by
         async with open_app(later, indexing=False, announcing=False) as app:
             proposal = await app.base.state.trust.proposal(sent["proposal"]["id"])
             assert proposal is not None
-            ended = await app.desk.approve(proposal.id, proposal.hash, Approver("ann", "page"))
+            ended = await app.approvals.approve(proposal.id, proposal.hash, Approver("ann", "page"))
             assert ended.state == "superseded"
             newer = await app.base.state.trust.proposal(ended.successor or "")
             assert newer is not None

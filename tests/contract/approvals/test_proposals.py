@@ -215,10 +215,10 @@ async def test_what_nobody_decided_about_expires(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "step")
         later = replace(person.app.services, now=lambda: person.app.services.now() + timedelta(days=8))
-        person.app.desk._carrier.services = later
+        person.app.approvals._executor.services = later
         with pytest.raises(CannotDecide, match="expired"):
             await person.approve(str(waits["id"]))
-        await person.app.desk._carrier.resume()
+        await person.app.approvals._executor.resume()
         assert (await person.proposal(str(waits["id"]))).state == "expired"
         assert host.text(PAGE) == TEXT
 
@@ -229,7 +229,7 @@ async def test_an_edited_proposal_is_another_one_and_only_that_runs(settings: Se
         old = await person.only()
         (call,) = json.loads(old.arguments)
         call["content"] = call["content"].replace("step", "careful step")
-        new = await person.app.desk.edit(old.id, [call], ANN)
+        new = await person.app.approvals.edit(old.id, [call], ANN)
         assert new.hash != old.hash
         assert new.origin == old.id
         with pytest.raises(CannotDecide):

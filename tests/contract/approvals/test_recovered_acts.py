@@ -20,7 +20,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposal_executor import UNSURE
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
-from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, errand_for
+from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, outbox_entry_for
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal
@@ -44,7 +44,7 @@ class Place:
         assert isinstance(answer, CallAnswered)
         assert answer.content["status"] == "proposed", answer.content
         waits = await self.proposal(answer.content["proposal"]["id"])
-        # At the desk they would be carried out at once. On record is what such a process leaves.
+        # `Decisions` would execute them at once. On record is what such a process leaves.
         verdict = ProposalVerdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await self.app.base.state.trust.decide(waits.id, verdict)
         return await self.proposal(waits.id)
@@ -55,7 +55,7 @@ class Place:
         state, before = self.app.base.state, utc_now() - 2 * SETTLED
         assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
         call = Call(ME)
-        outbox_entry = errand_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
+        outbox_entry = outbox_entry_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
         await state.outbox.begin(replace(outbox_entry, proposal=proposal.id), within=timedelta(0))
         if sent:
             await state.outbox.mark(outbox_entry.id, {"queue": "q-1"})
@@ -64,7 +64,7 @@ class Place:
         return proposal
 
     async def resumed(self, proposal: Proposal) -> Proposal:
-        await self.app.desk._carrier.resume()
+        await self.app.approvals._executor.resume()
         return await self.proposal(proposal.id)
 
     async def proposal(self, proposal_id: str) -> Proposal:
@@ -145,14 +145,14 @@ async def test_a_yes_whose_reply_is_lost_ends_as_what_it_is(tmp_path: Path) -> N
     async with placed(tmp_path) as place:
         proposal = await place.approved()
         place.mail.reply, place.mail.looking = ReplyLost("Mail", "cut"), NoAnswer("Mail", "timeout")
-        ended = await place.app.desk._carrier.carry_out(proposal.id)
+        ended = await place.app.approvals._executor.carry_out(proposal.id)
         assert ended.state == "failed"
         assert "it is not known whether this was done: Mail gave no usable reply (timeout)" in (ended.error or "")
         place.mail.looking = None
         again = await place.approved()
         assert again.id != proposal.id
         place.mail.reply = None
-        assert (await place.app.desk._carrier.carry_out(again.id)).state == "executed"
+        assert (await place.app.approvals._executor.carry_out(again.id)).state == "executed"
         assert place.mail.held == ["hello"], "it was there after all"
 
 
@@ -160,7 +160,7 @@ async def test_a_lost_reply_that_is_found_is_a_done_act(tmp_path: Path) -> None:
     async with placed(tmp_path) as place:
         proposal = await place.approved()
         place.mail.reply = ReplyLost("Mail", "cut")
-        done = await place.app.desk._carrier.carry_out(proposal.id)
+        done = await place.app.approvals._executor.carry_out(proposal.id)
         assert (done.state, done.error) == ("executed", None)
         assert place.mail.held == ["hello"]
 
@@ -179,7 +179,7 @@ async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_do
 
         monkeypatch.setattr(place.app.services.dispatcher, "deliver", then_breaks)
         if approve:
-            told = (await place.app.desk._carrier.carry_out(proposal.id)).error
+            told = (await place.app.approvals._executor.carry_out(proposal.id)).error
         else:
             await grant(place.app.base.state, ME.id, 4, by="ann", now=utc_now())
             answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))

@@ -351,7 +351,7 @@ async def test_a_decision_on_the_page_while_the_form_is_shown_leads_the_run_on_o
         """Say yes on the page. In 2025 the form is left open then; in 2026 it says no, too late."""
         del form
         waiting = (await host.proposals("pending"))[0]
-        await host.app.desk.approve(waiting.id, waiting.hash, Approver("ann", "page"))
+        await host.app.approvals.approve(waiting.id, waiting.hash, Approver("ann", "page"))
         if mode == "legacy":
             await anyio.sleep_forever()
         return no()
@@ -579,7 +579,7 @@ async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path:
                 question = await run_rounds.question(app.services, run)
                 assert question is not None
                 reply = asking_form.FormReply("nothing", filled={"answer": "the second"})
-                await run_rounds.settle(app.services, app.desk, call, question, reply)
+                await run_rounds.settle(app.services, app.approvals, call, question, reply)
             else:
                 await app.services.runs.answer_aside(run, "the second", OURS)
         assert (await host.app.services.runs.lead(run)).state == "done"

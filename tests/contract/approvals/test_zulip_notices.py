@@ -363,14 +363,14 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
         await here.told()
         principal = (await here.person.proposal(proposal_id)).principal
         tried: list[str] = []
-        approve = here.person.app.desk.approve
+        approve = here.person.app.approvals.approve
 
         async def counted(proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
             tried.append(proposal_id)
             return await approve(proposal_id, shown_hash, person, note)
 
-        monkeypatch.setattr(here.person.app.desk, "approve", counted)
-        await here.person.app.desk.freeze(principal, Approver("ann", "page"), "looked odd")
+        monkeypatch.setattr(here.person.app.approvals, "approve", counted)
+        await here.person.app.approvals.freeze(principal, Approver("ann", "page"), "looked odd")
         here.zulip.world.react(HAMLET, here.last, "check")
         await soon(lambda: "a reaction did not decide it" in here.notices[0])
         assert "is frozen" in here.notices[0]
@@ -435,7 +435,7 @@ async def main(kb, state, site, email, key):
     settings = Settings(kb=Path(kb), state_dir=Path(state), zulip_site=site, zulip_email=email, zulip_api_key=key)
     access = replace(settings.zulip, reviews=("kb-test", "reviews"), reviewers=("hamlet@zulip.com",))
     async with open_app(settings, indexing=False) as app:
-        await run(app.services, app.desk, access, pace=Pace(start=0, lease=1, renew=0.1, ask=0.02, retry=0.02))
+        await run(app.services, app.approvals, access, pace=Pace(start=0, lease=1, renew=0.1, ask=0.02, retry=0.02))
 
 anyio.run(main, *sys.argv[1:])
 """
@@ -498,7 +498,7 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
             base = here.person.app.base
             # What is not there when the next server looks is taken for never sent: nothing is under way in this Zulip.
             dispatcher = OutboxDispatcher(
-                base.state.outbox, base.errand_locks, now=utc_now, sleep=_at_once, settled=timedelta(0)
+                base.state.outbox, base.outbox_locks, now=utc_now, sleep=_at_once, settled=timedelta(0)
             )
             app = replace(
                 here.person.app, services=replace(here.person.app.services, load_dispatcher=lambda: dispatcher)

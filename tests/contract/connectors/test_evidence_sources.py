@@ -275,7 +275,7 @@ async def test_a_merge_that_cites_a_task_can_wait_for_a_person_and_does_then_wha
         app = there.host.app
         proposal = await app.base.state.trust.proposal(waits["proposal"]["id"])
         assert proposal is not None
-        await app.desk.approve(proposal.id, proposal.hash, Approver("ann", "terminal"))
+        await app.approvals.approve(proposal.id, proposal.hash, Approver("ann", "terminal"))
         done = await there.host.call("proposal_status", proposal_id=proposal.id)
         assert done["proposal"]["state"] == "executed"
         assert CLAIM in there.host.text("uploads.md")

@@ -295,11 +295,11 @@ async def test_what_waits_for_a_person_holds_the_text_and_no_key(tmp_path: Path)
         for proposal in waiting:
             told = await summary(proposal, there.app.services.review_address, whole=True)
             assert not keys_in(f"{proposal!r} {told}")
-        rejected = await there.app.desk.reject(waiting[0].id, waiting[0].hash, _person())
+        rejected = await there.app.approvals.reject(waiting[0].id, waiting[0].hash, _person())
         assert rejected.state == "rejected"
         there.broken("a 400 that echoes", reading=False)
         for proposal in waiting[1:]:
-            ended = await there.app.desk.approve(proposal.id, proposal.hash, _person())
+            ended = await there.app.approvals.approve(proposal.id, proposal.hash, _person())
             assert not keys_in(f"{ended!r}")
         check(there)
 

@@ -21,7 +21,7 @@ def becoming(trust_record: TrustRecord) -> Restand:
 
 
 async def carried_out(store: StateStore, made: Proposal) -> None:
-    """Propose it, approve it and end it, as the desk does."""
+    """Propose it, approve it and end it, as approvals do."""
     made = replace(made, hash=hash_of(made))
     await store.trust.propose(made, most_pending=20)
     assert await store.trust.decide(made.id, yes(hash=made.hash, note=ODD))

@@ -51,12 +51,12 @@ async def test_strict_is_the_default_and_vouching_frees_what_was_read_before_unt
         (proposal,) = await host.app.base.state.trust.proposals(states=("pending",))
         assert places_of(proposal) == ("plane:KB",)
 
-        asked = await host.app.desk.ask("place.trust", {"place": "plane:kb"}, ANN)
-        assert (await host.app.desk.approve(asked.id, asked.hash, ANN)).state == "executed"
+        asked = await host.app.approvals.ask("place.trust", {"place": "plane:kb"}, ANN)
+        assert (await host.app.approvals.approve(asked.id, asked.hash, ANN)).state == "executed"
         assert (await host.call("plane_create_task", **TASK))["status"] == "done"
         assert await unaccounted(host.app.base.state) == []
 
-        assert await host.app.desk.distrust("plane:KB", ANN)
+        assert await host.app.approvals.distrust("plane:KB", ANN)
         again = await host.call("plane_create_task", **TASK | {"name": "Another"})
         assert again["status"] == "proposed"
         acts = [record.body for record in await host.app.base.state.ledger.records(limit=1000)]
@@ -82,14 +82,14 @@ async def test_vouching_takes_the_passkey_once_there_is_one_and_taking_it_back_n
         state = person.app.base.state
         await state.trust.trust_place("zulip:design", note=Note("ann", "place.trust", "zulip:design", utc_now()))
         await state.trust.add_passkey(passkey(), note=Note("ann", "passkey.add", "key", utc_now()))
-        asked = await person.app.desk.ask("place.trust", {"place": "plane"}, ANN)
+        asked = await person.app.approvals.ask("place.trust", {"place": "plane"}, ANN)
         for who in (ANN, Approver("ann", "terminal"), Approver("ann", "host"), Approver("ann@example.com", "zulip")):
             with pytest.raises(CannotDecide):
-                await person.app.desk.approve(asked.id, asked.hash, who)
+                await person.app.approvals.approve(asked.id, asked.hash, who)
         assert [one.place for one in await state.trust.trusted_places()] == ["zulip:design"]
         signed = replace(ANN, signed="blue key")
-        assert (await person.app.desk.approve(asked.id, asked.hash, signed)).state == "executed"
-        assert await person.app.desk.distrust("plane", Approver("ann", "terminal"))
+        assert (await person.app.approvals.approve(asked.id, asked.hash, signed)).state == "executed"
+        assert await person.app.approvals.distrust("plane", Approver("ann", "terminal"))
 
 
 async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: Settings) -> None:

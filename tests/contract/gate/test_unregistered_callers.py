@@ -144,7 +144,7 @@ async def test_a_run_asks_no_form_that_does_not_count_and_an_answer_to_one_that_
             host.will(words, asks("How many hives?"), said("never"))
         shown = await client.session.call_tool("agent_run", goal, allow_input_required=True)
         assert isinstance(shown, InputRequiredResult)
-        await host.app.desk.forbid_forms("desktop", ANN)
+        await host.app.approvals.forbid_forms("desktop", ANN)
         told = await client.session.call_tool(
             "agent_run", goal, input_responses=answer, request_state=shown.request_state
         )
@@ -161,7 +161,7 @@ async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing
         async with place(tmp_path, level=2) as at:
             task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
             assert (await at.forms.ask("tasks/get", taskId=task))["status"] == "input_required"
-            await at.host.app.desk.forbid_forms("desktop", ANN)
+            await at.host.app.approvals.forbid_forms("desktop", ANN)
             await at.forms.ask("tasks/update", taskId=task, inputResponses={task: accepting(decision="approve")})
             assert (await at.forms.ask("tasks/get", taskId=task))["status"] == "working"
             assert ((await at.proposal(task)).state, at.written()) == ("pending", False)
@@ -180,7 +180,7 @@ async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing
         tool = "journey_submit" if what == "journey" else "kb_merge"
         asked = await client.session.call_tool(tool, arguments, allow_input_required=True)
         assert isinstance(asked, InputRequiredResult)
-        await app.desk.forbid_forms("cursor", ANN)
+        await app.approvals.forbid_forms("cursor", ANN)
         result = await client.session.call_tool(tool, arguments, input_responses=yes, request_state=asked.request_state)
         told = dict(result.structured_content or {})
         assert (told.get("state"), told.get("status")) == (
@@ -436,7 +436,7 @@ async def finds_ids(world: World, column: str) -> bool:
     answer = await call(world.other, "kb_merge", path=path, content="# New\n", source=f"journey:{journey}")
     proposal = await world.app.services.state.trust.proposal(answer["proposal"]["id"])
     assert proposal is not None
-    assert (await world.app.desk.approve(proposal.id, proposal.hash, ANN)).state == "executed"
+    assert (await world.app.approvals.approve(proposal.id, proposal.hash, ANN)).state == "executed"
     history = json.dumps(await call(client, "kb_history", path=path))
     records = await read(client, "audit://recent")
     assert '"source": "journey' in history

@@ -209,7 +209,7 @@ async def test_an_id_is_never_used_twice(outbox: Outbox) -> None:
     ids=lambda wrong: next(iter(wrong)),
 )
 async def test_an_errand_that_cannot_begin_is_refused(outbox: Outbox, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"an errand begins with an id|without its zone"):
+    with pytest.raises(ValueError, match=r"an outbox entry begins with an id|without its zone"):
         await outbox.begin(outbox_entry(**wrong), within=HOUR)
     assert not await outbox.open()
 

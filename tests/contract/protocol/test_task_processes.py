@@ -69,7 +69,7 @@ async def approved_elsewhere(settings: Settings, task: str) -> None:
     async with open_app(settings, announcing=False, indexing=False) as app:
         proposal = await app.services.state.trust.proposal(task)
         assert proposal is not None
-        await app.desk.approve(task, proposal.hash, Approver("ann", "terminal"))
+        await app.approvals.approve(task, proposal.hash, Approver("ann", "terminal"))
 
 
 async def test_what_was_decided_while_no_server_ran_is_told_by_the_next_one_over_stdio(tmp_path: Path) -> None:

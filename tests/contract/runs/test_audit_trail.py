@@ -37,7 +37,7 @@ async def test_all_acts_of_a_run_are_found_by_its_id_and_those_of_its_host_are_n
         answer = await there.writer.call("agent_run", goal="Everything.", max_iterations=9)
         waits = await there.app.services.state.trust.proposal(answer["proposal"]["id"])
         assert waits is not None
-        assert (await there.app.desk.approve(waits.id, waits.hash, Approver("ann", "page"))).state == "executed"
+        assert (await there.app.approvals.approve(waits.id, waits.hash, Approver("ann", "page"))).state == "executed"
         run = await there.app.services.runs.store.run(answer["run_id"])
         keys = {call.tool: call.key for call in run.calls[:3]}
         acts = [(one["tool"], one["call"]) for one in await records(there) if one.get("call")]

@@ -118,7 +118,7 @@ async def test_what_a_person_agreed_to_begins_no_run_either_and_the_proposal_say
         await spend(host)
         waiting = await host.app.services.state.trust.proposal(proposed["proposal"]["id"])
         assert waiting is not None
-        ended = await host.app.desk.approve(waiting.id, waiting.hash, ANN)
+        ended = await host.app.approvals.approve(waiting.id, waiting.hash, ANN)
         assert await begun(host.app) == 1
     assert ended.state == "failed"
     assert "(FORGE_RUN_DAY_TOKENS)" in (ended.error or "")
@@ -176,7 +176,7 @@ async def test_a_run_whose_proposal_was_decided_waits_on_without_a_try(
         runs, trust = host.app.services.runs, host.app.services.state.trust
         waiting = await trust.proposal((await runs.store.run(run)).proposal)
         assert waiting is not None
-        await host.app.desk.approve(waiting.id, waiting.hash, ANN)
+        await host.app.approvals.approve(waiting.id, waiting.hash, ANN)
         keeper = Keeper(host.app.services, runs)
         await keeper.look()
         caplog.clear()

@@ -35,7 +35,7 @@ async def proposing(host: RunHost) -> tuple[str, str]:
 async def test_what_a_person_edited_is_taken_back_with_its_run(by: str, tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         services, (run, proposal) = host.app.services, await proposing(host)
-        edited = await host.app.desk.edit(proposal, [{**MOVE, "to": "guides/new.md"}], ANN)
+        edited = await host.app.approvals.edit(proposal, [{**MOVE, "to": "guides/new.md"}], ANN)
         assert run_of(edited)["id"] == run
         if by == "a host":
             await services.runs.cancel(run, "a test")

@@ -19,7 +19,7 @@ from knowledge.errors import DatabaseUnavailable
 from knowledge.state.ports import Event, StateStore
 from knowledge.state.sqlite import database as sqlite
 from mcp_server.runs import resume as keeping
-from mcp_server.runs import supervisor as office
+from mcp_server.runs import supervisor
 from tests.contract.runs.test_supervisor import only_run, over, until
 from tests.doubles.provider_turns import Turn, said, uses
 from tests.support.runs.hosts import RunHost, run_host
@@ -31,9 +31,9 @@ WRITES = uses("kb_merge", path="notes/a.md", content="# A\n\nIt was here.\n")
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a database that is locked be given up at once, and a run that nobody is heard of be taken up soon."""
     monkeypatch.setattr(sqlite, "BUSY_MS", 20)
-    monkeypatch.setattr(office, "HOLD_S", 0.6)
+    monkeypatch.setattr(supervisor, "HOLD_S", 0.6)
     monkeypatch.setattr(keeping, "LOOK_S", 0.2)
-    monkeypatch.setattr(office, "CLOSING_S", 0.3)
+    monkeypatch.setattr(supervisor, "CLOSING_S", 0.3)
     monkeypatch.setattr(leading, "CLOSING_S", 0.3)
 
 

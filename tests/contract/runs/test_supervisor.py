@@ -270,7 +270,7 @@ async def test_a_decision_in_another_process_is_heard_of_and_the_run_goes_on_onc
         async with server(host.settings) as other:
             waiting = await other.services.state.trust.proposal(run.proposal)
             assert waiting is not None
-            await other.desk.approve(waiting.id, waiting.hash, ANN, "but gently")
+            await other.approvals.approve(waiting.id, waiting.hash, ANN, "but gently")
             ended = await until(other, run.id, over)
         assert host.model.left == 0
     (resumed,) = [one for one in ended.frames if isinstance(one, Control) and one.signal == "resumed"]
@@ -294,7 +294,7 @@ async def test_a_run_of_a_frozen_principal_ends_when_it_would_go_on(tmp_path: Pa
         waiting = await host.app.services.state.trust.proposal(run.proposal)
         assert waiting is not None
         await freeze(host.app.base.state, OURS, by="ann", now=utc_now(), reason="odd")
-        await host.app.desk.reject(waiting.id, waiting.hash, ANN)
+        await host.app.approvals.reject(waiting.id, waiting.hash, ANN)
         ended = await until(host.app, run.id, over)
     assert ended.state == "cancelled"
     assert "frozen" in ended.why
@@ -724,7 +724,7 @@ async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> No
         assert await became(app.services, run) is None, "nobody decided yet"
         waiting = await app.services.state.trust.proposal(run.proposal)
         assert waiting is not None
-        await app.desk.reject(waiting.id, waiting.hash, ANN)
+        await app.approvals.reject(waiting.id, waiting.hash, ANN)
         told = await became(app.services, run)
         assert told is not None
         done = await app.services.runs.resume(run.id, run.proposal, told)

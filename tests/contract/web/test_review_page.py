@@ -367,7 +367,7 @@ async def test_a_decided_proposal_says_who_decided_and_where(place: Place, perso
         verdict = ProposalVerdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
         assert await place.app.base.state.trust.decide(waiting.id, verdict)
     else:
-        await place.app.desk.reject(waiting.id, waiting.hash, person)
+        await place.app.approvals.reject(waiting.id, waiting.hash, person)
     visitor = await place.visitor()
     html = await visitor.look(f"/proposals/{waiting.id}")
     assert f"<bdi>{person.name}</bdi> {where}," in html
@@ -683,7 +683,7 @@ async def test_nobody_that_is_not_known_can_be_granted_anything(place: Place) ->
 async def test_the_audit_log_is_searched_and_paged_newest_first(place: Place) -> None:
     visitor = await place.visitor()
     for number in range(60):
-        await place.app.desk.freeze(f"{ME}@host{number}", Approver(ME, "page"), f"reason {number}")
+        await place.app.approvals.freeze(f"{ME}@host{number}", Approver(ME, "page"), f"reason {number}")
     html = await visitor.look("/audit")
     first = [int(number) for number in re.findall(r'data-label="No.">(\d+)<', html)]
     assert first == sorted(first, reverse=True)
@@ -746,7 +746,7 @@ async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_m
 
     def calling() -> tuple[Live, Inviting]:
         live = Live(place.app.base.state)
-        house = PageContext(place.app.services, place.app.desk, live, "kb", place.port, "")
+        house = PageContext(place.app.services, place.app.approvals, live, "kb", place.port, "")
         return live, Inviting(house, place.address, opened.append)
 
     _, at_first = calling()

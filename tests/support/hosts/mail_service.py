@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_server.app.dependencies import Services
 from mcp_server.connectors.errors import ReplyLost
-from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, Json, errand_for
+from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, Json, outbox_entry_for
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.spec import AnySpec, Arguments, CallPlan, CallPreview, ToolSpec
@@ -46,7 +46,7 @@ class Mail:
         return Posting(self, text)
 
     async def apply(self, services: Services, call: Call, asked: Message) -> Sent:
-        outbox_entry = errand_for(
+        outbox_entry = outbox_entry_for(
             call,
             tool="send",
             target="mail:all",

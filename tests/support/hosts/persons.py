@@ -129,7 +129,7 @@ class Person:
             async with open_app(self.settings, indexing=False) as app:
                 proposal = await app.services.state.trust.proposal(proposal_id)
                 assert proposal is not None
-                return await app.desk.approve(proposal_id, proposal.hash, Signer("ann", "page", signed=KEY.name))
+                return await app.approvals.approve(proposal_id, proposal.hash, Signer("ann", "page", signed=KEY.name))
 
         return asyncio.run(sign())
 
@@ -140,6 +140,6 @@ class Person:
             async with open_app(self.settings, indexing=False) as app:
                 proposal = await app.services.state.trust.proposal(proposal_id)
                 assert proposal is not None
-                return await app.desk.reject(proposal_id, proposal.hash, Signer("ann", "page"), "not now")
+                return await app.approvals.reject(proposal_id, proposal.hash, Signer("ann", "page"), "not now")
 
         return asyncio.run(decline())

@@ -17,7 +17,7 @@ ANN = Approver("ann", "page")
 
 @dataclass(frozen=True)
 class Reviewer:
-    """A person at the desk, in a server of their own that shares the knowledge base with the hosts'."""
+    """A person who decides, in a server of their own that shares the knowledge base with the hosts'."""
 
     app: App
 
@@ -32,13 +32,13 @@ class Reviewer:
 
     async def approve(self, proposal_id: str, person: Approver = ANN, note: str = "") -> Proposal:
         proposal = await self.proposal(proposal_id)
-        return await self.app.desk.approve(proposal_id, proposal.hash, person, note)
+        return await self.app.approvals.approve(proposal_id, proposal.hash, person, note)
 
     async def reject(
         self, proposal_id: str, person: Approver = ANN, note: str = "", *, harmful: bool = False
     ) -> Proposal:
         proposal = await self.proposal(proposal_id)
-        return await self.app.desk.reject(proposal_id, proposal.hash, person, note, harmful=harmful)
+        return await self.app.approvals.reject(proposal_id, proposal.hash, person, note, harmful=harmful)
 
     async def proposal(self, proposal_id: str) -> Proposal:
         found = await self.app.base.state.trust.proposal(proposal_id)
@@ -60,6 +60,6 @@ class Reviewer:
 
 @asynccontextmanager
 async def reviewing(settings: Settings) -> AsyncIterator[Reviewer]:
-    """Open the desk."""
+    """Open the approvals of a server."""
     async with open_app(settings, indexing=False) as app:
         yield Reviewer(app)

@@ -43,8 +43,8 @@ class Place:
     async def decide(self, proposal_id: str, *, approve: bool = True, note: str = "") -> None:
         """Decide as a person on the page."""
         proposal = await self.proposal(proposal_id)
-        desk = self.host.app.desk
-        await (desk.approve if approve else desk.reject)(proposal.id, proposal.hash, ANN, note)
+        approvals = self.host.app.approvals
+        await (approvals.approve if approve else approvals.reject)(proposal.id, proposal.hash, ANN, note)
 
     def written(self) -> bool:
         return (self.host.settings.kb / NOTE["path"]).exists()

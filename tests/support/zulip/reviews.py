@@ -1,4 +1,4 @@
-"""A host that proposes, a person at the desk, and a Zulip for tests that hears of it and answers by reactions."""
+"""A host that proposes, a person who decides, and a Zulip for tests that hears of it and answers by reactions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MESSAGES = "/api/v1/messages"
 
 @dataclass(frozen=True)
 class Scene:
-    """A host that may only propose, the person at the desk, and the channel that hears of it."""
+    """A host that may only propose, the person who decides, and the channel that hears of it."""
 
     host: Writer
     person: Reviewer
@@ -141,6 +141,6 @@ def told_by(app: App, access: ZulipAccess, pace: Pace = QUICK) -> Callable[[], A
     """Return what tells of proposals from that server."""
 
     async def tell() -> None:
-        await run(app.services, app.desk, access, pace=pace)
+        await run(app.services, app.approvals, access, pace=pace)
 
     return tell

@@ -29,7 +29,7 @@ from mcp_server.cli.server.install import (
 )
 from mcp_server.cli.terminal.output import ask_yes_no, console, print_json
 from mcp_server.gate.host_registration import Principal, identify, os_user
-from mcp_server.gate.trust.scores import standing_of
+from mcp_server.gate.trust.scores import trust_record_of
 from mcp_server.hosts.catalogue import HostMachine, host_named
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
@@ -421,7 +421,7 @@ def test_the_gate_knows_the_secret_that_was_written(
     async def look() -> tuple[Principal, float]:
         async with open_state(settings) as state:
             principal = await identify(state, os_user(), entry["env"]["FORGE_ENROLMENT"])
-            return principal, (await standing_of(state, principal, now=utc_now())).floor
+            return principal, (await trust_record_of(state, principal, now=utc_now())).floor
 
     assert anyio.run(look) == (Principal(os_user(), "claude-code"), 3.0)
 

@@ -40,7 +40,7 @@ from mcp_server.connectors.outbox_dispatcher import (
     Occupied,
     OutboxDispatcher,
     Renounced,
-    errand_for,
+    outbox_entry_for,
 )
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
@@ -118,7 +118,7 @@ class World:
         return OutboxDispatcher(self.state.outbox, locks, now=lambda: self.now, sleep=sleep)
 
     def outbox_entry(self, digest: str = "dd", *, call: Call = ME) -> OutboxEntry:
-        return errand_for(
+        return outbox_entry_for(
             call, tool="zulip_send_message", target="zulip:design/merge", digest=digest, arguments_hash="", at=self.now
         )
 

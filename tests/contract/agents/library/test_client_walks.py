@@ -67,7 +67,7 @@ class Led:
         async with open_app(self.settings, indexing=False, announcing=False) as app:
             proposal = await app.services.state.trust.proposal(waiting)
             assert proposal is not None
-            decide = app.desk.approve if word == "approve_proposal" else app.desk.reject
+            decide = app.approvals.approve if word == "approve_proposal" else app.approvals.reject
             await decide(proposal.id, proposal.hash, Approver("ann", "page"), note)
 
     def filled(self, value: Any) -> Any:

@@ -53,7 +53,7 @@ async def led(host: RunHost) -> Run:
     if answer["status"] == "proposed":
         waiting = await services.state.trust.proposal(answer["proposal"]["id"])
         assert waiting is not None
-        await host.app.desk.approve(waiting.id, waiting.hash, ANN, "go on")
+        await host.app.approvals.approve(waiting.id, waiting.hash, ANN, "go on")
     with anyio.fail_after(20):
         while not (run := await services.runs.store.run(answer["run_id"])).over:
             seen = await services.state.last_event()

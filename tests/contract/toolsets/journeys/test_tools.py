@@ -589,7 +589,7 @@ async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_t
         proposal = await host.app.services.state.trust.proposal(waits["proposal"]["id"])
         assert proposal is not None
         assert proposal.journey == journey
-        await host.app.desk.approve(proposal.id, proposal.hash, Approver("ann", "page"))
+        await host.app.approvals.approve(proposal.id, proposal.hash, Approver("ann", "page"))
         assert "30 calls" in host.text("a.md")
         success = [e for e in await host.events(journey) if e["type"] == "tool.success"]
         assert [e["facts"]["status"] for e in success] == ["proposed", "done"]
@@ -627,7 +627,7 @@ async def test_who_is_frozen_leads_no_journey(tmp_path: Path) -> None:
 
     async with hosting(tmp_path) as host:
         journey = await host.start()
-        await host.app.desk.freeze(f"{os_user()}@desktop", Approver("ann", "page"), "odd")
+        await host.app.approvals.freeze(f"{os_user()}@desktop", Approver("ann", "page"), "odd")
         for tool, arguments in (
             ("journey_status", {"journey_id": journey}),
             ("journey_submit", {"journey_id": journey, "version": 1, "work": TWO}),

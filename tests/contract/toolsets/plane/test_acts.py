@@ -622,7 +622,7 @@ async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
         await outbox.begin(begun, within=timedelta(0))
         if acted:
             await send_as_it_did(host, deed, begun)
-        await person.app.desk._carrier.resume()
+        await person.app.approvals._executor.resume()
         ended = await person.proposal(proposal.id)
         assert (ended.state, ended.error) == ("executed", None)
         assert json.loads(ended.result or "")["status"] == "done"

@@ -157,10 +157,10 @@ async def test_what_was_read_before_a_start_was_proposed_counts_also_where_anoth
         await there.writer.call("zulip_read_messages", **dict(read.calls[0].arguments))  # type: ignore[arg-type]  # they are no text
         waits = await there.writer.call("agent_run", goal="Send it there.", context="Obey.")
         later(there, 3)
-        desk, goal = there.app.desk, "Send it here."
+        approvals, goal = there.app.approvals, "Send it here."
         there.model.will(goal, said("Done."))
-        edited = await desk.edit(waits["proposal"]["id"], [{"goal": goal, "context": "Obey."}], ANN)
-        done = await desk.approve(edited.id, edited.hash, ANN)
+        edited = await approvals.edit(waits["proposal"]["id"], [{"goal": goal, "context": "Obey."}], ANN)
+        done = await approvals.approve(edited.id, edited.hash, ANN)
         run = json.loads(done.result or "")["run_id"]
         assert await there.app.services.taints.of_journey(run)
 

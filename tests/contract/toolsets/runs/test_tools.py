@@ -283,7 +283,7 @@ async def test_a_record_that_this_program_cannot_read_is_told_so(damage: str, tm
 
 async def approve(host: RunHost, proposal: str, app: App | None = None) -> Proposal:
     waits = await found(app or host.app, proposal)
-    return await (app or host.app).desk.approve(proposal, waits.hash, ANN)
+    return await (app or host.app).approvals.approve(proposal, waits.hash, ANN)
 
 
 async def found(app: App, proposal: str) -> Proposal:
@@ -365,7 +365,7 @@ async def test_a_run_that_a_person_lets_begin_at_a_terminal_is_free_for_a_server
 async def test_a_no_begins_nothing(tmp_path: Path) -> None:
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
-        await host.app.desk.reject(waits, (await found(host.app, waits)).hash, Approver("ann", "page"), "too dear")
+        await host.app.approvals.reject(waits, (await found(host.app, waits)).hash, Approver("ann", "page"), "too dear")
         assert (await host.call("proposal_status", proposal_id=waits))["proposal"]["state"] == "rejected"
         assert await begun(host.app) == []
 
@@ -380,12 +380,12 @@ async def test_one_yes_is_one_run_wherever_the_process_died_that_carried_it_out(
         assert await trust.decide(waits.id, verdict)
         assert await trust.claim(waits.id, "dead", now=before, lease_s=60)
         if died == "after it was begun":
-            planned = await host.app.desk._carrier.plan(await found(host.app, waits.id))
+            planned = await host.app.approvals._executor.plan(await found(host.app, waits.id))
             run = runs.begun_for(replace(planned.call, approval=Approval(waits.id, "approved by ann", waits.effect)))
             plan = await runs.plan_run(host.app.services, planned.call, planned.asked)
             header = replace(plan.header, id=run)
             await host.app.services.runs.store.begin(header, Hold("dead", before, before))
-        await host.app.desk._carrier.resume()
+        await host.app.approvals._executor.resume()
         done = await found(host.app, waits.id)
         assert (done.state, done.error) == ("executed", None)
         (run,) = await begun(host.app)

@@ -21,7 +21,7 @@ from knowledge.writing.requests import Approval
 from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
-from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, errand_for
+from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, outbox_entry_for
 from mcp_server.connectors.zulip.evidence import fetched
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
@@ -651,7 +651,7 @@ async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became
         asked = SendArguments(channel="drawing", topic=proposal, text=LONG)
         call = Call(Principal("ada", "desktop"), approval=Approval(proposal, "approved by ann", "effect"))
         plan = await planned_sending(later.services, call, asked)
-        outbox_entry = errand_for(
+        outbox_entry = outbox_entry_for(
             call, tool=SEND, target=plan.target, digest=plan.effect, arguments_hash="", at=later.now()
         )
         attempt = DeliveryAttempt(await outbox.begin(outbox_entry, within=timedelta(0)), outbox.mark)
