@@ -19,7 +19,7 @@ from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.journeys.resources import MEMORY_URI, addresses, memories
+from mcp_server.toolsets.journeys.offers.resources import MEMORY_URI, addresses, memories
 from mcp_server.toolsets.runs.resources import run_addresses
 
 logger = logging.getLogger("knowledge_forge.changes")

@@ -11,7 +11,7 @@ from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.resources import DOC_TEMPLATE, MAP_TEMPLATE
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
-from mcp_server.toolsets.journeys.completions import in_prompt, in_template
+from mcp_server.toolsets.journeys.offers.completions import in_prompt, in_template
 from mcp_server.toolsets.runs.resources import FRAMES_TEMPLATE, RUN_TEMPLATE, run_ids
 
 MOST = 100

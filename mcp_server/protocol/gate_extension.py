@@ -221,7 +221,7 @@ class GateExtension(Extension):
         spec = self._gate.spec(name)
         if not run or not isinstance(outcome, CallAnswered) or spec is None or call.detached:
             return as_result(outcome)
-        from mcp_server.toolsets.runs.tools import answered
+        from mcp_server.toolsets.runs.handlers import answered
 
         there = await run_rounds.followed(self._services, call, run)
         if isinstance(allowed := await self._gate.decide(name, Trust.READ, call.principal), Refuse):
@@ -250,7 +250,7 @@ class GateExtension(Extension):
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
             return CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
-        from mcp_server.toolsets.runs.tools import answered
+        from mcp_server.toolsets.runs.handlers import answered
 
         try:
             run = await run_rounds.settle(self._services, self._approvals, call, question, reply)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.journeys.prompts import JourneyPrompts, leads_journeys
+from mcp_server.toolsets.journeys.offers.prompts import JourneyPrompts, leads_journeys
 
 MOST_LINES = 20
 MOST_HITS = 5

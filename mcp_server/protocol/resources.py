@@ -17,7 +17,7 @@ from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.journeys.resources import add_journey_resources
+from mcp_server.toolsets.journeys.offers.resources import add_journey_resources
 from mcp_server.toolsets.runs.resources import add_run_resources
 
 MAP_URI = "kb://map/"

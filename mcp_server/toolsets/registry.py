@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from mcp_server.toolsets.journeys import tools as journeys
-from mcp_server.toolsets.knowledge import read_tools as knowledge
-from mcp_server.toolsets.knowledge import write_tools as writing
-from mcp_server.toolsets.plane import act_tools as plane_acts
-from mcp_server.toolsets.plane import task_tools as plane
+from mcp_server.toolsets.knowledge import tools as knowledge
+from mcp_server.toolsets.plane import tools as plane
 from mcp_server.toolsets.runs import tools as runs
 from mcp_server.toolsets.spec import AnySpec, BadDeclaration
 from mcp_server.toolsets.trust import tools as trust
@@ -16,12 +14,10 @@ from mcp_server.toolsets.zulip import tools as zulip
 
 MODULES: tuple[tuple[AnySpec, ...], ...] = (
     knowledge.TOOLS,
-    writing.TOOLS,
     trust.TOOLS,
     journeys.TOOLS,
     runs.TOOLS,
     plane.TOOLS,
-    plane_acts.TOOLS,
     zulip.TOOLS,
 )
 """The order is fixed: hosts show it, and models read from the top."""

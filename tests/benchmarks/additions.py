@@ -16,8 +16,8 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import load
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
-from mcp_server.toolsets.knowledge.read_tools import SearchPagesArguments
-from mcp_server.toolsets.knowledge.read_tools import search as search_tool
+from mcp_server.toolsets.knowledge.handlers import search as search_tool
+from mcp_server.toolsets.knowledge.schemas import SearchPagesArguments
 from tests.benchmarks.corpus import Query
 from tests.benchmarks.measures import Base
 

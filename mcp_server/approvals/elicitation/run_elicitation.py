@@ -255,7 +255,7 @@ async def _led_on(services: ElicitationServices, call: Call, run: str, answer: _
 
 async def followed(services: ElicitationServices, call: Call, run: str) -> Run:
     """Return the run when it is over or waits for a person, or as it stands after a while. Others lead it."""
-    from mcp_server.toolsets.runs.tools import reporting
+    from mcp_server.toolsets.runs.handlers import reporting
 
     progress = reporting(call)
     with anyio.move_on_after(FOLLOWED_S):
@@ -288,7 +288,7 @@ async def _once(services: ElicitationServices, call: Call, run: str, answer: _Pe
     """Return the run after it was led on as far as that goes now."""
     from agents.loop.errors import RunNotThere
     from mcp_server.runs.resume import became
-    from mcp_server.toolsets.runs.tools import reporting
+    from mcp_server.toolsets.runs.handlers import reporting
 
     runs, progress = services.runs, reporting(call)
     there = await runs.store.run(run)

@@ -132,7 +132,7 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:
     from mcp_server.cli.agents.view import shown
-    from mcp_server.toolsets.journeys.resources import definition, phase_definition
+    from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
     from mcp_server.toolsets.registry import declared
 
     agent = await _catalogue(settings).agent(args.name)

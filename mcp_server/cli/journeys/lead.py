@@ -149,7 +149,7 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the inputs that were typed, each as the kind of value that the agent takes."""
-    from mcp_server.toolsets.journeys.prompts import as_input
+    from mcp_server.toolsets.journeys.offers.prompts import as_input
 
     agent = await at.app.services.journeys.catalogue.agent(name)
     forms, found = agent.inputs.get("properties", {}), {}

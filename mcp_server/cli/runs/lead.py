@@ -238,8 +238,8 @@ class Lead:
 
 async def answer_line(run: Run, state: StateStore, taints: Taints, page: Address) -> str:
     """Return what `agent_run` would answer as JSON in a line of ASCII, with all of the text and without the advice to a model."""
+    from mcp_server.toolsets.runs.handlers import answer_of
     from mcp_server.toolsets.runs.sentences import ended_with
-    from mcp_server.toolsets.runs.tools import answer_of
 
     answer = asdict(await answer_of(state, taints, run, page))
     told = {name: value for name, value in answer.items() if name != "note"}

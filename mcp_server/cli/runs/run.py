@@ -84,7 +84,8 @@ async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, conte
     from mcp_server.gate.caller import Call
     from mcp_server.gate.host_registration import identify, os_user
     from mcp_server.gate.policy import Refuse, Trust
-    from mcp_server.toolsets.runs.tools import AGENT_RUN, WrongRun, pinned, plan_run
+    from mcp_server.toolsets.runs.handlers import WrongRun, pinned, plan_run
+    from mcp_server.toolsets.runs.tools import AGENT_RUN
     from mcp_server.toolsets.spec import BadArguments
 
     services = lead.app.services

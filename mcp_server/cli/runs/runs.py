@@ -216,7 +216,7 @@ def _require_short(answer: str) -> None:
     Raises:
         WronglyAsked: it is longer.
     """
-    from mcp_server.toolsets.runs.tools import WrongRun, require_short
+    from mcp_server.toolsets.runs.handlers import WrongRun, require_short
 
     try:
         require_short("answer", answer)

@@ -259,8 +259,8 @@ class ProtocolTasks:
 
     async def _answered(self, run: Run) -> Mapping[str, Any]:
         """Return what the call would have returned that began the run, had it waited."""
+        from mcp_server.toolsets.runs.handlers import answered
         from mcp_server.toolsets.runs.tools import AGENT_RUN as TOOL
-        from mcp_server.toolsets.runs.tools import answered
 
         outcome = CallAnswered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agents.engine.events import canonical, logged_form
+from agents.engine.work.questions import open_questions, within
+from agents.prompts import prompt as prompting
+from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
 from mcp_server.ports import JourneyServices
+from mcp_server.toolsets.journeys.schemas import Journey
 
 if TYPE_CHECKING:
     from agents.engine.events import Logged
@@ -24,69 +28,14 @@ LONGEST_FIELD = 200
 UNLISTED = "Journeys are not listed over HTTP without a token. Continue one by its journey_id, or send the token of a registered host."
 
 
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """Where a journey stands and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
-
-    `work_schema` is null where the host has it already: after work that was recorded and is not enough.
-    """
-
-    journey_id: str
-    version: int
-    agent: str
-    state: str
-    phase: str
-    visit: int
-    prompt: str
-    work_schema: Mapping[str, Any] | None
-    allowed_tools: Sequence[str]
-    checkpoint: Mapping[str, Any] | None
-    conversation: str
-
-
-@dataclass(frozen=True, slots=True)
-class JourneyView(Journey):
-    """The same, with what the view shows: `events`, or `text` (Mermaid, or the report)."""
-
-    text: str | None = None
-    events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class JourneyItem:
-    """A journey in a list."""
-
-    journey_id: str
-    agent: str
-    title: str
-    state: str
-    phase: str
-    version: int
-    moved: str
-
-
-@dataclass(frozen=True, slots=True)
-class JourneyItems:
-    """Journeys, newest first; and the agents that there are. `note` says why no journeys are listed to this caller."""
-
-    journeys: Sequence[JourneyItem]
-    next_cursor: str | None
-    agents: Sequence[Mapping[str, str]]
-    note: str | None = None
-
-
 def _shortened(value: Any) -> Any:
     """Return the value of a field as it is; of a long one its beginning, as text."""
-    from agents.engine.events import canonical
-
     text = value if isinstance(value, str) else canonical(value)
     return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
 
 
 def event_line(logged: Logged) -> dict[str, Any]:
     """Return an event as a flat object; of a work and a brief only that they are there."""
-    from agents.engine.events import logged_form
-
     form = dict(logged_form(logged))
     form.pop("key", None)
     event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}
@@ -97,8 +46,6 @@ async def told(
     services: JourneyServices, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
 ) -> Journey:
     """Return the position as a host is told of it; `lean`: without what it can do next."""
-    from agents.prompts import prompt as prompting
-
     state, agent = position.state, position.agent
     stayed = after_submit and prompting.stayed(state)
     listed = [spec.name for spec in services.tools()]
@@ -121,9 +68,6 @@ async def told(
 
 async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Mapping[str, Any] | None:
     """Return what a person is asked, and where they can answer; None if nothing is."""
-    from agents.engine.work.questions import open_questions, within
-    from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
-
     asked = position.state.checkpoint
     if asked is None:
         return None

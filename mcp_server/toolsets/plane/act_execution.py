@@ -11,6 +11,8 @@ from anyio import to_thread
 
 from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
+from mcp_server.connectors.outbox_dispatcher import outbox_entry_for
+from mcp_server.connectors.page_mentions import noted
 from mcp_server.connectors.plane.model import CLEAR, Clear, KeyTaken, PlaneTask, TaskChanges, TaskDraft
 from mcp_server.connectors.plane.readback import (
     ReadbackDifference,
@@ -22,7 +24,7 @@ from mcp_server.connectors.plane.readback import (
     text_difference,
 )
 from mcp_server.toolsets.plane.act_model import LONG, Kind, TaskField, TaskPlan, answered
-from mcp_server.toolsets.plane.answers import TaskActed
+from mcp_server.toolsets.plane.schemas import TaskActed
 
 if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt
@@ -159,8 +161,6 @@ async def carried_out(services: ActServices, call: Call, plan: TaskPlan) -> Task
         EffectChanged: a person agreed to something else than what would happen now.
         ConnectorError: it was certainly not done.
     """
-    from mcp_server.connectors.outbox_dispatcher import outbox_entry_for
-
     outbox_entry = outbox_entry_for(
         call,
         tool=TOOLS[plan.kind],
@@ -196,8 +196,6 @@ async def recalled(services: ActServices, call: Call, plan: TaskPlan) -> TaskAct
 
 async def _concluded(services: ActServices, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     """Return the answer, and remember which pages the text names that is in Plane now."""
-    from mcp_server.connectors.page_mentions import noted
-
     answer = await told(services.plane, plan, delivered)
     texts = [one.will_be for one in plan.fields if one.name in LONG]
     if answer.status == "done" and texts and answer.key:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from mcp_server.connectors.plane.model import PlaneTask, Priority, Project
 from mcp_server.connectors.text.preview import Change, shown_change
 from mcp_server.gate.canonical_json import canonical
-from mcp_server.toolsets.plane.answers import TaskActed
+from mcp_server.toolsets.plane.schemas import TaskActed
 
 Kind = Literal["create", "update", "comment"]
 FieldName = Literal["name", "state", "priority", "assignees", "labels", "start", "due", "description", "comment"]

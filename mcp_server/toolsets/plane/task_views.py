@@ -15,7 +15,7 @@ from mcp_server.connectors.plane.board import Board
 from mcp_server.connectors.plane.errors import SERVICE
 from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
 from mcp_server.connectors.plane.pagination import Walked
-from mcp_server.toolsets.plane.answers import CommentAnswer, ProjectLine, Projects, TaskLine, TaskList, TaskView, Tied
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.toolsets.plane.queries import (
     OVERDUE,
     TaskFilter,
@@ -26,6 +26,7 @@ from mcp_server.toolsets.plane.queries import (
     told,
     words_of,
 )
+from mcp_server.toolsets.plane.schemas import CommentAnswer, ProjectLine, Projects, TaskLine, TaskList, TaskView, Tied
 
 AT_ONCE = 4
 """Projects that are asked about at the same time; Plane allows 60 requests a minute."""
@@ -314,8 +315,6 @@ async def task_told(
         BadCursor: it belongs to another task, or the task was changed since.
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
-    from mcp_server.connectors.plane.text.html_markdown import markdown_of
-
     project, task = await board.task(asked)
     key = question({"task": task.id, "at": told(task.updated_at), "include": sorted(set(include))})
     start = _start(cursor, key)

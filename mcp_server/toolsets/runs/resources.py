@@ -14,7 +14,7 @@ from mcp_server.gate.caller import caller
 from mcp_server.ports import RunViewServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
-from mcp_server.toolsets.journeys.prompts import note_reading
+from mcp_server.toolsets.journeys.offers.prompts import note_reading
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run

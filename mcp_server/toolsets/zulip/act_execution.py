@@ -17,10 +17,11 @@ import anyio
 from knowledge.errors import KnowledgeError
 from mcp_server.connectors.errors import ConnectorError, Denied, ReplyLost, ServiceRefused
 from mcp_server.connectors.outbox_dispatcher import LOOKED_AFTER_S, SETTLED, WITHIN, Halfway, Json, outbox_entry_for
+from mcp_server.connectors.page_mentions import noted
 from mcp_server.connectors.zulip.model import Message, Queue, Where
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.toolsets.zulip.act_model import MessagePlan, Reacted, answered
-from mcp_server.toolsets.zulip.answers import MessageActed
+from mcp_server.toolsets.zulip.schemas import MessageActed
 
 if TYPE_CHECKING:
     from knowledge.outbox.ports import OutboxEntry
@@ -253,8 +254,6 @@ async def carried_out(services: ActServices, call: Call, plan: MessagePlan) -> M
     delivered = await services.dispatcher.deliver(outbox_entry, _act(services.zulip, plan), within=within)
     answer = await told(services.zulip, plan, delivered)
     if answer.status == "done" and plan.parts and plan.where.channel:
-        from mcp_server.connectors.page_mentions import noted
-
         await noted(services, plan.target, url=answer.url or plan.url, texts=plan.parts, title=_title(plan))
     return answer
 

@@ -12,7 +12,7 @@ from mcp_server.connectors.text.preview import Change, shown_change
 from mcp_server.connectors.zulip.model import Message, Where
 from mcp_server.connectors.zulip.text.place_names import place_of
 from mcp_server.gate.canonical_json import canonical
-from mcp_server.toolsets.zulip.answers import MessageActed
+from mcp_server.toolsets.zulip.schemas import MessageActed
 
 LONGEST_SENTENCE = 240
 MOST_MENTIONED = 5

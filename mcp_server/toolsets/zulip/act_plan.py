@@ -16,7 +16,7 @@ from mcp_server.connectors.zulip.text.links import link_to, link_to_people, link
 from mcp_server.connectors.zulip.text.message_parts import Unsplittable, split
 from mcp_server.connectors.zulip.text.place_names import RESOLVED, place_of, topic_names
 from mcp_server.toolsets.zulip.act_model import MessagePlan, Reacted, answered
-from mcp_server.toolsets.zulip.answers import MessageActed
+from mcp_server.toolsets.zulip.schemas import MessageActed
 
 if TYPE_CHECKING:
     from mcp_server.connectors.replay import Earlier

@@ -13,13 +13,14 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.wire.cursors import question
+from mcp_server.connectors.page_mentions import noted
 from mcp_server.connectors.zulip.errors import Unclear
 from mcp_server.connectors.zulip.message_time import LAST_ID, moment_of, since_moment
 from mcp_server.connectors.zulip.model import Message, Where, Window
 from mcp_server.connectors.zulip.text.links import link_to, number_of, read_link
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, place_of
-from mcp_server.toolsets.zulip.answers import ChannelLine, Channels, MessageLine, Messages
 from mcp_server.toolsets.zulip.cursors import sealed, unsealed
+from mcp_server.toolsets.zulip.schemas import ChannelLine, Channels, MessageLine, Messages
 
 if TYPE_CHECKING:
     from mcp_server.connectors.zulip.chat import Chat
@@ -319,8 +320,6 @@ def origins(told: Messages | Channels) -> Sequence[str]:
 
 async def remember_mentions(services: ActServices, told: Messages) -> None:
     """Remember which pages the topics in an answer name. What people say to each other in private names none for others."""
-    from mcp_server.connectors.page_mentions import noted
-
     texts: dict[str, list[MessageLine]] = {}
     for line in told.messages:
         texts.setdefault(line.place, []).append(line)

@@ -21,7 +21,7 @@ from agents.store.ports import JourneyLine, JourneyStore
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.toolsets.journeys.answers import event_line
-from mcp_server.toolsets.journeys.tools import LONGEST_NOTE
+from mcp_server.toolsets.journeys.schemas import LONGEST_NOTE
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.journeys.response_views import answers_in
 from mcp_server.web.journeys.views import JourneyPageData, address_of, journey_line, journey_view, proposals_in

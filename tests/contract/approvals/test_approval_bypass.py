@@ -30,7 +30,8 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import freeze, grant, thaw
-from mcp_server.toolsets.knowledge.write_tools import RevertArguments, plan_revert
+from mcp_server.toolsets.knowledge.handlers import plan_revert
+from mcp_server.toolsets.knowledge.schemas import RevertArguments
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write

@@ -198,7 +198,7 @@ async def test_an_errand_is_found_by_the_name_of_a_mark_and_not_by_what_a_mark_s
 
 async def test_an_id_is_never_used_twice(outbox: Outbox) -> None:
     await outbox.begin(outbox_entry(), within=HOUR)
-    with pytest.raises(ValueError, match="there is an errand e-1 already"):
+    with pytest.raises(ValueError, match="there is an outbox entry e-1 already"):
         await outbox.begin(outbox_entry(digest="ff" * 32), within=HOUR)
     assert (await outbox.begin(outbox_entry("e-2", digest="ff" * 32), within=HOUR)).id == "e-2"
 

@@ -263,7 +263,7 @@ PURE = [
     "mcp_server/connectors/text/preview.py",
     "mcp_server/connectors/request/wire.py",
     "mcp_server/gate/policy.py",
-    "mcp_server/toolsets/journeys/sentences.py",
+    "mcp_server/toolsets/journeys/offers/sentences.py",
     "mcp_server/toolsets/plane/act_model.py",
     "mcp_server/connectors/plane/text/embedded.py",
     "mcp_server/connectors/plane/model.py",

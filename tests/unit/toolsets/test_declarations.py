@@ -11,8 +11,7 @@ from mcp_server.app.settings.reference_pages import tool_table
 from mcp_server.app.settings.values import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.knowledge.read_tools import KB_MAP, KB_READ, KB_SEARCH
-from mcp_server.toolsets.knowledge.write_tools import KB_MERGE
+from mcp_server.toolsets.knowledge.tools import KB_MAP, KB_MERGE, KB_READ, KB_SEARCH
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
 from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, CallPlan, CallPreview, ToolSpec
 

@@ -32,7 +32,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.protocol import change_events as changes
-from mcp_server.toolsets.journeys import resources as journey_resources
+from mcp_server.toolsets.journeys.offers import resources as journey_resources
 from tests.support.agents.inquiry_agent import inquiry
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Writer, let_in

@@ -25,8 +25,8 @@ from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import TAINTED
 from mcp_server.gate.trust.scores import grant
+from mcp_server.toolsets.runs import handlers as runs
 from mcp_server.toolsets.runs import sentences as words
-from mcp_server.toolsets.runs import tools as runs
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.support.hosts.reviewers import ANN
 from tests.support.hosts.writers import Writer
@@ -128,6 +128,7 @@ async def test_a_run_goes_on_when_a_person_has_decided(tmp_path: Path, mode: str
 async def test_a_long_answer_is_cut_and_the_note_says_where_all_of_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runs, "MOST_TEXT", 10)
     monkeypatch.setattr(words, "MOST_TEXT", 10)
     async with run_host(tmp_path) as host:
         reads(host)

@@ -26,8 +26,8 @@ from mcp_server.connectors.zulip.evidence import fetched
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.zulip.act_execution import Sending
-from mcp_server.toolsets.zulip.answers import MessageActed
-from mcp_server.toolsets.zulip.tools import SendArguments, plan_send, planned_sending, recall_send
+from mcp_server.toolsets.zulip.handlers import plan_send, planned_sending, recall_send
+from mcp_server.toolsets.zulip.schemas import MessageActed, SendArguments
 from tests.doubles.serving import (
     Fault,
     after,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.journeys.answers import Journey
+    from mcp_server.toolsets.journeys.schemas import Journey
 
 KEPT = (
     "It returns journey_id, version and the instructions below, so you can start working at once. From then on the server "

@@ -19,7 +19,7 @@ from mcp_server.gate.handles import require_handle
 from mcp_server.ports import HasTaints, JourneyServices
 from mcp_server.protocol.server import OfferedPrompt
 from mcp_server.protocol.wire_errors import short, without_surrogates
-from mcp_server.toolsets.journeys.sentences import beginning, continuing
+from mcp_server.toolsets.journeys.offers.sentences import beginning, continuing
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,45 +1,117 @@
-"""The knowledge toolset's second half: merge, move, delete and revert pages, and look at what happened to them."""
+"""What the tools on pages do. Imported with the first call."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-from pydantic import Field, field_validator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from knowledge.history.ports import Actor
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
-from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
+from knowledge.pages.paths import clean_path
+from knowledge.search.answers import MapView, PageReading, SearchAnswer
+from knowledge.state.ports import Filters
+from knowledge.writing.answers import ChangeAnswer, Disagreements, Merged
+from knowledge.writing.evidence.judge import PairJudgement
+from knowledge.writing.related.target_page import teaches
+from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+from mcp_server.connectors.page_mentions import cited_by
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import KnowledgeServices
-from mcp_server.toolsets.knowledge.read_tools import quoted_from
+from mcp_server.toolsets.knowledge.schemas import (
+    DeleteArguments,
+    MapArguments,
+    MergeArguments,
+    MoveArguments,
+    ReadPageArguments,
+    RevertArguments,
+    SearchFilters,
+    SearchPagesArguments,
+    moment,
+    nanoseconds,
+)
 from mcp_server.toolsets.spec import (
     Arguments,
     CallPlan,
     CallPreview,
     CallsDoNotJoin,
-    Cursor,
-    DryRun,
-    InJourney,
     ToolSpec,
 )
 
 if TYPE_CHECKING:
     from knowledge.writing.effect import FileEffect
-    from knowledge.writing.requests import Approval, ChangeRequest, MergeRequest
+    from knowledge.writing.requests import Approval, ChangeRequest
     from knowledge.writing.writer import WritePlan
 
-LONGEST_CONTENT = 4_000_000
-LONGEST_INTENT = 500
-MOST_SOURCES = 20
+
+async def show_map(services: KnowledgeServices, call: Call, asked: MapArguments) -> MapView:
+    """Return the map of a directory."""
+    view = await services.tiers.map(asked.path, asked.depth)
+    await services.ledger.saw_map(call.reader, view)
+    return view
+
+
+async def read(services: KnowledgeServices, call: Call, asked: ReadPageArguments) -> PageReading:
+    """Return one document, or a section of it."""
+    reading = await services.tiers.read(
+        asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
+    )
+    await services.ledger.saw_page(call.reader, reading)
+    # Who goes on reading has seen what cites the page.
+    if not services.elsewhere or asked.offset:
+        return reading
+    return replace(reading, cited_by=await cited_by(services, reading.path))
+
+
+async def read_from(_services: KnowledgeServices, reading: PageReading) -> tuple[str, ...]:
+    """Return where the text of the page comes from, if nobody vouches for it."""
+    return (origin_of(reading.path, reading.source),) if reading.tainted else ()
+
+
+async def quoted_from(services: KnowledgeServices, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return where the text of those pages comes from that nobody vouches for."""
+    sources = {path: await services.tiers.tainted(path) for path in paths}
+    return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
+
+
+async def search(services: KnowledgeServices, call: Call, asked: SearchPagesArguments) -> SearchAnswer:
+    """Return the chunks that answer best, and a nudge if the caller searches where it has not looked."""
+    answer = await services.finder.search(
+        asked.query,
+        path=asked.path or "",
+        mode=asked.mode,
+        # Who names no number gets as many as have something to tell.
+        limit=asked.limit if "limit" in asked.model_fields_set else None,
+        cursor=asked.cursor,
+        filters=_filters(asked.filters),
+    )
+    place = clean_path(asked.path or "")
+    directory = place if not place or await services.index.directory(place) else None
+    return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
+
+
+async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple[str, ...]:
+    """Return where the passages come from that nobody vouches for."""
+    return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
+
+
+def _filters(asked: SearchFilters) -> Filters:
+    return Filters(
+        tags=tuple(tag.lstrip("#") for tag in asked.tags),
+        kind=asked.kind,
+        source=asked.source,
+        modified_after_ns=nanoseconds(asked.modified_after) if asked.modified_after else None,
+        modified_before_ns=nanoseconds(asked.modified_before) if asked.modified_before else None,
+    )
+
+
 JOURNEY = "journey"
 """The kind of the source that names a journey: its documents are merged with it."""
+
 
 R = TypeVar("R")
 
@@ -52,8 +124,6 @@ def _call_plan(
     unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None,
 ) -> CallPlan[R]:
     """Return what the gate has to know of a plan for pages."""
-    from knowledge.writing.related.target_page import teaches
-
     request, stakes, level, person = plan.request, plan.stakes, Trust.NONE, ""
     tool = request.actor.tool
     if stakes.unmarks:
@@ -117,67 +187,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("”", "'").split())
 
 
-class MergeArguments(Arguments):
-    """Arguments of kb_merge."""
-
-    path: Annotated[
-        str,
-        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory: the server picks the page."),
-    ]
-    content: Annotated[
-        str,
-        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a whole page, a section or a snippet."),
-    ]
-    source: Annotated[
-        str,
-        Field(
-            max_length=300,
-            description="'user', or kind:locator, e.g. code:src/a.py, plane:KB-12, url:https://example.org.",
-        ),
-    ] = "user"
-    section: Annotated[
-        str | None, Field(description="Heading, e.g. 'Setup > Linux'. Omit it to let the server choose.")
-    ] = None
-    base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
-    authority: Annotated[float | None, Field(ge=0, le=1, description="Lower the source's default authority.")] = None
-    observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
-    corroboration: Annotated[
-        list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same.")
-    ] = Field(default_factory=list)
-    intent: Annotated[
-        str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")
-    ] = ""
-    dry_run: DryRun = False
-    journey_id: InJourney = None
-
-    @field_validator("content")
-    @classmethod
-    def _says_something(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("it is empty; to remove a page use kb_delete")
-        return value
-
-    @field_validator("source")
-    @classmethod
-    def _names_a_source(cls, value: str) -> str:
-        kind, colon, locator = value.partition(":")
-        if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
-            raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
-        return value
-
-    @field_validator("observed_at")
-    @classmethod
-    def _is_a_date(cls, value: str | None) -> str | None:
-        if value is not None:
-            moment(value)
-        return value
-
-
 async def _request(services: KnowledgeServices, call: Call, asked: MergeArguments) -> MergeRequest:
     """Return what is asked to be merged, with the sentences of somebody else's that its writer was shown and names no source of."""
-    from knowledge.writing.evidence.judge import PairJudgement
-    from knowledge.writing.requests import MergeRequest
-
     by, approved = actor(call, "kb_merge", asked), call.origin == "approved"
     found = list(
         call.repeats if approved else (await services.taints.repeated(call.principal.id, asked.content)).items()
@@ -265,119 +276,22 @@ async def _unsettled_claims(
     return _call_plan(plan, (), services.writer.merge), against
 
 
-KB_MERGE = ToolSpec[KnowledgeServices, MergeArguments, Merged](
-    name="kb_merge",
-    title="Merge knowledge into a page",
-    level=Trust.EDIT,
-    toolset="knowledge",
-    description=(
-        "Adds to or edits a page without losing existing text. Read the page first and pass its revision as base_revision; "
-        "changes made since then are merged block by block. With source='user' the content is an edit of what you read. "
-        "Content from any other source is evidence: it is weighed, placed where it belongs, and flagged if it contradicts "
-        "existing text. Returns a status (e.g. done, partial, conflict, proposed), a verdict for each block, the diff, and "
-        "the revision to base your next merge on. It cannot delete a page; use kb_delete."
-    ),
-    arguments=MergeArguments,
-    result=Merged,
-    plan=plan_merge,
-    joins=True,
-    idempotent=True,
-)
-
-
-class MoveArguments(Arguments):
-    """Arguments of kb_move."""
-
-    path: Annotated[str, Field(min_length=1)]
-    to: Annotated[str, Field(min_length=1, description="New path, e.g. 'archive/backup.md'.")]
-    dry_run: DryRun = False
-    journey_id: InJourney = None
-
-
 async def plan_move(services: KnowledgeServices, call: Call, asked: MoveArguments) -> CallPlan[ChangeAnswer]:
     """Work out which links a move would rewrite. Changes nothing."""
-    from knowledge.writing.requests import MoveRequest
-
     request = MoveRequest(actor(call, "kb_move", asked), asked.path, asked.to)
     return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_MOVE = ToolSpec[KnowledgeServices, MoveArguments, ChangeAnswer](
-    name="kb_move",
-    title="Move a page",
-    level=Trust.ROUTINE,
-    toolset="knowledge",
-    description=(
-        "Moves or renames a page and updates every link to it. kb_revert undoes the whole move. It never overwrites a page. "
-        "Returns every page that changed."
-    ),
-    arguments=MoveArguments,
-    result=ChangeAnswer,
-    plan=plan_move,
-)
-
-
-class DeleteArguments(Arguments):
-    """Arguments of kb_delete."""
-
-    path: Annotated[str, Field(min_length=1)]
-    base_revision: Annotated[str, Field(min_length=1, description="Revision you last read.")]
-    dry_run: DryRun = False
-    journey_id: InJourney = None
-
-
 async def plan_delete(services: KnowledgeServices, call: Call, asked: DeleteArguments) -> CallPlan[ChangeAnswer]:
     """Work out what a deletion would leave behind. Changes nothing."""
-    from knowledge.writing.requests import DeleteRequest
-
     request = DeleteRequest(actor(call, "kb_delete", asked), asked.path, asked.base_revision)
     return await _planned(services, call, request, dry_run=asked.dry_run)
 
 
-KB_DELETE = ToolSpec[KnowledgeServices, DeleteArguments, ChangeAnswer](
-    name="kb_delete",
-    title="Delete a page",
-    level=Trust.ROUTINE,
-    toolset="knowledge",
-    description=(
-        "Deletes a page, unless it has changed since you read it. Links to the page stay, and the answer lists them. "
-        "kb_revert restores the page."
-    ),
-    arguments=DeleteArguments,
-    result=ChangeAnswer,
-    plan=plan_delete,
-    destructive=True,
-)
-
-
-class RevertArguments(Arguments):
-    """Arguments of kb_revert."""
-
-    path: Annotated[str, Field(min_length=1)]
-    revision: Annotated[str, Field(min_length=1, description="Revision to restore, from kb_history.")]
-    dry_run: DryRun = False
-    journey_id: InJourney = None
-
-
 async def plan_revert(services: KnowledgeServices, call: Call, asked: RevertArguments) -> CallPlan[ChangeAnswer]:
     """Work out what going back would change. Changes nothing."""
-    from knowledge.writing.requests import RevertRequest
-
     request = RevertRequest(actor(call, "kb_revert", asked), asked.path, asked.revision)
     return await _planned(services, call, request, dry_run=asked.dry_run)
-
-
-KB_REVERT = ToolSpec[KnowledgeServices, RevertArguments, ChangeAnswer](
-    name="kb_revert",
-    title="Restore an earlier revision of a page",
-    level=Trust.EDIT,
-    toolset="knowledge",
-    description="Restores a page to an earlier revision, including deleted or moved pages. Later revisions stay in the history.",
-    arguments=RevertArguments,
-    result=ChangeAnswer,
-    plan=plan_revert,
-    idempotent=True,
-)
 
 
 async def _planned(
@@ -393,43 +307,6 @@ async def _planned(
     return _call_plan(plan, origins, services.writer.change)
 
 
-class HistoryArguments(Arguments):
-    """Arguments of kb_history."""
-
-    path: Annotated[str, Field(min_length=1)]
-    limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: Cursor = None
-    journey_id: InJourney = None
-
-
-KB_HISTORY = ToolSpec[KnowledgeServices, HistoryArguments, History](
-    name="kb_history",
-    title="History of a page",
-    level=Trust.READ,
-    toolset="knowledge",
-    description=(
-        "Shows who changed a page, when, why and how much, newest first; origins names the source of each line of the current "
-        "text. Use it to find a revision for kb_read or kb_revert."
-    ),
-    arguments=HistoryArguments,
-    result=History,
-    answer=lambda services, _call, asked: services.page_history.history(
-        asked.path, limit=asked.limit, cursor=asked.cursor
-    ),
-    read_only=True,
-    idempotent=True,
-)
-
-
-class ContradictionsArguments(Arguments):
-    """Arguments of kb_contradictions."""
-
-    path: Annotated[str | None, Field(description="Only this page or directory.")] = None
-    limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: Cursor = None
-    journey_id: InJourney = None
-
-
 async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple[str, ...]:
     """Return where the claims come from that nobody vouches for: fetched, or in a page of that kind."""
     sides = [side for one in found.contradictions for side in (one.existing, one.new)]
@@ -437,41 +314,6 @@ async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple
     return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
 
 
-KB_CONTRADICTIONS = ToolSpec[KnowledgeServices, ContradictionsArguments, Disagreements](
-    name="kb_contradictions",
-    title="Open contradictions",
-    level=Trust.READ,
-    toolset="knowledge",
-    description=(
-        "Lists open contradictions, newest first: two claims that cannot both be true, each with its page, source and "
-        "confidence. Show both sides to the person, who has to settle them."
-    ),
-    arguments=ContradictionsArguments,
-    result=Disagreements,
-    answer=lambda services, _call, asked: services.page_history.contradictions(
-        asked.path, limit=asked.limit, cursor=asked.cursor
-    ),
-    taints=claimed_in,
-    read_only=True,
-    idempotent=True,
-)
-
-TOOLS = (KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY, KB_CONTRADICTIONS)
-
-
 def actor(call: Call, tool: str, asked: Arguments) -> Actor:
     """Return who acts, for the record."""
     return Actor(call.principal.id, tool, ToolSpec.hash_of(asked), call.key or call.run)
-
-
-def moment(text: str) -> datetime:
-    """Return an ISO date or time, UTC where it names no zone.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
-        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None

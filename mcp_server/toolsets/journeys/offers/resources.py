@@ -15,7 +15,7 @@ from mcp_server.gate.handles import require_handle
 from mcp_server.ports import JourneyServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.wire_errors import without_surrogates
-from mcp_server.toolsets.journeys.prompts import note_reading, own_entries, team_agents
+from mcp_server.toolsets.journeys.offers.prompts import note_reading, own_entries, team_agents
 from mcp_server.toolsets.spec import JOURNEYS
 
 if TYPE_CHECKING:

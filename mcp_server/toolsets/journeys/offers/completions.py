@@ -9,8 +9,8 @@ from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import require_handle
 from mcp_server.ports import JourneyServices
-from mcp_server.toolsets.journeys.prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
-from mcp_server.toolsets.journeys.resources import (
+from mcp_server.toolsets.journeys.offers.prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
+from mcp_server.toolsets.journeys.offers.resources import (
     AGENT_TEMPLATE,
     EVENTS_TEMPLATE,
     JOURNEY_TEMPLATE,

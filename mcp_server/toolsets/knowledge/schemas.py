@@ -1,0 +1,223 @@
+"""What the tools on pages take and answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from mcp_server.toolsets.spec import (
+    Arguments,
+    Cursor,
+    DryRun,
+    InJourney,
+)
+
+LONGEST_QUERY = 20_000
+
+
+MOST_TAGS = 100
+
+
+class MapArguments(Arguments):
+    """Arguments of kb_map."""
+
+    path: Annotated[str, Field(description="Directory, e.g. 'guides'; '' is the root.")] = ""
+    depth: Annotated[int, Field(ge=1, le=4, description="Levels of subdirectories to show.")] = 1
+    journey_id: InJourney = None
+
+
+class ReadPageArguments(Arguments):
+    """Arguments of kb_read."""
+
+    path: Annotated[str, Field(min_length=1, description="Page path, title or alias, e.g. 'guides/backup.md'.")]
+    section: Annotated[str | None, Field(description="Heading, or nested headings: 'Setup > Linux'.")] = None
+    view: Annotated[
+        Literal["outline", "full"], Field(description="outline shortens a long page to its beginning and headings.")
+    ] = "outline"
+    revision: Annotated[str | None, Field(description="Earlier revision to read, from kb_history.")] = None
+    offset: Annotated[int, Field(ge=0, description="next_offset of the previous answer.")] = 0
+    journey_id: InJourney = None
+
+
+class SearchFilters(Arguments):
+    """Which documents may be found."""
+
+    tags: Annotated[list[str], Field(description="Pages with all of these tags.")] = Field(default_factory=list)
+    kind: Annotated[str | None, Field(description="Kind of page, e.g. 'decision'.")] = None
+    source: Annotated[str | None, Field(description="Source of the page, e.g. 'user'.")] = None
+    modified_after: Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")] = None
+    modified_before: Annotated[str | None, Field(description="ISO date.")] = None
+
+    @field_validator("tags")
+    @classmethod
+    def _are_few(cls, value: list[str]) -> list[str]:
+        if len(value) > MOST_TAGS:
+            raise ValueError(f"at most {MOST_TAGS} tags can be asked for at once, not {len(value)}")
+        return value
+
+    @field_validator("modified_after", "modified_before")
+    @classmethod
+    def _is_a_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            nanoseconds(value)
+        return value
+
+
+class SearchPagesArguments(Arguments):
+    """Arguments of kb_search."""
+
+    query: Annotated[str, Field(max_length=LONGEST_QUERY, description="A question or keywords.")]
+    path: Annotated[str | None, Field(description="Search only this directory or page, e.g. 'guides'.")] = None
+    mode: Annotated[
+        Literal["auto", "navigation", "discovery"], Field(description="navigation finds pages, discovery passages.")
+    ] = "auto"
+    limit: Annotated[int, Field(ge=1, le=50)] = 8
+    cursor: Annotated[str | None, Field(description="next_cursor of the previous answer to this query.")] = None
+    filters: SearchFilters = SearchFilters()
+    journey_id: InJourney = None
+
+    @field_validator("query")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("it is empty; ask a question, or look at kb_map('')")
+        return value
+
+
+LONGEST_CONTENT = 4_000_000
+
+
+LONGEST_INTENT = 500
+
+
+MOST_SOURCES = 20
+
+
+class MergeArguments(Arguments):
+    """Arguments of kb_merge."""
+
+    path: Annotated[
+        str,
+        Field(min_length=1, description="Page, e.g. 'guides/backup.md', or a directory: the server picks the page."),
+    ]
+    content: Annotated[
+        str,
+        Field(min_length=1, max_length=LONGEST_CONTENT, description="Markdown: a whole page, a section or a snippet."),
+    ]
+    source: Annotated[
+        str,
+        Field(
+            max_length=300,
+            description="'user', or kind:locator, e.g. code:src/a.py, plane:KB-12, url:https://example.org.",
+        ),
+    ] = "user"
+    section: Annotated[
+        str | None, Field(description="Heading, e.g. 'Setup > Linux'. Omit it to let the server choose.")
+    ] = None
+    base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Lower the source's default authority.")] = None
+    observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
+    corroboration: Annotated[
+        list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same.")
+    ] = Field(default_factory=list)
+    intent: Annotated[
+        str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")
+    ] = ""
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+    @field_validator("content")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("it is empty; to remove a page use kb_delete")
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _names_a_source(cls, value: str) -> str:
+        kind, colon, locator = value.partition(":")
+        if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
+            raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
+        return value
+
+    @field_validator("observed_at")
+    @classmethod
+    def _is_a_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            moment(value)
+        return value
+
+
+class MoveArguments(Arguments):
+    """Arguments of kb_move."""
+
+    path: Annotated[str, Field(min_length=1)]
+    to: Annotated[str, Field(min_length=1, description="New path, e.g. 'archive/backup.md'.")]
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class DeleteArguments(Arguments):
+    """Arguments of kb_delete."""
+
+    path: Annotated[str, Field(min_length=1)]
+    base_revision: Annotated[str, Field(min_length=1, description="Revision you last read.")]
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class RevertArguments(Arguments):
+    """Arguments of kb_revert."""
+
+    path: Annotated[str, Field(min_length=1)]
+    revision: Annotated[str, Field(min_length=1, description="Revision to restore, from kb_history.")]
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class HistoryArguments(Arguments):
+    """Arguments of kb_history."""
+
+    path: Annotated[str, Field(min_length=1)]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: Cursor = None
+    journey_id: InJourney = None
+
+
+class ContradictionsArguments(Arguments):
+    """Arguments of kb_contradictions."""
+
+    path: Annotated[str | None, Field(description="Only this page or directory.")] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: Cursor = None
+    journey_id: InJourney = None
+
+
+EARLIEST_NS, LATEST_NS = -(2**63), 2**63 - 1
+
+
+def nanoseconds(text: str) -> int:
+    """Return the moment that an ISO date names, in nanoseconds since 1970; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(EARLIEST_NS, min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS))
+
+
+def moment(text: str) -> datetime:
+    """Return an ISO date or time, UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
+        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None

@@ -1,0 +1,217 @@
+"""What the tools on tasks in Plane take and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mcp_server.connectors.plane.model import Priority
+from mcp_server.connectors.text.answers import ActStatus
+from mcp_server.toolsets.spec import Arguments, DryRun, InJourney
+
+TOOLSET = "plane"
+
+
+IsoDate = Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")]
+
+
+class ProjectsArguments(Arguments):
+    """Arguments of plane_list_projects."""
+
+    project: Annotated[str | None, Field(description="Key or name, e.g. 'KB': only this project, with its names.")] = (
+        None
+    )
+    journey_id: InJourney = None
+
+
+class QueryArguments(Arguments):
+    """Arguments of plane_query_tasks."""
+
+    project: Annotated[str | None, Field(description="Key or name, e.g. 'KB'; omit it for all.")] = None
+    text: Annotated[str | None, Field(description="Words in the task name.")] = None
+    state: Annotated[str | None, Field(description="Name or group; 'open' means not done.")] = None
+    assignee: Annotated[str | None, Field(description="Name, e-mail, 'me' or 'none'.")] = None
+    label: str | None = None
+    priority: Priority | None = None
+    cycle: str | None = None
+    module: str | None = None
+    due: Annotated[str | None, Field(description="'overdue', or due by this ISO date.")] = None
+    updated_since: IsoDate = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+    journey_id: InJourney = None
+
+
+class GetArguments(Arguments):
+    """Arguments of plane_get_task."""
+
+    task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
+    include: list[Literal["comments", "relations"]] = Field(default_factory=list)
+    cursor: Annotated[str | None, Field(description="next_cursor of the previous answer.")] = None
+    journey_id: InJourney = None
+
+
+LONGEST_NAME = 255
+
+
+LONGEST_TEXT = 100_000
+
+
+class CreateArguments(Arguments):
+    """Arguments of plane_create_task."""
+
+    project: Annotated[str, Field(min_length=1, description="Key or name, e.g. 'KB'.")]
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    description: Annotated[
+        str, Field(max_length=LONGEST_TEXT, description="Markdown; cite a page as kb:guides/backup.md.")
+    ] = ""
+    priority: Priority = "none"
+    assignees: Annotated[list[str], Field(description="Names or email addresses.")] = Field(default_factory=list)
+    state: str | None = None
+    labels: list[str] = Field(default_factory=list)
+    start: IsoDate = None
+    due: IsoDate = None
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class UpdateArguments(Arguments):
+    """Arguments of plane_update_task."""
+
+    task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
+    name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None
+    description: Annotated[
+        str | None, Field(max_length=LONGEST_TEXT, description="The whole new text; needs seen_at.")
+    ] = None
+    seen_at: Annotated[str | None, Field(description="updated_at of the task you read.")] = None
+    priority: Priority | None = None
+    assignees: Annotated[list[str] | None, Field(description="The whole new list.")] = None
+    state: str | None = None
+    labels: list[str] | None = None
+    start: Annotated[str | None, Field(description="ISO date; '' removes it.")] = None
+    due: str | None = None
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class CommentArguments(Arguments):
+    """Arguments of plane_comment_task."""
+
+    task: Annotated[str, Field(min_length=1, description="Key, id or URL, e.g. KB-12.")]
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown.")]
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectLine:
+    """A project; description and lists are filled when one project was asked for."""
+
+    key: str
+    name: str
+    description: str
+    states: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    members: Sequence[str] = ()
+    cycles: Sequence[str] = ()
+    modules: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """Projects by key."""
+
+    projects: Sequence[ProjectLine]
+    tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """A task in one line."""
+
+    key: str
+    name: str
+    state: str
+    priority: str
+    assignees: Sequence[str]
+    labels: Sequence[str]
+    due: str | None
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    """Tasks that fit, last changed first. `note` says what could not be looked through."""
+
+    tasks: Sequence[TaskLine]
+    next_cursor: str | None
+    tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommentAnswer:
+    """A comment, as Markdown."""
+
+    by: str
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """Another task that this one is tied to."""
+
+    kind: str
+    key: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task. `text` is its description as Markdown; `pages` are pages here that it names, or that have evidence from it."""
+
+    id: str
+    key: str
+    url: str
+    project: str
+    name: str
+    state: str
+    priority: str
+    assignees: Sequence[str]
+    labels: Sequence[str]
+    start: str | None
+    due: str | None
+    created_at: str
+    updated_at: str
+    text: str
+    comments: Sequence[CommentAnswer]
+    relations: Sequence[Tied]
+    pages: Sequence[str]
+    next_cursor: str | None
+    tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskActed:
+    """What became of an act on a task.
+
+    `preview` is what would be sent, as a person reads it (of a rehearsal or a proposal). `dropped` names what Plane did not take,
+    `differs` what it has otherwise than it was sent: both were found by reading it back.
+    """
+
+    status: ActStatus
+    proposal: Mapping[str, Any] | None
+    task_id: str | None
+    key: str | None
+    project_id: str | None
+    url: str | None
+    dropped: Sequence[str] = ()
+    differs: Sequence[str] = ()
+    preview: str | None = None
+    note: str | None = None

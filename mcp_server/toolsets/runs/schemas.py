@@ -1,0 +1,89 @@
+"""What the tools on runs take and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from mcp_server.toolsets.spec import Arguments
+
+if TYPE_CHECKING:
+    from agents.loop.record.frames import Header
+
+
+TOOLSET = "runs"
+
+
+class RunArguments(Arguments):
+    """Arguments of agent_run."""
+
+    goal: Annotated[str, Field(description="What to achieve.")] = ""
+    context: Annotated[str, Field(description="What is already known.")] = ""
+    toolsets: Annotated[list[str], Field(description="Toolsets the run may use, e.g. ['knowledge']; all if empty.")] = (
+        Field(default_factory=list)
+    )
+    max_iterations: Annotated[int, Field(ge=1, le=50)] = 5
+    timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 60
+    run_id: Annotated[str | None, Field(description="Instead of goal: a run that asks a question.")] = None
+    answer: Annotated[str | None, Field(description="The person's answer to that question.")] = None
+
+
+class TraceArguments(Arguments):
+    """Arguments of agent_trace."""
+
+    run_id: str
+    offset: Annotated[int, Field(ge=0, description="next_offset of the previous answer.")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run to begin, or to go on with: then `answer` is that to the question of its frame `ask`, which was `question`."""
+
+    header: Header
+    answer: str = ""
+    ask: str = ""
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnswer:
+    """Where a run stands. `status`: done, failed, cancelled, asking (`question`), proposed (`proposal` waits), running.
+
+    `text` is its answer, or why it ended; `note` says what to do where it is not over. `cost` is in the currency of the prices,
+    None where some of them are not known. `tainted`: text went into it that nobody vouches for.
+    """
+
+    run_id: str
+    status: str
+    text: str
+    goal_achieved: bool
+    question: str
+    proposal: Mapping[str, Any] | None
+    iterations: int
+    tools_called: Sequence[str]
+    trace: str
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    tainted: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrace:
+    """A run in words, made of its record alone: `text`, piece by piece. The rest is as in the answer of agent_run.
+
+    `answer` is what that has as its `text`.
+    """
+
+    run_id: str
+    status: str
+    answer: str
+    question: str
+    proposal: Mapping[str, Any] | None
+    text: str
+    next_offset: int | None
+    tainted: bool

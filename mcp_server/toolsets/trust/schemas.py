@@ -1,0 +1,63 @@
+"""What the tools on trust and proposals take and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mcp_server.toolsets.spec import Arguments
+
+LONGEST_WAIT_S = 300
+
+
+class NoArguments(Arguments):
+    """It takes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A proposal of the caller that waits."""
+
+    id: str
+    tool: str
+    needs: int
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrustStatus:
+    """How far the caller is trusted. `cap` is the highest score it can have; `needs` the level of every tool."""
+
+    principal: str
+    score: float
+    level: int
+    cap: float
+    frozen: bool
+    needs: Mapping[str, int]
+    pending: Sequence[Pending]
+
+
+class ProposalStatusArguments(Arguments):
+    """Arguments of proposal_status."""
+
+    proposal_id: Annotated[
+        str | None, Field(description="proposal.id of the proposed call. Omit it to list your pending proposals.")
+    ] = None
+    wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a decision.")] = 0
+
+
+class WithdrawArguments(Arguments):
+    """Arguments of proposal_withdraw."""
+
+    proposal_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStatus:
+    """One proposal of the caller, whole; and all of them that wait."""
+
+    proposal: Mapping[str, Any] | None
+    pending: Sequence[Pending]

@@ -1,0 +1,135 @@
+"""What the tools on messages in Zulip take and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mcp_server.connectors.text.answers import ActStatus
+from mcp_server.toolsets.spec import Arguments, Cursor, DryRun, InJourney
+
+LONGEST_TEXT = 100_000
+
+
+MOST_PEOPLE = 20
+
+
+SEND = "zulip_send_message"
+TOOLSET = "zulip"
+
+
+People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
+
+
+class ChannelsArguments(Arguments):
+    """Arguments of zulip_list_channels."""
+
+    channel: Annotated[str | None, Field(description="Only this channel, with its topics.")] = None
+    journey_id: InJourney = None
+
+
+class ReadMessagesArguments(Arguments):
+    """Arguments of zulip_read_messages."""
+
+    channel: str | None = None
+    topic: str | None = None
+    people: People = Field(default_factory=list)
+    anchor: Annotated[str, Field(description="newest, oldest, first_unread, a message id or URL.")] = "newest"
+    since: Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: Cursor = None
+    journey_id: InJourney = None
+
+
+class SearchMessagesArguments(Arguments):
+    """Arguments of zulip_search_messages."""
+
+    query: Annotated[str, Field(min_length=1, max_length=1_000)]
+    channel: str | None = None
+    topic: str | None = None
+    sender: str | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: Cursor = None
+    journey_id: InJourney = None
+
+
+class SendArguments(Arguments):
+    """Arguments of zulip_send_message."""
+
+    channel: str | None = None
+    topic: str | None = None
+    people: People = Field(default_factory=list)
+    text: Annotated[
+        str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown; cite a page as kb:guides/backup.md.")
+    ]
+    too_long: Annotated[Literal["split", "refuse"], Field(description="For a text over 10,000 characters.")] = "split"
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+class ReactArguments(Arguments):
+    """Arguments of zulip_react."""
+
+    message_id: Annotated[int, Field(ge=1)]
+    emoji: Annotated[str, Field(min_length=1, max_length=100, description="Emoji name, e.g. eyes.")]
+    remove: bool = False
+    dry_run: DryRun = False
+    journey_id: InJourney = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelLine:
+    """A channel."""
+
+    name: str
+    description: str
+    private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Channels by name; topics, newest first, when one channel was asked for."""
+
+    channels: Sequence[ChannelLine]
+    topics: Sequence[str]
+    tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLine:
+    """A message as its writer typed it. `place` is `channel/topic`, or the people of a direct message."""
+
+    id: int
+    place: str
+    sender: str
+    at: str
+    text: str
+    reactions: Sequence[str]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages, oldest first. `next_cursor` goes on where these end; `note` says which way, and what was cut."""
+
+    messages: Sequence[MessageLine]
+    next_cursor: str | None
+    tainted: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageActed:
+    """What became of a message or reaction. `preview` is what would be sent, part by part, as a person reads it."""
+
+    status: ActStatus
+    proposal: Mapping[str, Any] | None
+    place: str | None
+    message_ids: Sequence[int]
+    url: str | None
+    preview: str | None = None
+    note: str | None = None
