@@ -123,7 +123,7 @@ def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[Any
     configured = [name for name, known in {**access, "runs": settings.provider}.items() if known is not None]
     only_reading = [name for name, known in access.items() if known is not None and known.read_only]
     return chosen(
-        [*declared(), *extra_tools],
+        [*declared(configured), *extra_tools],
         toolsets=settings.toolsets,
         read_only=settings.read_only or only_reading,
         configured=configured,
