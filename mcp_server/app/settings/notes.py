@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from mcp_server.app.settings.variables import BY_FIELD, VARIABLES
-from mcp_server.connectors.zulip.model import mailbox
+from mcp_server.connectors.zulip.mailbox import mailbox
 
 TOGETHER: Final[Mapping[str, tuple[str, ...]]] = {
     "plane": ("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),

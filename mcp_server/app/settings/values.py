@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from knowledge.pages.claim_source import trusted_place
-from mcp_server.connectors.zulip.model import mailbox
+from mcp_server.connectors.zulip.mailbox import mailbox
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

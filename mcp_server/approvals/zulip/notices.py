@@ -25,7 +25,8 @@ from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, wai
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
-from mcp_server.connectors.zulip.model import Message, QueueEvents, Reaction, Where, mailbox
+from mcp_server.connectors.zulip.mailbox import mailbox
+from mcp_server.connectors.zulip.model import Message, QueueEvents, Reaction, Where
 from mcp_server.connectors.zulip.model import ZulipUser as User
 from mcp_server.connectors.zulip.text.place_names import place_of
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone

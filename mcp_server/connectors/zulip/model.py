@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mcp_server.connectors.zulip.mailbox import mailbox
+
 
 @dataclass(frozen=True, slots=True)
 class ZulipServer:
@@ -35,15 +37,6 @@ class Topic:
 
     name: str
     last_message_id: int
-
-
-def mailbox(address: str) -> str:
-    """Return an e-mail address so that two of the same mailbox are equal.
-
-    Only ASCII letters lose their case: lower-casing others would take one person's address for another's, because the Kelvin sign
-    becomes a k.
-    """
-    return address.lower() if address.isascii() else address
 
 
 @dataclass(frozen=True, slots=True)
