@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.history.past_states import Past
+from knowledge.index.preparation.page_rows import DirectoryTrust
 from knowledge.offload import Aside, Here
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
@@ -196,8 +197,6 @@ class Tiers:
         """Return whether the page lies under a directory marked untrusted; of one not indexed yet the files say so."""
         if known is not None:
             return known.untrusted
-        from knowledge.index.preparation.page_rows import DirectoryTrust
-
         return await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
@@ -262,8 +261,6 @@ class Tiers:
 
         What the page and its directories say today counts, not what the index knows of them. `plain`: a link counts as none.
         """
-        from knowledge.index.preparation.page_rows import DirectoryTrust
-
         try:
             file = await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=plain))
         except (InvalidPath, NoSuchPath, UnreadableDocument):

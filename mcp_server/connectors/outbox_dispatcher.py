@@ -20,10 +20,11 @@ import anyio
 
 from knowledge.errors import DocumentBusy, KnowledgeError, StorageError
 from knowledge.history.timestamps import utc_text
+from knowledge.outbox.ports import CALL, OutboxEntry
 from mcp_server.connectors.errors import ReplyLost
 
 if TYPE_CHECKING:
-    from knowledge.outbox.ports import Fate, Outbox, OutboxEntry
+    from knowledge.outbox.ports import Fate, Outbox
     from knowledge.writing.locks.page_locks import PageLocks
     from mcp_server.gate.caller import Call
 
@@ -159,8 +160,6 @@ def outbox_entry_for(
     call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime
 ) -> OutboxEntry:
     """Return an outbox entry for what this call does. Its id is new, or follows from the key of the call."""
-    from knowledge.outbox.ports import CALL, OutboxEntry
-
     return OutboxEntry(
         id=entry_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
         principal=call.principal.id,
@@ -404,8 +403,6 @@ def _may_repeat(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
 
 def _is_unsent(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
     """Return whether its process died before anything was sent."""
-    from knowledge.outbox.ports import CALL
-
     return not act.keyed and all(name == CALL or name.startswith(ASKED_BY) for name in attempt.marks)
 
 

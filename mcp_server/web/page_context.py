@@ -22,6 +22,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.ports import WebServices
+from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
 from mcp_server.web.text.sanitize import sanitize_line
@@ -87,8 +88,6 @@ class PageContext:
         """Return the runs on record. Looking at them takes no language model."""
         if self.services.has_runs:
             return self.services.runs.store
-        from mcp_server.runs.locations import runs_in
-
         return runs_in(self.services.state)
 
     @cached_property

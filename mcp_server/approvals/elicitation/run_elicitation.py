@@ -23,6 +23,7 @@ from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import held, trust_record_of
 from mcp_server.ports import ElicitationServices
+from mcp_server.toolsets.runs.decision_notes import chain_of
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -122,8 +123,6 @@ async def _decidable(services: ElicitationServices, run: Run) -> str:
 
 async def _newest(services: ElicitationServices, proposal: str) -> Proposal | None:
     """Return the proposal, or the one that took its place."""
-    from mcp_server.toolsets.runs.decision_notes import chain_of
-
     chain = await chain_of(services.state.trust, proposal) if proposal else ()
     return chain[-1] if chain else None
 

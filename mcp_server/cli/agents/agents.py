@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.catalogue import entries
 from knowledge.errors import KnowledgeError
+from knowledge.pages.vault import Vault
+from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.agents.view import shown
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said
 from mcp_server.cli.terminal.output import console, output, print_json
@@ -56,15 +60,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _catalogue(settings: Settings) -> TeamCatalogue:
-    from knowledge.pages.vault import Vault
-    from mcp_server.app.factories.team_files import team_catalogue
-
     return team_catalogue(Vault.open(settings.kb))
 
 
 async def _list(settings: Settings) -> None:
-    from agents.catalogue import entries
-
     catalogue = _catalogue(settings)
     problems = await catalogue.problems()  # first, for it also finds what lists alone do not look into
     rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
@@ -131,7 +130,6 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:
-    from mcp_server.cli.agents.view import shown
     from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
     from mcp_server.toolsets.registry import declared
 

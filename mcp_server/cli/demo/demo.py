@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.errors import KnowledgeError
+from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed, timed_call
 from mcp_server.cli.terminal.options import said
@@ -72,8 +73,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _copy(source: Path, target: Path) -> int:
     """Copy the Markdown of `source`, at most `FOLDER_LIMIT` pages of it, and return how many; what cannot be read stays."""
-    from knowledge.pages.vault import Vault
-
     vault = Vault.open(source)
     target.mkdir(parents=True)
     copied = 0

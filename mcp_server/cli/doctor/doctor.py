@@ -18,15 +18,22 @@ import anyio.to_thread
 
 from agents.engine.work.markdown import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
+from knowledge.history.audit.inspection import inspect
+from knowledge.index.watch.service import TTL_S
+from knowledge.leases import holds
 from knowledge.pages.vault import Vault
 from knowledge.state.ownership import others_could_read, others_could_replace
 from knowledge.trust.ports import State
+from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.settings.settings import Settings, user_file
+from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import drawing, output, print_json
+from mcp_server.gate.host_registration import digest, enrolled_hosts
+from mcp_server.web.address import address
 
 if TYPE_CHECKING:
     from mcp_server.app.knowledge_base import KnowledgeBase
@@ -188,7 +195,6 @@ async def _folder(folder: Path) -> DoctorFinding | None:
 
 async def _record(base: KnowledgeBase) -> DoctorFinding:
     """Say whether the audit chain is sound, and whether a killed process has left an act behind."""
-    from knowledge.history.audit.inspection import inspect
     from mcp_server.app.knowledge_base import utc_now
 
     ledger = base.state.ledger
@@ -216,8 +222,6 @@ def _few(wrong: Sequence[str]) -> str:
 
 
 async def _hosts(base: KnowledgeBase) -> DoctorFinding:
-    from mcp_server.gate.host_registration import enrolled_hosts
-
     hosts = await enrolled_hosts(base.state)
     if not hosts:
         found = "no host is registered: all share one name, and can read and propose"
@@ -233,8 +237,6 @@ async def _hosts(base: KnowledgeBase) -> DoctorFinding:
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding | None:
     """Say whose secret is set here; nothing when none is."""
-    from mcp_server.gate.host_registration import digest
-
     if secret is None:
         return None
     host = await base.state.host_of(digest(secret))
@@ -313,8 +315,6 @@ def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
 
 async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
     """Say whether the team's own agents, skills and rules for plans can be used; nothing where there are none."""
-    from mcp_server.app.factories.team_files import team_catalogue
-
     catalogue = team_catalogue(base.vault)
     problems = await catalogue.all_problems()  # first, for it also finds what lists alone do not look into
     team = await catalogue.team()
@@ -325,8 +325,6 @@ async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
 
 
 async def _review(base: KnowledgeBase) -> DoctorFinding:
-    from mcp_server.web.address import address
-
     page = await address(base.state)
     if page is None:
         return DoctorFinding(
@@ -373,7 +371,6 @@ async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
 
 async def _coverage(base: KnowledgeBase) -> DoctorFinding:
     from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.cli.doctor.index_coverage import coverage
 
     found = await coverage(base.index)
     complete = found.documents >= found.total and found.embedded == found.chunks
@@ -382,8 +379,6 @@ async def _coverage(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _indexing(base: KnowledgeBase) -> DoctorFinding:
-    from knowledge.index.watch.service import TTL_S
-    from knowledge.leases import holds
     from mcp_server.app.composition import version
     from mcp_server.app.knowledge_base import utc_now
 
@@ -399,8 +394,6 @@ async def _indexing(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _engines(base: KnowledgeBase) -> DoctorFinding:
-    from mcp_server.cli.doctor.index_coverage import engine_reports
-
     engines = await base.engines()
     embedder = await engines.embedder((await base.index.space()).identity)
     vector = (await embedder.embed(["knowledge"]))[0]

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from agents.engine.work.markdown import counted
 from knowledge.search.map_lines import Entries
+from knowledge.search.summaries.cache import RememberedLines
+from knowledge.search.summaries.gaps import wanted
 from mcp_server.app.knowledge_base import SUMMARIES
 from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.models.locations import summaries_in
 
 if TYPE_CHECKING:
     from mcp_server.app.knowledge_base import KnowledgeBase
@@ -16,8 +19,6 @@ if TYPE_CHECKING:
 
 async def made_lines(base: KnowledgeBase) -> int:
     """Return how many there are, of all that the knowledge base ever held."""
-    from mcp_server.models.locations import summaries_in
-
     return await summaries_in(base.state).count()
 
 
@@ -25,10 +26,6 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
     """Say how many there are, and how many may still come; nothing where the settings name no model for it."""
     if settings.provider is None or SUMMARIES not in settings.provider.helps:
         return None
-    from knowledge.search.summaries.cache import RememberedLines
-    from knowledge.search.summaries.gaps import wanted
-    from mcp_server.models.locations import summaries_in
-
     known = RememberedLines(summaries_in(base.state))
     lacking = 0
     async for one in wanted(base.index, Entries(base.index, known)):

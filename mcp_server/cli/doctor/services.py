@@ -25,6 +25,8 @@ from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, UnknownName, Unreachable
+from mcp_server.connectors.text.name_match import chosen, folded
+from mcp_server.connectors.zulip.text.place_names import channel_word
 
 if TYPE_CHECKING:
     from mcp_server.connectors.plane.client import PlaneClient
@@ -165,8 +167,6 @@ async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
     """Return what Zulip says to this key, and whether what the settings name is there; `reviews` is where notices go."""
-    from mcp_server.connectors.zulip.text.place_names import channel_word
-
     said = ServiceFindings("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
@@ -230,8 +230,6 @@ def _named(
     service: str, kind: str, names: Iterable[str], things: Sequence[T], names_of: Callable[[T], Sequence[str]]
 ) -> tuple[list[T], list[str]]:
     """Return the things that bear the names, and what is wrong with the others: a setting is not taken for what it nearly says."""
-    from mcp_server.connectors.text.name_match import folded
-
     found: list[T] = []
     wrong: list[str] = []
     for name in names:
@@ -244,8 +242,6 @@ def _named(
 
 def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
     """Return that nothing bears the name, with what may be meant."""
-    from mcp_server.connectors.text.name_match import chosen
-
     try:
         near = chosen(service, kind, name, things, names_of)
     except (UnknownName, AmbiguousServiceName) as error:

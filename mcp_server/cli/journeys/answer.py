@@ -13,6 +13,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import object_of
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
@@ -35,7 +36,6 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
     from agents.engine.runner import JourneyDecision
     from agents.engine.work.questions import open_questions
     from mcp_server.cli.journeys.view import standing_line, state_fields
-    from mcp_server.gate.host_registration import os_user
 
     given = await _given(args)
     async with led(settings) as runner:

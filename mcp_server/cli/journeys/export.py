@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from agents.errors import BadJourneyFile, JourneyExists, NoSuchJourney
+from agents.store.export_file import exported, imported
 from agents.store.forms import new_id
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
@@ -20,6 +21,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
+from mcp_server.hosts.files import ConfigurationRefused, rewrite
 
 if TYPE_CHECKING:
     from agents.engine.events import Logged
@@ -42,8 +44,6 @@ class AnotherIsHere(KnowledgeError):
 
 async def export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the journey's file, whole or not at all."""
-    from agents.store.export_file import exported
-
     async with stored(settings) as store:
         log = await store.events(args.id)
     text = "".join(exported(args.id, log))
@@ -64,8 +64,6 @@ def _write(path: Path, text: str) -> None:
     Raises:
         ConfigurationRefused: something else is there, or nothing can be written.
     """
-    from agents.store.export_file import imported
-    from mcp_server.hosts.files import ConfigurationRefused, rewrite
 
     def replaced(before: str) -> str:
         if before:
@@ -83,7 +81,6 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
 
     What it says counts as read from outside: nobody here knows what was read where it was written.
     """
-    from agents.store.export_file import imported
     from mcp_server.app.composition import open_app
 
     own, log = imported(await anyio.to_thread.run_sync(_read, args.file))

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
+from agents.engine.graph import mermaid
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys import answer as journey_answering
 from mcp_server.cli.journeys import lead as journey_leading
@@ -173,8 +174,6 @@ async def _events(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _graph(args: argparse.Namespace, settings: Settings) -> int:
-    from agents.engine.graph import mermaid
-
     async with led(settings) as runner:
         here = await runner.position(args.id)
     drawn = mermaid(here.agent.graph, here.state.phase, here.state.phase_visits)

@@ -12,12 +12,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agents.memory_documents import document, documents
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
 from mcp_server.cli.terminal.options import WronglyAsked, said, share, whole
 from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.gate.caller import Call
+from mcp_server.gate.host_registration import identify, os_user
+from mcp_server.gate.policy import Refuse
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
@@ -94,7 +98,6 @@ class LocalHost:
         Raises:
             NotDone: it answered with an error.
         """
-        from mcp_server.gate.caller import Call
         from mcp_server.gate.dispatch import CallFailed, UnknownTool
 
         try:
@@ -111,8 +114,6 @@ class LocalHost:
         Raises:
             NotDone: it may not, or there is no such tool here.
         """
-        from mcp_server.gate.policy import Refuse
-
         spec = self.app.gate.spec(tool)
         if spec is None:
             raise NotDone(f"the tool {tool} is not available (FORGE_TOOLSETS, FORGE_READ_ONLY)")
@@ -125,7 +126,6 @@ class LocalHost:
 async def local_host(settings: Settings) -> AsyncIterator[LocalHost]:
     """Yield what calls tools here. An error in there comes out as itself."""
     from mcp_server.app.composition import open_app
-    from mcp_server.gate.host_registration import identify, os_user
 
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
@@ -198,8 +198,6 @@ async def status(args: argparse.Namespace, settings: Settings) -> int:
 
 async def memory(args: argparse.Namespace, settings: Settings) -> int:
     """Show a memory document, or which there are; or merge it into a page."""
-    from agents.memory_documents import document, documents
-
     async with local_host(settings) as at:
         here = await at.app.services.journeys.position(args.id)
         there = documents(here.agent, here.state)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from agents.errors import NoSuchAgent
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import say
 
@@ -47,8 +48,6 @@ async def head(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState
     Raises:
         NoSuchJourney: there is none.
     """
-    from agents.errors import NoSuchAgent
-
     try:
         here = await runner.position(journey)
     except NoSuchAgent as gone:

@@ -12,6 +12,7 @@ from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import said, whole
 from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
     from agents.engine.events import Channel
@@ -38,7 +39,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     """Fork it there, do again what came after, and say of each step where it led."""
     from agents.engine.progress.rerun import acts_after, again
-    from mcp_server.gate.host_registration import os_user
 
     async with local_host(settings) as at:
         await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it

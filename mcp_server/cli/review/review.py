@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, said
 from mcp_server.cli.terminal.output import drawing, json_text, output, say
+from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
@@ -59,7 +61,6 @@ async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
     from mcp_server.app.knowledge_base import utc_now
     from mcp_server.approvals.approvers import Approver
     from mcp_server.cli.review.session import ReviewSession
-    from mcp_server.gate.host_registration import os_user
 
     try:
         async with open_app(settings, indexing=False, announcing=False) as app:
@@ -71,8 +72,6 @@ async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
 
 
 async def _review(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.terminal import keyboard
-
     async with open_review(settings) as review:
         if args.show:
             return await _show(review, args.show, settings)
@@ -139,7 +138,6 @@ async def _decide(
     """Decide what the hash names, once the person at the terminal has typed its beginning."""
     from mcp_server.cli.review.card import ending, fields
     from mcp_server.cli.review.screen import CONFIRMED, confirmation
-    from mcp_server.cli.terminal import keyboard
 
     proposal = await review.one(proposal_id)
     if refused := await _refused(review, proposal, word, args):
@@ -159,7 +157,6 @@ async def _decide(
 async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
     """Return why nothing can be decided, before anything is asked; "" where it can."""
     from mcp_server.cli.review.card import ending
-    from mcp_server.cli.terminal import keyboard
 
     if proposal.state != "pending":
         return f"nothing was decided: {ending(proposal)}"

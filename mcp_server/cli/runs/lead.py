@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from agents.loop.errors import RunNotThere
+from agents.loop.model.errors import ProviderError
 from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.runs.view import (
@@ -31,6 +32,8 @@ from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import console, json_text, say
+from mcp_server.gate.host_registration import os_user
+from mcp_server.toolsets.runs.sentences import ended_with
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -201,8 +204,6 @@ class Lead:
 
     async def _answered(self, run: Run, text: str) -> None:
         """Answer what the run asks as it was shown, and lead it on."""
-        from mcp_server.gate.host_registration import os_user
-
         runs, ask = self.app.services.runs, run.ask.id if run.ask else ""
         await self.watch.led(lambda see: runs.answer(run.id, text, os_user(), ask=ask, progress=see))
 
@@ -239,7 +240,6 @@ class Lead:
 async def answer_line(run: Run, state: StateStore, taints: Taints, page: Address) -> str:
     """Return what `agent_run` would answer as JSON in a line of ASCII, with all of the text and without the advice to a model."""
     from mcp_server.toolsets.runs.handlers import answer_of
-    from mcp_server.toolsets.runs.sentences import ended_with
 
     answer = asdict(await answer_of(state, taints, run, page))
     told = {name: value for name, value in answer.items() if name != "note"}
@@ -287,8 +287,6 @@ async def _askable(app: App) -> None:
     Raises:
         WronglyAsked: it cannot.
     """
-    from agents.loop.model.errors import ProviderError
-
     try:
         await app.services.model.provider()
     except ProviderError as error:

@@ -10,8 +10,13 @@ import anyio
 from agents.loop.errors import DaySpent
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName, model_name
+from mcp_server.cli.journeys.lead import NotDone
 from mcp_server.cli.runs.lead import leading, until_signalled
+from mcp_server.cli.terminal.input import text_of
 from mcp_server.cli.terminal.options import WronglyAsked, said, whole
+from mcp_server.gate.caller import Call
+from mcp_server.gate.host_registration import identify, os_user
+from mcp_server.gate.policy import Refuse, Trust
 
 if TYPE_CHECKING:
     from mcp_server.cli.runs.lead import Lead
@@ -71,8 +76,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.terminal.input import text_of
-
     context = await text_of(args.context) if args.context else ""
     async with leading(settings) as lead:
         return await _begun(lead, args, settings, context)
@@ -80,10 +83,6 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, context: str) -> int:
     """Begin the run as this process's host, which needs no level for that: what it does in it passes the gate."""
-    from mcp_server.cli.journeys.lead import NotDone
-    from mcp_server.gate.caller import Call
-    from mcp_server.gate.host_registration import identify, os_user
-    from mcp_server.gate.policy import Refuse, Trust
     from mcp_server.toolsets.runs.handlers import WrongRun, pinned, plan_run
     from mcp_server.toolsets.runs.tools import AGENT_RUN
     from mcp_server.toolsets.spec import BadArguments

@@ -35,9 +35,14 @@ from mcp_server.cli.runs.view import (
 )
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.input import STANDARD, text_of
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
+from mcp_server.gate.host_registration import os_user
+from mcp_server.gate.taint import Taints
+from mcp_server.runs.interventions import cancel, leave_answer
 from mcp_server.runs.locations import runs_in
+from mcp_server.web.address import address
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -173,9 +178,6 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _ended(record: RunRecords, there: Run, settings: Settings) -> int:
     """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
-    from mcp_server.gate.taint import Taints
-    from mcp_server.web.address import address
-
     if settings.json:
         taints = Taints(record.state, utc_now, settings.trusted_places)
         print(await answer_line(there, record.state, taints, partial(address, record.state)))
@@ -239,8 +241,6 @@ async def _asking(args: argparse.Namespace, settings: Settings) -> Run:
 
 async def _text(args: argparse.Namespace, there: Run) -> str:
     """Return the answer: what was typed behind the id, or is read, or is asked for at the terminal."""
-    from mcp_server.cli.terminal.input import STANDARD, text_of
-
     if args.text == STANDARD:
         return (await text_of(STANDARD)).strip()
     if args.text:
@@ -254,9 +254,6 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
 
 async def _left(there: Run, text: str, settings: Settings) -> int:
     """Put the answer on record. The run is led on by whichever server has its model."""
-    from mcp_server.gate.host_registration import os_user
-    from mcp_server.runs.interventions import leave_answer
-
     ask = there.ask.id if there.ask else ""
     async with stored(settings) as record:
         answered = await leave_answer(record.store, there.id, text, os_user(), ask=ask, now=utc_now)
@@ -296,9 +293,6 @@ def _require_its_model(there: Run, settings: Settings) -> None:
 
 async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
     """End the run, and take back what it waits for. A call that is under way is still recorded when it comes back."""
-    from mcp_server.gate.host_registration import os_user
-    from mcp_server.runs.interventions import cancel
-
     why = f"by {os_user()} in a terminal{f': {args.why}' if args.why else ''}"
     async with stored(settings) as record:
         now, ended = await cancel(record.state, record.store, args.id, why, now=utc_now)

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from knowledge.evaluate.compare import compare, measured_from
+from knowledge.evaluate.queries import read_queries
+from knowledge.evaluate.run import Subject
+from knowledge.evaluate.run import run as measure
+from knowledge.evaluate.trec import read_trec
+from knowledge.search.answers import PageReading, SearchAnswer
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
 from mcp_server.cli.terminal.options import WronglyAsked, share, whole
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
     from knowledge.evaluate.compare import RunComparison
     from knowledge.evaluate.queries import LabelledQuery
-    from knowledge.evaluate.run import Measured, Subject, Summary
+    from knowledge.evaluate.run import Measured, Summary
     from knowledge.state.ports import Progress
     from mcp_server.app.knowledge_base import KnowledgeBase
 
@@ -65,8 +71,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the measures; exit code 1 when they are below `--at-least`, or a judged place is not there."""
-    from knowledge.evaluate.compare import compare
-
     queries = _queries(args.queries, args.qrels)
     earlier = _earlier(args.compare) if args.compare else None
     report = anyio.run(_evaluate, queries, args.limit, settings)
@@ -88,9 +92,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _queries(file: Path, qrels: Path | None) -> list[LabelledQuery]:
-    from knowledge.evaluate.queries import read_queries
-    from knowledge.evaluate.trec import read_trec
-
     if qrels is None:
         return read_queries(_text(file), str(file))
     return read_trec(_text(file), str(file), _text(qrels), str(qrels))
@@ -106,8 +107,6 @@ def _text(file: Path) -> str:
 
 
 def _earlier(file: Path) -> list[Measured]:
-    from knowledge.evaluate.compare import measured_from
-
     try:
         printed = json.loads(_text(file))
         return measured_from(printed["queries"])
@@ -117,7 +116,6 @@ def _earlier(file: Path) -> list[Measured]:
 
 
 async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Settings) -> EvaluationReport:
-    from knowledge.evaluate.run import run as measure
     from knowledge.evaluate.run import summarise, unresolved
     from mcp_server.app.knowledge_base import open_base
 
@@ -144,9 +142,6 @@ async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress
 
 
 def _subject(base: KnowledgeBase) -> Subject:
-    from knowledge.evaluate.run import Subject
-    from knowledge.search.answers import PageReading, SearchAnswer
-
     async def search(query: LabelledQuery, limit: int, cursor: str | None) -> SearchAnswer:
         return await base.finder.search(
             query.query,

@@ -13,6 +13,10 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
+from knowledge.index.vector_renewal import begin
+from knowledge.index.watch.service import TTL_S
+from knowledge.leases import holds
+from knowledge.state.ports import IndexIdentity
 from mcp_server.cli.terminal.output import drawing
 
 if TYPE_CHECKING:
@@ -45,8 +49,6 @@ async def bring_up_to_date(
     With `vectors` all passages get vectors of the embedder that is set, if they have those of another one; without, an
     index that is in use keeps the embedder it has or is getting: looking something up changes nothing for others.
     """
-    from knowledge.index.vector_renewal import begin
-
     if anew:
         await _forget(base)
     wanted, space = base.embedding.wanted, await base.index.space()
@@ -81,8 +83,6 @@ async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
 
 
 async def _forget(base: KnowledgeBase) -> None:
-    from knowledge.state.ports import IndexIdentity
-
     if await base.index.check():
         await base.index.rebuild("asked for")
     # An index that fits nobody is emptied by the next one who begins with it, under a new generation.
@@ -112,7 +112,6 @@ async def held_lease(
 
     With `or_fresh` it is also None as soon as the other process has brought the index up to date.
     """
-    from knowledge.index.watch.service import TTL_S
     from mcp_server.app.composition import holder_name
     from mcp_server.app.knowledge_base import utc_now
 
@@ -153,8 +152,6 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 async def other_process(base: KnowledgeBase) -> str:
     """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
-    from knowledge.index.watch.service import TTL_S
-    from knowledge.leases import holds
     from mcp_server.app.knowledge_base import utc_now
 
     lease = await base.state.lease(base.lease)

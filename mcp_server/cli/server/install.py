@@ -21,6 +21,7 @@ from knowledge.state.locations import default_state_dir
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings, host_environment, user_file
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
+from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.hosts.catalogue import HOSTS, Host, HostMachine, host_named
 from mcp_server.hosts.entry import (
     MASKED,
@@ -143,7 +144,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         places=tuple(args.places) if args.places else None,
     )
     from mcp_server.cli.trust.acts import enrol, grant, trust_place
-    from mcp_server.gate.host_registration import Principal, os_user
 
     means = Means(
         place=HostMachine(sys.platform, Path.home(), Path.cwd(), host_environment()),

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from knowledge.history.audit.chain import fields_of, recorded_at
+from knowledge.history.audit.inspection import inspect, records_of
+from knowledge.history.audit.mentions import mentions
 from knowledge.pages.paths import within
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
@@ -74,7 +77,6 @@ async def _with_state(settings: Settings, action: Action, args: argparse.Namespa
 
 
 async def _verify(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
-    from knowledge.history.audit.inspection import inspect
     from mcp_server.gate.trust.reconcile import unaccounted
 
     found, loose = await inspect(state.ledger, noted=args.noted), await unaccounted(state)
@@ -135,9 +137,6 @@ async def _search(state: StateStore, args: argparse.Namespace, settings: Setting
 
 async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditRecord]:
     """Yield the records from then on; one that cannot be read may be of then."""
-    from knowledge.history.audit.chain import recorded_at
-    from knowledge.history.audit.inspection import records_of
-
     async for record in records_of(ledger):
         at = None if since is None else recorded_at(record)
         if since is None or at is None or at >= since:
@@ -146,15 +145,11 @@ async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditR
 
 def _fields(record: AuditRecord) -> dict[str, Any]:
     """Return what the record says, with its hash. Of one that somebody made unreadable: the text as it is."""
-    from knowledge.history.audit.chain import fields_of
-
     fields = fields_of(record) or {"body": record.body}
     return {**fields, "seq": record.seq, "digest": record.digest.hex()}
 
 
 def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
-    from knowledge.history.audit.mentions import mentions
-
     if not mentions(fields, " ".join(args.text)):
         return False
     principal = str(fields.get("principal", ""))

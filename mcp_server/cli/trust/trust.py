@@ -14,6 +14,7 @@ from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
+from mcp_server.cli.review.review import open_review
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal.output import output, print_json, say
@@ -127,7 +128,6 @@ async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
 
     async with open_review(settings) as review:
@@ -148,7 +148,6 @@ async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[str, object]) -> Rows:
-    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
 
     async with open_review(settings) as review:
@@ -162,8 +161,6 @@ async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[s
 
 
 async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.cli.review.review import open_review
-
     async with open_review(settings) as review:
         principal = await _known(review.state, args.name)
         await review.approvals.freeze(principal, review.person, args.reason or "frozen on the command line")
@@ -189,7 +186,6 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
 
 async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
     """List the places that a person vouches for; first add or remove one if that is asked."""
-    from mcp_server.cli.review.review import open_review
     from mcp_server.cli.trust.acts import act
     from mcp_server.gate.trust.admin import checked_place
 

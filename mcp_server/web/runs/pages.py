@@ -9,6 +9,8 @@ from starlette.responses import Response
 
 from agents.loop.record.run import Run, State
 from agents.loop.store.ports import RunLine
+from mcp_server.runs.interventions import cancel as cancelled
+from mcp_server.runs.local import answer as answered
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
 from mcp_server.web.runs.views import address_of, run_line, run_view
@@ -83,16 +85,12 @@ async def answer(page_context: PageContext, request: Request, session: Session, 
         if run.ask is None:  # a form about nothing would answer whatever is asked next
             return see(address_of(run.id))
         return await _asked(page_context, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
-    from mcp_server.runs.local import answer as answered
-
     await answered(page_context.services, page_context.runs, run, text, session.user, ask=form.get("ask", ""))
     return see(address_of(run.id))
 
 
 async def cancel(page_context: PageContext, request: Request, session: Session, _form: Form) -> Response:
     """End the run, and show how it ended."""
-    from mcp_server.runs.interventions import cancel as cancelled
-
     run, services = await _run(page_context, request), page_context.services
     why = f"cancelled by {session.user} on the review page"
     await cancelled(services.state, page_context.runs, run.id, why, now=services.now)

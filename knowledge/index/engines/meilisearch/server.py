@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.engines.meilisearch.pool import Pooled, Redirected
 from knowledge.index.engines.server_address import Away
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import BadPacking
@@ -273,8 +274,6 @@ def _session(address: MeilisearchAddress) -> requests.Session:
 def _client(address: MeilisearchAddress, session: requests.Session, limit_s: float) -> Client:
     from meilisearch.client import Client
 
-    from knowledge.index.engines.meilisearch.pool import Pooled
-
     client = Client(address.url, address.key)
     # The client opens a connection for every request and knows no certificates but the usual ones.
     client.http = Pooled(client.config, session, limits_s=(CONNECT_S, limit_s))
@@ -289,8 +288,6 @@ def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _
     """
     import requests
     from meilisearch.errors import MeilisearchApiError, MeilisearchCommunicationError, MeilisearchTimeoutError
-
-    from knowledge.index.engines.meilisearch.pool import Redirected
 
     shown = address.shown
     if isinstance(error, MeilisearchApiError):

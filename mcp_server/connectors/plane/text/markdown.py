@@ -20,6 +20,7 @@ from mcp_server.connectors.plane.text.html_tree import (
     ADDRESS_SCHEMES,
     Element,
     address_of,
+    bare_address,
     parsed,
     plain_text,
     scheme_of,
@@ -170,8 +171,6 @@ def markdown_parser() -> MarkdownIt:
 
 def _bare_address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls it so
     """Make a link of an address that stands in the text as it is."""
-    from mcp_server.connectors.plane.text.html_tree import bare_address
-
     scheme = bare_scheme(state.pending) if state.src[state.pos] == ":" and not state.linkLevel else ""
     if not scheme:
         return False
