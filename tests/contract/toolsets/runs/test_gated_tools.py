@@ -212,6 +212,7 @@ async def test_a_run_works_in_a_journey_whose_phase_says_which_tools_it_may_use(
 
     def journey(asked: Mapping[str, Any]) -> str:
         told = next(message["content"] for message in asked["messages"] if message["role"] == "tool")
+        assert told.startswith("{"), told  # else it says why the tool was refused
         return str(json.loads(told)["journey_id"])
 
     async with run_host(tmp_path) as host:
