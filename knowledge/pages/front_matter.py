@@ -77,6 +77,9 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
     except _FrontMatterRefused as refused:
         return FrontMatter(body, {}, f"the front matter was not read: {refused}")
     except yaml.YAMLError as error:
+        # libyaml has a limit of its own (1,000) and meets it while it still scans, before the builder sees anything.
+        if "nesting depth" in str(error):
+            return FrontMatter(body, {}, f"the front matter was not read: it is nested deeper than {DEEPEST}")
         if not begins_with_key:
             return _NONE
         return FrontMatter(

@@ -123,6 +123,9 @@ def read_marked(raw: bytes) -> Marked:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
+        # libyaml has a limit of its own (1,000) and meets it while it still scans, before the builder counts.
+        if "nesting depth" in str(error):
+            raise UnreadableFile(line, f"it is nested deeper than {DEEPEST}") from error
         raise UnreadableFile(line, f"this is no YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         at = getattr(error, "position", None) or 0
