@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from mcp_types import ToolAnnotations
@@ -17,6 +19,7 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.protocol.wire_errors import explain, loosen
+from mcp_server.toolsets.late_module import LateName
 
 
 class Arguments(BaseModel):
@@ -182,17 +185,31 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments, lean."""
-        return lean_input(self.arguments.model_json_schema())
+        """The JSON Schema of the arguments, lean."""
+        return self._stored("input", self.arguments) or self.made_schemas()["input"]
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the result, lean."""
-        return lean_output(self._adapter.json_schema(mode="serialization"))
+        """The JSON Schema of the result, lean."""
+        return self._stored("output", self.result) or self.made_schemas()["output"]
+
+    def _stored(self, side: str, declared: object) -> dict[str, Any] | None:
+        # Making all schemas takes as long as loading the rest of the server, so those of our own tools come with the program.
+        return stored_schemas().get(self.name, {}).get(side) if isinstance(declared, LateName) else None
+
+    def made_schemas(self) -> dict[str, dict[str, Any]]:
+        """Make both schemas from the classes: `input` and `output`."""
+        output = self._adapter.json_schema(mode="serialization")
+        return {"input": lean_input(self.argument_model.model_json_schema()), "output": lean_output(output)}
+
+    @cached_property
+    def argument_model(self) -> type[A]:
+        """The pydantic model of the arguments."""
+        return self.arguments.load() if isinstance(self.arguments, LateName) else self.arguments
 
     @cached_property
     def _adapter(self) -> TypeAdapter[R]:
-        return TypeAdapter(self.result)
+        return TypeAdapter(self.result.load() if isinstance(self.result, LateName) else self.result)
 
     @property
     def annotations(self) -> ToolAnnotations:
@@ -212,7 +229,7 @@ class ToolSpec(Generic[S_contra, A, R]):
             BadArguments: with one sentence for each that is missing, unknown or wrong.
         """
         try:
-            asked = self.arguments.model_validate(loosen(arguments, self.input_schema))
+            asked = self.argument_model.model_validate(loosen(arguments, self.input_schema))
         except ValidationError as error:
             raise BadArguments(explain(self.name, error, self.input_schema)) from None
         if inexact := [name for name, value in asked if isinstance(value, int) and abs(value) > LAST_EXACT]:
@@ -237,3 +254,15 @@ class ToolSpec(Generic[S_contra, A, R]):
 
 
 AnySpec = ToolSpec[Any, Any, Any]
+
+SCHEMAS_FILE = Path(__file__).with_name("schemas.json")
+
+
+@cache
+def stored_schemas() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the schemas of this program's tools by name, each with `input` and `output`.
+
+    `knowledge-forge reference schemas` prints the file, and a test compares it with the classes.
+    """
+    stored: dict[str, Any] = json.loads(SCHEMAS_FILE.read_bytes())
+    return stored

@@ -38,6 +38,11 @@ def tools_page(specs: Sequence[AnySpec]) -> str:
     return front + tool_table(specs) + "\n\n" + "\n\n".join(_section(spec) for spec in specs) + "\n"
 
 
+def schemas_file(specs: Sequence[AnySpec]) -> str:
+    """Return `mcp_server/toolsets/schemas.json`, which spares the server making schemas at every start."""
+    return json.dumps({spec.name: spec.made_schemas() for spec in specs}, indent=1, ensure_ascii=False) + "\n"
+
+
 def settings_page() -> str:
     """Return `kb/reference/settings.md`."""
     front = _FRONT.format(
@@ -115,7 +120,7 @@ def _default(spec: AnySpec, name: str) -> Any:
     node = spec.input_schema["properties"][name]
     if node.get("type") != "array":
         return node.get("default")
-    left_out = spec.arguments.model_fields[name].get_default(call_default_factory=True)
+    left_out = spec.argument_model.model_fields[name].get_default(call_default_factory=True)
     return None if left_out is None else list(left_out)
 
 

@@ -1,4 +1,4 @@
-"""`reference tools|settings|table`: prints the reference pages that are made from the declarations."""
+"""`reference tools|settings|table|schemas`: prints what is made from the declarations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "page",
         metavar="PAGE",
-        choices=("tools", "settings", "table"),
-        help="tools, settings, or table (the README's)",
+        choices=("tools", "settings", "table", "schemas"),
+        help="tools, settings, table (the README's) or schemas (the file of JSON Schemas that ships with the program)",
     )
 
 
@@ -26,6 +26,7 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
     pages: dict[str, Callable[[], str]] = {
         "tools": lambda: reference.tools_page(declared()),
         "settings": reference.settings_page,
+        "schemas": lambda: reference.schemas_file(declared()),
         "table": lambda: reference.tool_table(declared()) + "\n",
     }
     print(pages[args.page](), end="")

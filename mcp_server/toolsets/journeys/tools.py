@@ -5,26 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.policy import Trust
-from mcp_server.ports import JourneyServices
-from mcp_server.toolsets.journeys.schemas import (
-    DecideArguments,
-    Journey,
-    JourneyItems,
-    JourneyStatusArguments,
-    JourneyView,
-    ListArguments,
-    StartArguments,
-    SubmitArguments,
-)
 from mcp_server.toolsets.late_module import LateModule
 from mcp_server.toolsets.spec import JOURNEYS, ToolSpec
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.journeys import handlers
+    from mcp_server.toolsets.journeys import handlers, schemas
 else:
     handlers = LateModule("mcp_server.toolsets.journeys.handlers")
+    schemas = LateModule("mcp_server.toolsets.journeys.schemas")
 
-JOURNEY_START = ToolSpec[JourneyServices, StartArguments, Journey](
+JOURNEY_START = ToolSpec(
     name="journey_start",
     title="Start a journey",
     level=Trust.READ,
@@ -34,13 +24,13 @@ JOURNEY_START = ToolSpec[JourneyServices, StartArguments, Journey](
         "Call journey_list first: it names the agents, and the journey may already exist. Returns prompt (what to do now), "
         "work_schema (what to submit) and allowed_tools. Pass journey_id to the tools you call for it."
     ),
-    arguments=StartArguments,
-    result=Journey,
+    arguments=schemas.StartArguments,
+    result=schemas.Journey,
     answer=handlers.start,
     taints=handlers.read_in,
 )
 
-JOURNEY_SUBMIT = ToolSpec[JourneyServices, SubmitArguments, Journey](
+JOURNEY_SUBMIT = ToolSpec(
     name="journey_submit",
     title="Submit work of a phase",
     level=Trust.READ,
@@ -50,14 +40,14 @@ JOURNEY_SUBMIT = ToolSpec[JourneyServices, SubmitArguments, Journey](
         "or a question for the person. If you recognise the returned conversation, continue it; otherwise start fresh from "
         "the prompt."
     ),
-    arguments=SubmitArguments,
-    result=Journey,
+    arguments=schemas.SubmitArguments,
+    result=schemas.Journey,
     answer=handlers.submit,
     taints=handlers.read_in,
     idempotent=True,
 )
 
-JOURNEY_DECIDE = ToolSpec[JourneyServices, DecideArguments, Journey](
+JOURNEY_DECIDE = ToolSpec(
     name="journey_decide",
     title="Relay a person's decision",
     level=Trust.READ,
@@ -66,14 +56,14 @@ JOURNEY_DECIDE = ToolSpec[JourneyServices, DecideArguments, Journey](
         "Relays what the person said about a journey. Ask them, wait for their answer and pass it on; never decide yourself. "
         "Recorded as relayed. Where checkpoint.verified is true the person must decide elsewhere, and this call is refused."
     ),
-    arguments=DecideArguments,
-    result=Journey,
+    arguments=schemas.DecideArguments,
+    result=schemas.Journey,
     answer=handlers.decide,
     taints=handlers.read_in,
     idempotent=True,
 )
 
-JOURNEY_STATUS = ToolSpec[JourneyServices, JourneyStatusArguments, JourneyView](
+JOURNEY_STATUS = ToolSpec(
     name="journey_status",
     title="Status of a journey",
     level=Trust.READ,
@@ -82,22 +72,22 @@ JOURNEY_STATUS = ToolSpec[JourneyServices, JourneyStatusArguments, JourneyView](
         "Returns everything needed to continue a journey: its prompt, work_schema, version and any open checkpoint. "
         "With view it returns the newest events, the graph of phases or a report instead. Changes nothing."
     ),
-    arguments=JourneyStatusArguments,
-    result=JourneyView,
+    arguments=schemas.JourneyStatusArguments,
+    result=schemas.JourneyView,
     answer=handlers.status,
     taints=handlers.read_in,
     read_only=True,
     idempotent=True,
 )
 
-JOURNEY_LIST = ToolSpec[JourneyServices, ListArguments, JourneyItems](
+JOURNEY_LIST = ToolSpec(
     name="journey_list",
     title="Journeys and agents",
     level=Trust.READ,
     toolset=JOURNEYS,
     description="Lists journeys, newest first, whichever host started them, and the agents that journey_start accepts.",
-    arguments=ListArguments,
-    result=JourneyItems,
+    arguments=schemas.ListArguments,
+    result=schemas.JourneyItems,
     answer=handlers.journeys,
     read_only=True,
     idempotent=True,

@@ -13,7 +13,7 @@ from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import MapView, PageReading, SearchAnswer
 from knowledge.state.ports import Filters
-from knowledge.writing.answers import ChangeAnswer, Disagreements, Merged
+from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merged
 from knowledge.writing.evidence.judge import PairJudgement
 from knowledge.writing.related.target_page import teaches
 from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
@@ -23,7 +23,9 @@ from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import KnowledgeServices
 from mcp_server.toolsets.knowledge.schemas import (
+    ContradictionsArguments,
     DeleteArguments,
+    HistoryArguments,
     MapArguments,
     MergeArguments,
     MoveArguments,
@@ -97,6 +99,16 @@ async def search(services: KnowledgeServices, call: Call, asked: SearchPagesArgu
 async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple[str, ...]:
     """Return where the passages come from that nobody vouches for."""
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
+
+
+async def history(services: KnowledgeServices, _call: Call, asked: HistoryArguments) -> History:
+    """Return the revisions of a page, newest first."""
+    return await services.page_history.history(asked.path, limit=asked.limit, cursor=asked.cursor)
+
+
+async def contradictions(services: KnowledgeServices, _call: Call, asked: ContradictionsArguments) -> Disagreements:
+    """Return the claims that disagree, on one page or everywhere."""
+    return await services.page_history.contradictions(asked.path, limit=asked.limit, cursor=asked.cursor)
 
 
 def _filters(asked: SearchFilters) -> Filters:

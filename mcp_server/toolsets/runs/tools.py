@@ -5,42 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.policy import Trust
-from mcp_server.ports import RunServices
 from mcp_server.toolsets.late_module import LateModule
-from mcp_server.toolsets.runs.schemas import TOOLSET, RunAnswer, RunArguments, RunTrace, TraceArguments
 from mcp_server.toolsets.spec import ToolSpec
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.runs import handlers
+    from mcp_server.toolsets.runs import handlers, schemas
 else:
     handlers = LateModule("mcp_server.toolsets.runs.handlers")
+    schemas = LateModule("mcp_server.toolsets.runs.schemas")
 
-AGENT_RUN = ToolSpec[RunServices, RunArguments, RunAnswer](
+AGENT_RUN = ToolSpec(
     name="agent_run",
     title="Run a task on the server",
     level=Trust.EDIT,
-    toolset=TOOLSET,
+    toolset="runs",
     description=(
         "For hosts without a strong model: the server's own language model works on a goal with these tools, with your rights "
         "and within limits. It costs money. status is done, failed, cancelled, asking, proposed or running; note says what "
         "to do next."
     ),
-    arguments=RunArguments,
-    result=RunAnswer,
+    arguments=schemas.RunArguments,
+    result=schemas.RunAnswer,
     plan=handlers.plan_call,
     recalled=handlers.recalled,
     open_world=True,
     leads=True,
 )
 
-AGENT_TRACE = ToolSpec[RunServices, TraceArguments, RunTrace](
+AGENT_TRACE = ToolSpec(
     name="agent_trace",
     title="Explain a run",
     level=Trust.READ,
-    toolset=TOOLSET,
+    toolset="runs",
     description="Shows the status of a run, its answer or question, and what it did and why.",
-    arguments=TraceArguments,
-    result=RunTrace,
+    arguments=schemas.TraceArguments,
+    result=schemas.RunTrace,
     answer=handlers.trace,
     taints=handlers.read_in,
     read_only=True,

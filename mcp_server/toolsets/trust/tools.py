@@ -5,23 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.policy import Trust
-from mcp_server.ports import TrustServices
 from mcp_server.toolsets.late_module import LateModule
 from mcp_server.toolsets.spec import ToolSpec
-from mcp_server.toolsets.trust.schemas import (
-    NoArguments,
-    ProposalStatus,
-    ProposalStatusArguments,
-    TrustStatus,
-    WithdrawArguments,
-)
 
 if TYPE_CHECKING:
-    from mcp_server.toolsets.trust import handlers
+    from mcp_server.toolsets.trust import handlers, schemas
 else:
     handlers = LateModule("mcp_server.toolsets.trust.handlers")
+    schemas = LateModule("mcp_server.toolsets.trust.schemas")
 
-TRUST_STATUS = ToolSpec[TrustServices, NoArguments, TrustStatus](
+TRUST_STATUS = ToolSpec(
     name="trust_status",
     title="How far you are trusted",
     level=Trust.NONE,
@@ -30,14 +23,14 @@ TRUST_STATUS = ToolSpec[TrustServices, NoArguments, TrustStatus](
         "Shows your trust score and level, the level each tool needs, and your pending proposals. Use it when a call was "
         "refused or proposed. cap is the highest score you can reach. Only a person can raise your level."
     ),
-    arguments=NoArguments,
-    result=TrustStatus,
+    arguments=schemas.NoArguments,
+    result=schemas.TrustStatus,
     answer=handlers.status,
     read_only=True,
     idempotent=True,
 )
 
-PROPOSAL_STATUS = ToolSpec[TrustServices, ProposalStatusArguments, ProposalStatus](
+PROPOSAL_STATUS = ToolSpec(
     name="proposal_status",
     title="Status of a proposal",
     level=Trust.NONE,
@@ -46,22 +39,22 @@ PROPOSAL_STATUS = ToolSpec[TrustServices, ProposalStatusArguments, ProposalStatu
         "When a call returned status 'proposed': shows what a person decided about it and, once approved, its result. "
         "You cannot approve a proposal yourself."
     ),
-    arguments=ProposalStatusArguments,
-    result=ProposalStatus,
+    arguments=schemas.ProposalStatusArguments,
+    result=schemas.ProposalStatus,
     answer=handlers.proposal_status,
     taints=handlers.read_in,
     read_only=True,
     idempotent=True,
 )
 
-PROPOSAL_WITHDRAW = ToolSpec[TrustServices, WithdrawArguments, ProposalStatus](
+PROPOSAL_WITHDRAW = ToolSpec(
     name="proposal_withdraw",
     title="Withdraw a proposal",
     level=Trust.NONE,
     toolset="trust",
     description="Withdraws one of your proposals before a person decides on it. It is then never carried out.",
-    arguments=WithdrawArguments,
-    result=ProposalStatus,
+    arguments=schemas.WithdrawArguments,
+    result=schemas.ProposalStatus,
     answer=handlers.withdraw,
     taints=handlers.read_in,
     idempotent=True,

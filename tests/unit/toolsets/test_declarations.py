@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 
 from mcp_server.app.dependencies import Services
-from mcp_server.app.settings.reference_pages import tool_table
+from mcp_server.app.settings.reference_pages import schemas_file, tool_table
 from mcp_server.app.settings.values import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.tools import KB_MAP, KB_MERGE, KB_READ, KB_SEARCH
 from mcp_server.toolsets.registry import SERVICES, chosen, declared
-from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, CallPlan, CallPreview, ToolSpec
+from mcp_server.toolsets.spec import (
+    SCHEMAS_FILE,
+    Arguments,
+    BadArguments,
+    BadDeclaration,
+    CallPlan,
+    CallPreview,
+    ToolSpec,
+)
 
 
 def tokens(*parts: object) -> int:
@@ -226,3 +234,8 @@ def test_what_hosts_habitually_do_is_forgiven() -> None:
     asked = KB_SEARCH.parse({"query": "x", "limit": 5.0, "filters": '{"tags": ["a"]}'})
     assert asked.limit == 5
     assert asked.filters.tags == ["a"]
+
+
+def test_the_schemas_that_ship_with_the_program_are_those_of_its_classes() -> None:
+    """They are read at every start in place of being made. After a change: knowledge-forge reference schemas > the file."""
+    assert SCHEMAS_FILE.read_text(encoding="utf-8") == schemas_file(declared())
