@@ -1,4 +1,4 @@
-"""What a store of journeys must promise. `store_memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of a journey store. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
 Journeys lie in the state database of their knowledge base. A journey is the log of its events; the state that is kept beside
 it is a cache of their fold, so that neither a step nor resuming costs more the longer the journey is. Every method is one

@@ -1,4 +1,4 @@
-"""What the ledger must promise. `memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of the ledger. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
 A ledger lies in the state database of its knowledge base, beside trust and leases. Every method is one transaction.
 Times come in as arguments (aware UTC). A revision is the first 16 hexadecimal digits of the SHA-256 of a page's bytes;

@@ -1,4 +1,4 @@
-"""What an outbox must promise. `memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of an outbox. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
 An outbox lies in the state database of its knowledge base. Every method is one transaction; times come in, aware UTC. It holds no
 text of a task or message: only hashes, ids, names of places and links.

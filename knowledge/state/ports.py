@@ -1,4 +1,4 @@
-"""What a database must promise. `memory.py` is the specification; every engine passes the same contract suite.
+"""The contracts of the state store and the index store. `tests/support/state/memory/` is the specification of both.
 
 Every method is one transaction. Times come in as arguments (aware UTC, or nanoseconds since the epoch where the name
 ends in `_ns`): a store owns no clock. Short reads may run on the caller's thread; whatever can wait (a lock, an fsync,

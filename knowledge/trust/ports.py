@@ -1,4 +1,4 @@
-"""What the records of trust must promise. `memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of trust records. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
 They lie in the state database of their knowledge base, beside the ledger, and whatever a person decides is put on its audit
 chain in the same transaction. Every method is one transaction. Times come in as arguments (aware UTC). Whatever changes a

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from knowledge.search.summaries.memory import MemorySummaries
 from knowledge.search.summaries.ports import Summaries
 from knowledge.search.summaries.sqlite import SqliteSummaries
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 
 
 def summaries_in(state: StateStore) -> Summaries:
-    """Return the lines that lie in the same database as the state. Ask once: in memory each answer begins with none."""
+    """Return the lines that lie in the same database as the state."""
     if isinstance(state, SqliteStateStore):
         return SqliteSummaries(state.database)
-    if isinstance(state, MemoryStateStore):
-        return MemorySummaries()
     from knowledge.search.summaries.postgres import PostgresSummaries
     from knowledge.state.postgres.store import PostgresStateStore
 

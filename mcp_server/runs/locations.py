@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import RunStore
 from agents.loop.store.sqlite import SqliteRuns
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.sqlite.store import SqliteStateStore
 
 
 def runs_in(state: StateStore, quotas: Quotas | None = None) -> RunStore:
-    """Return the runs that lie in the same database as the state. Ask once: in memory each answer begins with none.
+    """Return the runs that lie in the same database as the state.
 
     With `quotas` nobody begins more than they allow; a person at a terminal has none.
     """
     if isinstance(state, SqliteStateStore):
         return SqliteRuns(state.database, quotas)
-    if isinstance(state, MemoryStateStore):
-        return MemoryRuns(state.publish, state.ledger.append, quotas)
     from agents.loop.store.postgres import PostgresRuns
     from knowledge.state.postgres.store import PostgresStateStore
 

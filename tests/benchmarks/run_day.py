@@ -20,7 +20,8 @@ import anyio
 from agents.loop.record.run import begun
 from agents.loop.store.ports import RunStore
 from mcp_server.app.knowledge_base import utc_now
-from tests.support.runs.records import SECOND, Walk, header, hold, runs_in
+from mcp_server.runs.locations import runs_in
+from tests.support.runs.records import SECOND, Walk, header, hold
 from tests.support.state.ledgers import DAY, NOW, open_shared
 
 RUNS, DAYS, TIMES, WAITED = 10_000, 100, 100, 5

@@ -24,7 +24,8 @@ from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
 from agents.loop.store.sqlite import SqliteRuns
 from agents.loop.tools import CallOutcome
-from tests.support.runs.records import SECOND, header, runs_in
+from mcp_server.runs.locations import runs_in
+from tests.support.runs.records import SECOND, header
 from tests.support.runs.scripts import ActsOnRecord, Led, Scripted, ask, said, use
 from tests.support.state.ledgers import NOW, open_shared
 

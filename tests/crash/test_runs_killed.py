@@ -18,8 +18,8 @@ import anyio
 import pytest
 
 from agents.loop.record.frames import ToolResult
+from mcp_server.runs.locations import runs_in
 from tests.crash import leading
-from tests.support.runs.records import runs_in
 from tests.support.runs.scripts import sound
 from tests.support.state.ledgers import open_shared
 

@@ -1,4 +1,4 @@
-"""What a store of runs must promise. `store_memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of a run store. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
 Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and
 what it acknowledged survives a power cut. Times come in as arguments (aware UTC). Whatever adds to a run adds a change event

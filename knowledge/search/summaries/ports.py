@@ -1,4 +1,4 @@
-"""What a store of map lines must promise. `memory.py` is the specification."""
+"""The contract of a store of map lines. `tests/support/state/memory/summaries.py` is the specification."""
 
 from __future__ import annotations
 

@@ -6,10 +6,8 @@ import secrets
 
 from agents.catalogue import Catalogue
 from agents.engine.runner import Runner
-from agents.store.memory import MemoryJourneys
 from agents.store.ports import JourneyStore
 from agents.store.sqlite import SqliteJourneys
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.sqlite.store import SqliteStateStore
@@ -39,14 +37,12 @@ def runner_on(
 
 
 def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
-    """Return the journeys that lie in the same database as the state. Ask once: in memory each answer begins with none.
+    """Return the journeys that lie in the same database as the state.
 
     With `quotas` nobody stores more than they allow; a person at a terminal has none.
     """
     if isinstance(state, SqliteStateStore):
         return SqliteJourneys(state.database, quotas)
-    if isinstance(state, MemoryStateStore):
-        return MemoryJourneys(state.publish, quotas)
     from agents.store.postgres import PostgresJourneys
     from knowledge.state.postgres.store import PostgresStateStore
 

@@ -11,8 +11,8 @@ from knowledge.index.embed.static import StaticEmbedder
 from knowledge.search.route.route_kind import QuestionRoute, Taken
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import UNSURE
-from knowledge.state.memory_store import MemoryIndexStore
 from tests.benchmarks.routing.questions import Half, Labelled, questions
+from tests.support.state.memory.index import MemoryIndexStore
 
 _TRIVIAL = re.compile(r"\S/\S|^\s*(?:where|list|show|open|what's in)\b", re.IGNORECASE)
 _BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))

@@ -22,8 +22,9 @@ from knowledge.outbox.ports import OutboxEntry
 from mcp_server.__main__ import main
 from mcp_server.app.knowledge_base import STATE_FILE
 from mcp_server.app.settings.settings import Settings
+from mcp_server.runs.locations import runs_in
 from tests.support.knowledge_bases.folders import write
-from tests.support.runs.records import Walk, header, hold, runs_in
+from tests.support.runs.records import Walk, header, hold
 from tests.support.state.ledgers import DAY, NOW, change, entry, origin
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from knowledge.state.memory_store import MemoryStateStore
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings, load
 from mcp_server.cli.doctor import doctor
@@ -21,6 +20,7 @@ from tests.doubles.plane import MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Served, html, in_turn, redirected, serving, status
 from tests.doubles.zulip import Zulip
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.memory.state import MemoryStateStore
 from tests.unit.app.test_service_settings import PLANE, ZULIP
 
 __all__ = ["authority"]

@@ -23,9 +23,10 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import EscapedStream, harmless
 from mcp_server.cli.terminal.output import drawing
 from mcp_server.gate.host_registration import BadHostName, enrol
+from mcp_server.runs.locations import runs_in
 from tests.support.hosts.writers import let_in, writing
 from tests.support.knowledge_bases.folders import write
-from tests.support.runs.records import Walk, header, hold, runs_in
+from tests.support.runs.records import Walk, header, hold
 
 ACTS = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\u2069\u200f\x7f\u2028"
 ACTING_CHARACTER = re.compile(f"[{ACTING}]")

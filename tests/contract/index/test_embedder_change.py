@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import IndexedChunk, IndexIdentity, IndexStore, LackingRow, Progress, Remove, Replace
 from tests.contract.index.test_index_store import IDENTITY, START, page, record, store
+from tests.support.state.memory.index import MemoryIndexStore
 
 __all__ = ["store"]
 

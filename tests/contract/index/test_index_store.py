@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import (
     DocumentRecord,
     Filters,
@@ -30,6 +29,7 @@ from knowledge.state.ports import (
     Stamp,
     Touch,
 )
+from tests.support.state.memory.index import MemoryIndexStore
 
 IDENTITY = IndexIdentity("words", 256, 1)
 START = IndexPosition("", 0)

@@ -20,7 +20,6 @@ from knowledge.index.engines.meilisearch.server import MeilisearchAddress, Meili
 from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.engines.standby import StandbyKeyword
 from knowledge.index.ports import Noted, QueryTerm, Scored
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import Filters, IndexIdentity, Remove, Stamp, Touch
 from mcp_server.app.factories import engines
 from mcp_server.app.knowledge_base import open_base
@@ -30,6 +29,7 @@ from tests.contract.index.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
 from tests.support.index.keyword_engines import ENGINES, terms_of
 from tests.support.index.meilisearch import index_at
+from tests.support.state.memory.index import MemoryIndexStore
 
 NAME = "kf-test"
 

@@ -30,12 +30,12 @@ from knowledge.index.engines.qdrant.fill import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.ports import QueryTerm
 from knowledge.search.fusion import fuse
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, Remove, Replace, Stamp, Touch
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.keyword_engines import terms_of
 from tests.support.index.qdrant import NAME, PLACES, engine_at, line_to, server
+from tests.support.state.memory.index import MemoryIndexStore
 
 T = TypeVar("T")
 

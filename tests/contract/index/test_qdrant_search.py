@@ -14,7 +14,6 @@ from knowledge.index.engines.memory import MemoryVectorIndex
 from knowledge.index.engines.qdrant.engine import QdrantEngine
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.search.ranker import Engines
-from knowledge.state.memory_store import MemoryIndexStore
 from mcp_server.app.factories import engines
 from mcp_server.app.factories.engines import indexed_terms, keep_up
 from mcp_server.app.knowledge_base import open_base
@@ -23,6 +22,7 @@ from tests.contract.index.test_index_store import IDENTITY
 from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.qdrant import PLACES, engine_at, server
 from tests.support.knowledge_bases.folders import PAGES, write
+from tests.support.state.memory.index import MemoryIndexStore
 from tests.unit.search.test_chunk_tier import Base
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from knowledge.errors import UnknownOutboxEntry
-from knowledge.outbox import memory as memory_outbox
 from knowledge.outbox import postgres as postgres_outbox
 from knowledge.outbox import sqlite as sqlite_outbox
 from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
@@ -21,6 +20,7 @@ from knowledge.outbox.ports import Mention, Outbox, OutboxEntry
 from knowledge.state.ports import StateStore
 from tests.support.state.decisions import ADA, ODD, approved, sound
 from tests.support.state.ledgers import DAY, MINUTE, NOW, open_shared
+from tests.support.state.memory import outbox as memory_outbox
 from tests.support.state.stores import SHARED, Older, bodies
 
 BOB = "bob@cursor"

@@ -14,7 +14,6 @@ from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import Event
 from knowledge.trust.ports import TrustRecord
 from mcp_server.app.composition import App, open_app
@@ -23,6 +22,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.memory.state import MemoryStateStore
 from tests.support.state.trust_levels import stand
 
 pytestmark = pytest.mark.filterwarnings(

@@ -20,7 +20,6 @@ from mcp import Client
 
 from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
-from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
@@ -38,6 +37,7 @@ from tests.support.runs.persons import RunPerson, run_person
 from tests.support.runs.records import Walk, header, hold
 from tests.support.runs.scripts import no_publishing
 from tests.support.state.ledgers import NOW
+from tests.support.state.memory.runs import MemoryRuns
 
 HOUR = timedelta(hours=1)
 MOVE = uses("kb_move", path="guides/deploy.md", to="guides/release.md")

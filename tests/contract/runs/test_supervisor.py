@@ -29,10 +29,8 @@ from agents.loop.processor import unknown_cost
 from agents.loop.record.frame_factory import FrameDraft
 from agents.loop.record.frames import Control, Frame, Header, PersonAnswered, PlanFrame, ToolResult
 from agents.loop.record.run import Run
-from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
 from agents.loop.tools import CallOutcome
-from knowledge.state.memory_store import MemoryStateStore
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
@@ -53,6 +51,8 @@ from tests.support.runs.hosts import RunHost, asking, at_once, run_host
 from tests.support.runs.records import header
 from tests.support.runs.scripts import ActsOnRecord, Scripted, ask, forever, use
 from tests.support.runs.scripts import said as says
+from tests.support.state.memory.runs import MemoryRuns
+from tests.support.state.memory.state import MemoryStateStore
 
 OURS = f"{os_user()}@desktop"
 SLOW_S = 30.0

@@ -8,8 +8,8 @@ import pytest
 
 from knowledge.search.summaries.ports import Made, Summaries, SummariesSpent
 from knowledge.state.ports import StateStore
-from mcp_server.models.locations import summaries_in
 from tests.support.state.decisions import ODD
+from tests.support.state.engines import summaries_in
 from tests.support.state.ledgers import MINUTE, NOW
 
 LINE = Made("p:1", "How hives are opened.", "openai:small", 120, NOW)

@@ -22,10 +22,11 @@ from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import BadHostName, enrol
+from mcp_server.runs.locations import runs_in
 from tests.support.hosts.writers import let_in
 from tests.support.journeys.graphs import begun
 from tests.support.knowledge_bases.folders import write
-from tests.support.runs.records import header, hold, runs_in
+from tests.support.runs.records import header, hold
 from tests.support.state.decisions import proposal
 from tests.support.state.ledgers import NOW, open_shared
 from tests.support.state.postgres import PostgresServer

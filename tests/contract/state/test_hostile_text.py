@@ -101,7 +101,7 @@ async def outcome(store: StateStore, use: Use, text: str) -> Any:
 async def test_every_store_answers_alike_and_goes_on(
     kind: str, tmp_path: Path, schema: str, postgres: PostgresServer
 ) -> None:
-    from knowledge.state.memory_store import MemoryStateStore
+    from tests.support.state.memory.state import MemoryStateStore
 
     stores: list[StateStore] = [
         MemoryStateStore(),

@@ -24,11 +24,9 @@ from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.trust.forms import MOST_KEPT
 from knowledge.trust.ports import Proposal
-from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposals import LONGEST, hash_of
-from mcp_server.runs.locations import runs_in
 from tests.doubles.provider_turns import uses
 from tests.support.hosts.writers import writing
 from tests.support.journeys.graphs import RESEARCH, begun, word, work
@@ -37,6 +35,7 @@ from tests.support.runs.hosts import run_host
 from tests.support.runs.records import ADA as RUNS_ADA
 from tests.support.runs.records import Walk, header, hold
 from tests.support.state.decisions import ADA, approved, no, proposal, yes
+from tests.support.state.engines import journeys_in, runs_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
 from tests.support.web.review_pages import forms, shown
 

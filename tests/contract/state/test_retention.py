@@ -22,7 +22,6 @@ from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.trust.forms import told
 from mcp_server.__main__ import main
-from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.retention import LEASE, Passed, Retention
 from mcp_server.approvals.proposals import hash_of
 from mcp_server.cli.server.state import LARGE
@@ -30,8 +29,9 @@ from mcp_server.gate.trust.reconcile import unaccounted
 from tests.contract.state.test_quotas import kept_bytes, long
 from tests.support.journeys.graphs import CONDITIONS, RESEARCH, begun, word, work
 from tests.support.knowledge_bases.folders import write
-from tests.support.runs.records import Walk, header, hold, runs_in
+from tests.support.runs.records import Walk, header, hold
 from tests.support.state.decisions import ADA, approved, no, proposal, yes
+from tests.support.state.engines import journeys_in, runs_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
 
 DAY = timedelta(days=1)

@@ -15,12 +15,12 @@ import pytest
 
 from knowledge.errors import InvalidPath, KeepsChanging, UnreadableDocument, UnwritableDocument
 from knowledge.history.ports import Ledger
-from knowledge.history.stores.memory import MemoryLedger
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.files.patience import LEAST_TRIES, ActPatience
 from knowledge.writing.locks.page_locks import LONGEST_WAIT_S
 from knowledge.writing.model import ActWork, Contents, PageAct
 from tests.support.state.ledgers import contradiction, open_shared
+from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.writing.acts import (
     ADA,
     World,

@@ -14,11 +14,11 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DocumentBusy, KeepsChanging
-from knowledge.history.stores.memory import MemoryLedger
 from knowledge.writing.files import save_watch as watch
 from knowledge.writing.files.file_set import Displaced
 from knowledge.writing.files.patience import LEAST_TRIES
 from tests.support.state.ledgers import open_shared
+from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.writing.acts import World, appending, save_as_new, save_in_place
 
 PAGE = "guides/a.md"

@@ -31,15 +31,15 @@ from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.engine.work.form import joined
 from agents.prompts.prompt import prompt
-from agents.store.memory import MemoryJourneys, Publish
 from knowledge.pages.document import parse
 from knowledge.search.query.keywords import keywords
 from knowledge.search.tiers import is_tainted
 from knowledge.tokens import count_tokens
-from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA
+from tests.support.state.engines import journeys_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
+from tests.support.state.memory.journeys import MemoryJourneys, Publish
 
 TOOLS = frozenset(
     [

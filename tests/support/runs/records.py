@@ -23,12 +23,7 @@ from agents.loop.record.frames import (
     ToolResult,
 )
 from agents.loop.record.run import Run, begun
-from agents.loop.store.memory import MemoryRuns
-from agents.loop.store.ports import Hold, RunStore
-from agents.loop.store.sqlite import SqliteRuns
-from knowledge.state.memory_store import MemoryStateStore
-from knowledge.state.ports import StateStore
-from knowledge.state.sqlite.store import SqliteStateStore
+from agents.loop.store.ports import Hold
 from tests.support.state.ledgers import NOW
 
 ADA = "ada@desktop"
@@ -44,19 +39,6 @@ def header(run: str = "run-1", **more: Any) -> Header:
 
 def hold(by: str = "one", at: datetime = NOW, seconds: float = 30) -> Hold:
     return Hold(by, at, at + timedelta(seconds=seconds))
-
-
-def runs_in(state: StateStore) -> RunStore:
-    """Return the runs that lie in the same database as the state."""
-    if isinstance(state, SqliteStateStore):
-        return SqliteRuns(state.database)
-    if isinstance(state, MemoryStateStore):
-        return MemoryRuns(state.publish, state.ledger.append)
-    from agents.loop.store.postgres import PostgresRuns
-    from knowledge.state.postgres.store import PostgresStateStore
-
-    assert isinstance(state, PostgresStateStore)
-    return PostgresRuns(state.tables)
 
 
 @dataclass

@@ -19,12 +19,12 @@ from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
 from agents.loop.record.frames import Frame, Header
 from agents.loop.record.run import Run, fold
 from agents.loop.record.transcript import ASK, GIVE_UP
-from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import RunStore
 from agents.loop.tools import CallOutcome
 from knowledge.errors import NoSuchPath
 from tests.support.runs.records import SECOND, header
 from tests.support.state.ledgers import NOW
+from tests.support.state.memory.runs import MemoryRuns
 
 Answer = ModelReply | Exception | Callable[[ModelRequest], Awaitable[ModelReply]]
 _USES = itertools.count(1)

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
 from knowledge.state.postgres.schema import APPLICATION, PostgresSchema, migrations
 from knowledge.state.sqlite.database import Database, load_schema
 from knowledge.state.sqlite.store import APPLICATION_ID
 from tests.support.state.ledgers import open_shared
+from tests.support.state.memory.state import MemoryStateStore
 
 Act = TypeVar("Act")
 

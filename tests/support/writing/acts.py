@@ -11,13 +11,13 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from knowledge.history.ports import Actor, Ledger
-from knowledge.history.stores.memory import MemoryLedger
 from knowledge.pages.vault import Vault
 from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.patience import ActPatience
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.model import ActWork, Contents, PageAct
 from knowledge.writing.transaction import Transaction
+from tests.support.state.memory.ledger import MemoryLedger
 
 ADA = Actor("ada@desktop", "kb_merge", "ab" * 32)
 

@@ -19,7 +19,6 @@ from knowledge.history.audit.chain import verify
 from knowledge.outbox.forms import KEPT
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.outbox.retention import put_away
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
 from mcp_server.connectors.errors import NoAnswer, ReplyLost, ServiceRefused, Unreachable
@@ -45,6 +44,7 @@ from mcp_server.connectors.outbox_dispatcher import (
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from tests.support.state.ledgers import NOW
+from tests.support.state.memory.state import MemoryStateStore
 
 ME = Call(Principal("ada", "desktop"))
 LOST = ReplyLost("Zulip", "cut")

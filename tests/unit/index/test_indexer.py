@@ -20,8 +20,8 @@ from knowledge.index.preparation.page_rows import DirectoryTrust
 from knowledge.index.preparation.remote import IndexedPages, PageBatch
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import IndexIdentity, IndexStore, Progress, TextRow
+from tests.support.state.memory.index import MemoryIndexStore
 
 if TYPE_CHECKING:
     from pathlib import Path

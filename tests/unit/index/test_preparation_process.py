@@ -21,10 +21,10 @@ from knowledge.index.preparation.page_rows import DirectoryTrust, Prepared, prep
 from knowledge.index.preparation.process import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import forget_words, remembered_words, words
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import IndexIdentity
 from mcp_server.app.factories.engines import indexed_terms
 from tests.support.knowledge_bases.folders import PAGES, write
+from tests.support.state.memory.index import MemoryIndexStore
 
 ROOT = Path(__file__).parents[3]
 MORE = {

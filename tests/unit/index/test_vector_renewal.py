@@ -24,8 +24,9 @@ from knowledge.index.vector_renewal import begin
 from knowledge.index.watch import service as watch
 from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
-from knowledge.state.memory_store import MemoryIndexStore, MemoryStateStore
 from knowledge.state.ports import IndexIdentity, IndexPosition, Progress
+from tests.support.state.memory.index import MemoryIndexStore
+from tests.support.state.memory.state import MemoryStateStore
 
 OLD, NEW = IndexIdentity("hashed-words-64/1", 64, 1), IndexIdentity("hashed-words-96/1", 0, 1)
 

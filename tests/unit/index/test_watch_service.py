@@ -20,8 +20,9 @@ from knowledge.index.watch import service as watch
 from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import words
-from knowledge.state.memory_store import MemoryIndexStore, MemoryStateStore
 from knowledge.state.ports import IndexIdentity
+from tests.support.state.memory.index import MemoryIndexStore
+from tests.support.state.memory.state import MemoryStateStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

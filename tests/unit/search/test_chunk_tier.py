@@ -25,10 +25,10 @@ from knowledge.search.chunk_tier import Finder
 from knowledge.search.query.question import Questions
 from knowledge.search.query.typos import Vocabulary, near
 from knowledge.search.ranker import Engines
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import IndexIdentity, IndexStore
 from mcp_server.app.factories.engines import indexed_terms
 from tests.support.knowledge_bases.folders import PAGES, write
+from tests.support.state.memory.index import MemoryIndexStore
 
 TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))
 

@@ -15,8 +15,8 @@ from knowledge.search.answers import Hit, IndexCoverage, MapView, SearchAnswer
 from knowledge.search.reading_ledger import Reader, ReadingLedger
 from knowledge.search.result.scent import Scent
 from knowledge.search.route.route_kind import QuestionRoute
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import ReadingMark
+from tests.support.state.memory.state import MemoryStateStore
 
 ADA = Reader("ada@desktop")
 

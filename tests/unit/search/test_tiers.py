@@ -10,8 +10,8 @@ import pytest
 
 from knowledge.pages.vault import Vault
 from knowledge.search.tiers import MOST_CHILDREN, Tiers
-from knowledge.state.memory_store import MemoryIndexStore
 from tests.support.knowledge_bases.folders import write
+from tests.support.state.memory.index import MemoryIndexStore
 from tests.unit.search.test_chunk_tier import Base
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.trust.ports import Proposal, ProposalVerdict, State
 from mcp_server.toolsets.runs.decision_notes import LONGEST_RESULT, REFUSED, became, chain_of
 from tests.support.state.decisions import proposal
 from tests.support.state.ledgers import NOW
+from tests.support.state.memory.state import MemoryStateStore
 
 
 def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any) -> Proposal:

@@ -14,8 +14,8 @@ import pytest
 
 from knowledge.history.ports import FileChange, HistoryEntry, Intent
 from knowledge.pages.vault import revision_of
-from knowledge.state.memory_store import MemoryStateStore
 from tests.support.state.decisions import approved
+from tests.support.state.memory.state import MemoryStateStore
 from tests.support.writing.acts import ADA, World, appending, now, save_as_new, save_in_place
 
 PAGE, STAGED = "a.md", ".forge-00000000abcdef012345.tmp"

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.history.ports import Ledger, Revision
-from knowledge.history.stores.memory import MemoryLedger
 from knowledge.writing.files.stale_save import NEAR, STALE_S, Lineage, distance, lines_of
 from tests.support.state.ledgers import change, entry, intent
+from tests.support.state.memory.ledger import MemoryLedger
 
 PAGE = "a.md"
 START = datetime(2026, 3, 1, tzinfo=UTC)

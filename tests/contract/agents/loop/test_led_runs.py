@@ -37,7 +37,6 @@ from agents.loop.record.frames import (
 )
 from agents.loop.record.run import Run
 from agents.loop.record.transcript import LAST_STEP, transcript_tokens
-from agents.loop.store.memory import MemoryRuns
 from agents.loop.store.ports import Hold
 from agents.loop.tools import CallOutcome
 from knowledge.errors import OutcomeUnknown
@@ -60,6 +59,7 @@ from tests.support.runs.scripts import (
     use,
 )
 from tests.support.state.ledgers import MINUTE, NOW
+from tests.support.state.memory.runs import MemoryRuns
 
 FOUND = CallOutcome(success=True, text="The cap is 20 calls an hour.", structured={"hits": [{"path": "a.md"}]})
 PROPOSED = CallOutcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")

@@ -22,10 +22,11 @@ from agents.loop.store.forms import with_earlier
 from agents.loop.store.ports import RunStore, Total
 from knowledge.history.audit.chain import fields_of, verify
 from knowledge.history.timestamps import utc_text
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from tests.support.runs.records import ADA, ODD, SECOND, Walk, header, hold, runs_in
+from tests.support.runs.records import ADA, ODD, SECOND, Walk, header, hold
+from tests.support.state.engines import runs_in
 from tests.support.state.ledgers import DAY, MINUTE, NOW, open_shared
+from tests.support.state.memory.state import MemoryStateStore
 
 SHARED = ("sqlite", "postgres")
 

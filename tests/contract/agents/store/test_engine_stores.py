@@ -34,14 +34,14 @@ from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import StaleJourney
 from agents.store.export_file import exported, imported
 from agents.store.forms import state_of, state_text
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.agents.agent_harness import Pages
 from tests.support.agents.engine_agents import ASK, PLAN, making
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA, ODD
+from tests.support.state.engines import journeys_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
+from tests.support.state.memory.state import MemoryStateStore
 
 SHARED = ("sqlite", "postgres")
 SENDERS = 6

@@ -43,11 +43,11 @@ from agents.store.export_file import exported, imported
 from agents.store.forms import beginning
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyStore
 from knowledge.errors import CorruptDatabase
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.journeys.graphs import ADA, CONDITIONS, ODD, RESEARCH, Walk, begun, word, work
+from tests.support.state.engines import journeys_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
+from tests.support.state.memory.state import MemoryStateStore
 
 SHARED = ("sqlite", "postgres")
 BOB = "bob@cursor"

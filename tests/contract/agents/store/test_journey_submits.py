@@ -23,13 +23,13 @@ from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import get_state
 from agents.errors import StaleJourney
 from agents.store.ports import JourneyStore
-from knowledge.state.memory_store import MemoryStateStore
 from knowledge.state.ports import StateStore
-from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.agents.agent_harness import WINTER, Pages
 from tests.support.agents.small_agents import Only, noting
 from tests.support.journeys.graphs import ADA
+from tests.support.state.engines import journeys_in
 from tests.support.state.ledgers import MINUTE, NOW, open_shared
+from tests.support.state.memory.state import MemoryStateStore
 
 SENDERS = 8
 

@@ -15,11 +15,11 @@ from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranker import Ranking
 from knowledge.search.result.measures import signs_of
 from knowledge.search.result.scent import LONGEST_STEP, ScentSigns, ShownChunk, chance, judge
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level
+from tests.support.state.memory.index import MemoryIndexStore
 
 GOOD = ScentSigns(1.0, 1.0, 0.5, 1.0, exact=False)
 POOR = ScentSigns(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))

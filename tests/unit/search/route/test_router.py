@@ -14,10 +14,10 @@ from knowledge.index.embed.static import StaticEmbedder
 from knowledge.search.route.examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
 from knowledge.search.route.route_kind import MODES, Taken
 from knowledge.search.route.router import Router
-from knowledge.state.memory_store import MemoryIndexStore
 from knowledge.state.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
 from tests.benchmarks.routing.questions import questions
 from tests.benchmarks.routing.report import accuracy, judged
+from tests.support.state.memory.index import MemoryIndexStore
 
 
 def record(path: str, title: str, *, revision: str = "r1") -> DocumentRecord:

@@ -12,7 +12,6 @@ from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
-from knowledge.state.quota.memory import Used
 from knowledge.state.retention.cuts import Shortened
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
@@ -45,6 +44,7 @@ from knowledge.trust.ports import (
     TrustedPlace,
     TrustRecord,
 )
+from tests.support.state.memory.quotas import Used
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from knowledge.history.acts import storable
 from knowledge.history.ports import HistoryEntry
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas, bytes_of
-from knowledge.state.quota.memory import Used
 from knowledge.state.retention.cuts import Shortened
+from tests.support.state.memory.quotas import Used
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 

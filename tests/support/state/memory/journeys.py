@@ -27,8 +27,8 @@ from agents.store.forms import (
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from knowledge.history.acts import storable
 from knowledge.state.quota.bounds import Quotas, bytes_of
-from knowledge.state.quota.memory import Used
 from knowledge.state.retention.cuts import Shortened
+from tests.support.state.memory.quotas import Used
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 

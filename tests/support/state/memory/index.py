@@ -1,19 +1,13 @@
-"""Both stores as plain Python: slow, obvious, the specification. An engine that disagrees with this file is wrong."""
+"""An index as plain Python: slow, obvious, the specification. An engine that disagrees with this file is wrong."""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-
-import anyio
 
 from knowledge.errors import LeaseLost
-from knowledge.history.stores.memory import MemoryLedger
-from knowledge.leases import holds
-from knowledge.outbox.memory import MemoryOutbox
 from knowledge.pages.paths import ancestors, parent, within
 from knowledge.state.document_names import BY, begins_in, name_key, names_of
 from knowledge.state.ports import (
@@ -22,192 +16,20 @@ from knowledge.state.ports import (
     Delta,
     DirectoryRecord,
     DocumentRecord,
-    Enrolment,
-    Event,
     Filters,
-    Held,
     IndexChange,
     IndexedChunk,
     IndexIdentity,
     IndexPosition,
     LackingRow,
-    Lease,
     NameMatch,
     Progress,
-    ReadingMark,
     Remove,
     Space,
     Stamp,
-    StateSize,
     TextRow,
     Touch,
 )
-from knowledge.trust.memory import MemoryTrust
-from knowledge.trust.ports import Proposal, TrustChange, TrustRecord
-
-
-class MemoryStateStore:
-    """Trust, leases and events that end with the process."""
-
-    def __init__(self) -> None:
-        self._enrolments: dict[str, Enrolment] = {}
-        self._leases: dict[str, Lease] = {}
-        self._released: set[str] = set()
-        self._events: list[Event] = []
-        self._looks: dict[tuple[str, str, ReadingMark], datetime] = {}
-        self._nudges: dict[tuple[str, str, str], datetime] = {}
-        self._published = anyio.Event()
-        proposals: dict[str, Proposal] = {}
-        self._ledger = MemoryLedger(self._tell, proposals)
-        self._trust = MemoryTrust(self._tell, self._ledger.append, proposals)
-        self._outbox = MemoryOutbox(self._ledger.append)
-
-    @property
-    def ledger(self) -> MemoryLedger:
-        """Return the ledger, which ends with the process as well."""
-        return self._ledger
-
-    @property
-    def trust(self) -> MemoryTrust:
-        """Return the records of trust, which end with the process as well."""
-        return self._trust
-
-    @property
-    def outbox(self) -> MemoryOutbox:
-        """Return the outbox, which ends with the process as well."""
-        return self._outbox
-
-    async def held(self) -> Sequence[Held]:
-        """Return what takes the space, the most first: of proposals only, the rest has no size here."""
-        found: dict[str, list[int]] = {}
-        for proposal in await self._trust.proposals(limit=10**9):
-            found.setdefault(proposal.principal, []).append(len(proposal.arguments) + len(proposal.preview))
-        each = [Held("proposals", whose, len(sizes), sum(sizes)) for whose, sizes in found.items()]
-        return sorted(each, key=lambda one: -one.size_bytes)
-
-    async def size(self) -> StateSize:
-        """Return that nothing is on a disk."""
-        return StateSize(0)
-
-    async def give_back(self, *, spare: bool = True) -> bool:
-        """Give nothing back: there is no file."""
-        del spare
-        return False
-
-    @property
-    def gives_back(self) -> bool:
-        """Return that nothing has to be rewritten for it."""
-        return True
-
-    async def rewrite(self) -> bool:
-        """Leave it as it is."""
-        return False
-
-    @property
-    def place(self) -> str:
-        """Return where the state is: here."""
-        return "this process's memory"
-
-    async def check(self) -> Sequence[str]:
-        """Return what is wrong: nothing can be."""
-        return ()
-
-    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret, replacing an older one."""
-        self._enrolments[host] = Enrolment(host, secret_digest, at)
-
-    async def enrolments(self) -> Sequence[Enrolment]:
-        """Return all of them by host name."""
-        hosts = [self._enrolments[host] for host in sorted(self._enrolments)]
-        return [replace(one, forms=self._trust.forms_of(one.host) == one.secret_digest) for one in hosts]
-
-    async def host_of(self, secret_digest: bytes) -> str | None:
-        """Return the host whose secret has that digest, or None."""
-        return next((e.host for e in await self.enrolments() if e.secret_digest == secret_digest), None)
-
-    async def trust_record(self, principal: str) -> TrustRecord | None:
-        """Return what is recorded, or None for a principal that was never seen."""
-        return self._trust.trust_records.get(principal)
-
-    async def trust_records(self) -> Sequence[TrustRecord]:
-        """Return all, by principal."""
-        return [trust_record for _, trust_record in sorted(self._trust.trust_records.items())]
-
-    async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
-        """Return the newest `limit` changes, newest first."""
-        return [change for change in reversed(self._trust.changes) if change.principal == principal][:limit]
-
-    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
-        """Take or extend the lease, or return None if another holder has it."""
-        old = self._leases.get(name)
-        mine = old is not None and old.holder == holder and name not in self._released
-        if old is not None and not mine and name not in self._released and holds(old.expires_at, now, ttl_s):
-            return None
-        # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
-        # highest fence it met, is not.
-        fence = old.fence if old and mine else max((old.fence if old else 0) + 1, int(now.timestamp()))
-        self._leases[name] = Lease(name, holder, fence, now + timedelta(seconds=ttl_s))
-        self._released.discard(name)
-        return self._leases[name]
-
-    async def release_lease(self, name: str, holder: str) -> None:
-        """Free it if `holder` has it; the fence is kept for the next one."""
-        if name in self._leases and self._leases[name].holder == holder:
-            self._released.add(name)
-
-    async def lease(self, name: str) -> Lease | None:
-        """Return the lease as last taken, expired or not; None if never taken or released."""
-        return None if name in self._released else self._leases.get(name)
-
-    async def publish(self, topic: str, keys: Iterable[str]) -> int:
-        """Add one event a key and return the newest `seq`."""
-        return self._tell(topic, keys)
-
-    def _tell(self, topic: str, keys: Iterable[str]) -> int:
-        for key in keys:
-            self._events.append(Event(len(self._events) + 1, topic, key))
-        self._published.set()
-        self._published = anyio.Event()
-        return len(self._events)
-
-    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
-        """Return what came after `seq`, oldest first."""
-        return [event for event in self._events if event.seq > seq][:limit]
-
-    async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened."""
-        return len(self._events)
-
-    async def changed(self, seq: int) -> None:
-        """Return as soon as the newest event is another one than `seq`."""
-        while len(self._events) == seq:
-            await self._published.wait()
-
-    async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
-        """Remember that the caller has just seen these; the newest time is kept."""
-        for look in looks:
-            key = (principal, journey, look)
-            self._looks[key] = max(at, self._looks.get(key, at))
-
-    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return what the caller has seen of these paths, in any circle, and when last."""
-        return {
-            look: at
-            for (who, which, look), at in self._looks.items()
-            if (who, which) == (principal, journey) and look.path in paths
-        }
-
-    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
-        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
-        key = (principal, journey, path)
-        last = self._nudges.get(key)
-        if last is not None and now - last < timedelta(seconds=quiet_s):
-            return False
-        self._nudges[key] = now
-        return True
-
-    async def close(self) -> None:
-        """Give everything back: there is nothing to give."""
 
 
 @dataclass
