@@ -12,7 +12,7 @@ from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Channel, Proposal
 from mcp_server.approvals.proposals import principal_of
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 WEAK: Final[Collection[Channel]] = ("host", "zulip")
 """Where a word counts below `LOWEST_SIGNED` only, and raises nobody's score. Some hosts accept every form by themselves; whoever
@@ -65,7 +65,7 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
     """
     if proposal.kind == "admin":
         return
-    grant = held(await trust_record_of(state, principal_of(proposal), now=now))
+    grant = grant_of(await trust_record_of(state, principal_of(proposal), now=now))
     if grant.frozen:
         raise CannotDecide(
             f"{proposal.principal} is frozen, so none of its proposals can be carried out: reject it, or lift the freeze first "

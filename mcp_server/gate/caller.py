@@ -1,4 +1,4 @@
-"""Who makes the request that is being answered, for what the SDK calls without saying."""
+"""Who makes the request that is being answered, and what is known about a call."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ if TYPE_CHECKING:
     from knowledge.merge.model import Doubt
     from knowledge.writing.requests import Approval
 
+# The SDK calls resources, prompts and completions without saying for whom, so the middleware leaves the principal here.
 caller: ContextVar[Principal | None] = ContextVar("caller", default=None)
 
-
 Clock = Callable[[], datetime]
-
-
 Report = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells the caller how far a call is: what is done, of how much (None: nobody knows), and a few words."""
+"""Reports progress to the caller: the amount done, the total (None if unknown), and a few words."""
 
 
 async def unreported(_done: float, _total: float | None, _words: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
+    """Who calls a tool, and how: `origin` is `mcp` for a client's request, `inner` for a call by the server itself.
 
-    `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
-    `began` is when the gate began with the call, on its own clock: what was read of the caller's trust since then counts.
-    `earlier` are the arguments of calls of the same caller that are planned together with this one, oldest first.
-    `against` are texts that a person decided against, `doubts` what a model held of them then, `repeats` the sentences of somebody
-    else's that the call was found to repeat when it was put to them. `approval` is what the person
-    agreed to, `journey` the journey that the call belongs to, "" for none. `run` is the run of `agent_run` that makes the call,
-    `key` what it can be looked up by afterwards.
-    `detached`: the caller does not wait for what takes long, and asks for it later. `report` tells the caller how far it is.
+    Attributes:
+        trusted: The caller has the tool's usual level, so the plan needs no preview.
+        began: When the gate began with the call, on the gate's clock. A trust record read after it is valid for this call.
+        earlier: Arguments of the same caller's earlier calls that are planned together with this one, oldest first.
+        against: Texts that a person decided against in an earlier proposal.
+        doubts: What a language model said about those texts.
+        repeats: Digests of sentences from elsewhere that the call repeats, each with its source.
+        approval: What a person approved.
+        journey: The journey that the call belongs to, or "".
+        run: The run of `agent_run` that makes the call, or "".
+        key: The key under which the call can be looked up later.
+        detached: The caller won't wait for slow work; it asks for the result later.
+        report: Reports progress to the caller.
     """
 
     principal: Principal
@@ -61,10 +64,10 @@ class Call:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Return in what the caller's reading is remembered: the journey and the run of the call, or "" outside of both."""
+        """Where untrusted reading is recorded for this call: its journey and its run, or "" outside both."""
         return tuple(scope for scope in (self.journey, self.run) if scope) or ("",)
 
     @property
     def reader(self) -> Reader:
-        """Return in whose name looks are noted."""
+        """Who is recorded as having read a page."""
         return Reader(self.principal.id, self.journey)

@@ -1,4 +1,4 @@
-"""One text for one meaning, so that whoever hashes it again gets the same.
+"""Canonical JSON, so that equal values have equal hashes.
 
 Source: RFC 8785, JSON Canonicalization Scheme.
 """
@@ -16,5 +16,5 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_text(value: Any) -> str:
-    """Return the same as text."""
+    """Return the canonical JSON of plain data as text."""
     return canonical(value).decode("utf-8")

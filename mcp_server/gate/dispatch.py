@@ -1,4 +1,7 @@
-"""The gate: every tool call passes here, whichever way it came. It plans, decides, then acts or proposes; it fails closed."""
+"""The gate. Every tool call passes through `Gate.dispatch`: it plans, decides, and then either acts or proposes.
+
+It fails closed: any error while deciding refuses the call.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ from mcp_server.approvals.summary import proposed, summary
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.host_registration import REMEMBERED_S, Principal
-from mcp_server.gate.journey_hook import ABOUT, JourneyHook, asked_of
+from mcp_server.gate.journey_hook import SUBJECT_ARGUMENTS, JourneyHook, subject_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.taint import origin_of, tainted_texts
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
@@ -34,12 +37,13 @@ logger = logging.getLogger("knowledge_forge.gate")
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CANCELLED = "the caller went away before it was answered"
 MOST_NAMED = 2
-"""Places that a proposal names of those that its caller has read."""
+"""How many of the places that a caller has read text from are named in a proposal."""
 MOST_OFFERED = 10
+"""How many places a proposal offers a person to trust."""
 COUNTS_S = 1.0
-"""How long what was read of a caller's trust counts within one call; what takes longer is decided on what they hold then."""
+"""How long a trust record, once read, is valid within one call. Planning may take longer; then the record is read again."""
 CRASHED = "failed inside the server; nothing was changed. Run `knowledge-forge doctor` to look for the cause"
-CRASHED_ELSEWHERE = "failed inside the server, and it is not known whether it was done: check before you repeat it"
+CRASHED_ELSEWHERE = "failed inside the server, and the act may have been done: check before you repeat it"
 
 
 class UnknownTool(Exception):
@@ -49,17 +53,17 @@ class UnknownTool(Exception):
         self.name = name
         shown = name if len(name) <= 60 else name[:57] + "..."
         near = difflib.get_close_matches(name[:60], known, n=3)
-        told = (
+        hint = (
             f"did you mean {' or '.join(near)}?" if near else f"call tools/list to see the {len(known)} available tools"
         )
-        super().__init__(f"unknown tool {shown!r}; {told}")
+        super().__init__(f"unknown tool {shown!r}; {hint}")
 
 
 @dataclass(frozen=True, slots=True)
 class CallAnswered:
-    """The tool ran, or waits for a person; `content` fits its output schema. `waits` is the proposal that waits.
+    """The tool ran, or its call is now a proposal. `content` fits the tool's output schema; `waits` is the pending proposal.
 
-    `origins` are where text in it may come from that nobody vouches for.
+    `origins` name the sources of untrusted text in the content.
     """
 
     content: dict[str, Any]
@@ -69,10 +73,7 @@ class CallAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallFailed:
-    """The call was refused or could not be answered; `why` is one plain sentence for the caller.
-
-    `unsure`: nobody knows whether what it was to do was done.
-    """
+    """The call was refused or failed; `why` is one plain sentence for the caller. With `unsure` the act may have been done."""
 
     why: str
     unsure: bool = False
@@ -82,16 +83,16 @@ Outcome = CallAnswered | CallFailed
 
 
 class BrokeElsewhere(Exception):
-    """Something that nobody foresaw broke in an act in another service, which may have happened; the cause says what."""
+    """An act in another service failed unexpectedly and may have been done. The cause has the details."""
 
 
 def crashed(error: Exception) -> str:
-    """Return what a caller is told of a tool in which something broke that nobody foresaw."""
+    """Return the caller's message for an unexpected error."""
     return CRASHED_ELSEWHERE if isinstance(error, BrokeElsewhere) else CRASHED
 
 
 class Gate:
-    """Decides on calls by what the caller holds at that moment."""
+    """Decides on each call by the trust that its caller has at that moment."""
 
     def __init__(
         self,
@@ -108,14 +109,14 @@ class Gate:
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
     def spec(self, name: str) -> AnySpec | None:
-        """Return the tool of that name."""
+        """Return the tool with that name."""
         return self._specs.get(name)
 
     async def dispatch(self, name: str, arguments: dict[str, Any], call: Call) -> Outcome:
-        """Answer the call, or say why not.
+        """Answer the call, or say why it was refused or failed.
 
         Raises:
-            UnknownTool: no tool of that name is listed.
+            UnknownTool: no tool with that name is listed.
         """
         spec = self._specs.get(name)
         if spec is None:
@@ -130,26 +131,27 @@ class Gate:
             else:
                 outcome = await self._run(spec, call, asked)
         except (BadArguments, KnowledgeError) as error:
-            told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
+            why = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)
-            return CallFailed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)), unsure=unsure)
+            return CallFailed(short(why, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)), unsure=unsure)
         except Exception as error:
             logger.exception("tool %s failed", name)
             return CallFailed(f"{name} {crashed(error)}", unsure=isinstance(error, BrokeElsewhere))
         finally:
             CALLER.reset(token)
         if isinstance(outcome, CallAnswered) and call.principal.by_handle:
-            # Who is known by handles only is handed none that it does not hold.
+            # Callers without a token share one principal: a handle that one of them was shown would open another's journey.
             return replace(outcome, content=without_handles(outcome.content))
         return outcome
 
     async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        """Answer a call that belongs to a journey, if its phase uses the tool, and record it there, start and end."""
-        decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)  # it is for who may read
+        """Answer a call that belongs to a journey, if its phase allows the tool. The journey records its start and end."""
+        # Looking up the journey already reveals something, so even a tool of level 0 needs the level for reading here.
+        decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
-        summary = asked_of(asked.model_dump(mode="json", include=set(ABOUT)))
-        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), summary)
+        subject = subject_of(asked.model_dump(mode="json", include=set(SUBJECT_ARGUMENTS)))
+        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), subject)
         try:
             outcome = await self._run(spec, call, asked)
         except KnowledgeError as error:
@@ -159,6 +161,7 @@ class Gate:
             await self._journey_hook.failed(call, begun, crashed(error))
             raise
         except anyio.get_cancelled_exc_class():
+            # Without the shield the journey would show the call as running for ever.
             with anyio.CancelScope(shield=True):
                 await self._journey_hook.failed(call, begun, CANCELLED)
             raise
@@ -175,7 +178,7 @@ class Gate:
         decision = await self.decide(spec.name, spec.needs, call.principal, began=call.began)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
-        if spec.answer is None:  # `check` saw to it when the server started
+        if spec.answer is None:
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
         origins = tuple(await spec.taints(self._services, result)) if spec.taints else ()
@@ -186,11 +189,12 @@ class Gate:
         return CallAnswered(content, origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any, *, to_be_shown: bool = False) -> Outcome:
-        """Plan, decide on that plan, and only then act or propose. `to_be_shown`: whatever level the caller holds."""
+        """Plan, decide on that plan, and then act or propose. `to_be_shown`: make a preview whatever the caller's level is."""
         if spec.plan is None:
             raise TypeError(f"{spec.name} cannot act")
+        # A plan quotes the page that it changes, so the caller needs to be allowed to read it.
         may_read = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
-        if isinstance(may_read, Refuse):  # a plan shows what is written there
+        if isinstance(may_read, Refuse):
             return CallFailed(may_read.why)
         usual = await self.decide(spec.name, spec.needs, call.principal, began=call.began)
         call = replace(call, trusted=isinstance(usual, Allow) and not to_be_shown)
@@ -209,18 +213,20 @@ class Gate:
             except UnmarksNow:
                 if plan.preview is not None:
                     raise
-                # The page was first looked at under its lock, and it is marked: what needs more is planned whole.
-        if call.trusted:  # it was planned for one who needs no preview
+                # A trusted caller's page is first read under its lock. It turned out to have a mark of origin, which only a person
+                # may remove, so the call is planned again, now with a preview.
+        if call.trusted:
             return await self._act(spec, call, asked, to_be_shown=True)
         if plan.preview is None or not isinstance(decision, Propose):
-            raise TypeError(f"{spec.name} shows nobody what it would do")
-        told = await self._propose(spec, call, asked, plan=plan, shown=plan.preview, decision=decision)
-        return replace(told, origins=plan.origins)
+            raise TypeError(f"{spec.name} made no preview")
+        answer = await self._propose(spec, call, asked, plan=plan, shown=plan.preview, decision=decision)
+        return replace(answer, origins=plan.origins)
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: CallPlan[Any]) -> Decision:
         """Return whether the plan may be executed.
 
-        An act that leaves the machine, or that agents are taught by, needs a level more of who has read what nobody vouches for.
+        After reading untrusted text, a caller needs one level more for an act that leaves the machine or that changes what agents are
+        taught: the text may have told the model to act. An act that goes back to where the text came from needs no more.
         """
         taint, places = "", tuple[str, ...]()
         leaves = spec.open_world and not spec.leads
@@ -229,9 +235,8 @@ class Gate:
             home = place_of(plan.destination) if leaves and plan.destination else None
             foreign = sorted({origin for origin in read if home is None or place_of(origin) != home})
             if foreign:
-                told = ", and agents are told what stands there" if plan.teaches else ""
-                taint = f"You read text from {_listed(foreign)}, which nobody has vouched for{told}"
-                # A person could vouch for these instead.
+                teaching = ", and this page tells agents what to do" if plan.teaches else ""
+                taint = f"You read text from {_listed(foreign)}, which nobody has vouched for{teaching}"
                 places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))[
                     :MOST_OFFERED
                 ]
@@ -240,7 +245,7 @@ class Gate:
         return replace(decision, places=places) if isinstance(decision, Propose) else decision
 
     async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any]) -> CallAnswered:
-        """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
+        """Execute the plan and return the answer. Claims that it left for a person to decide become a proposal."""
         try:
             result = await plan.execute(call)
         except KnowledgeError:
@@ -252,8 +257,8 @@ class Gate:
         try:
             flagged = await self._unsettled(spec, call, asked, plan, result)
         except Exception:
-            # What is done is done, and must not be told as failed. The claims stay listed as contradictions.
-            logger.exception("what %s left for a person cannot be put to one now", spec.name)
+            # The act is done and must not be reported as failed. The claims remain listed as contradictions.
+            logger.exception("the claims that %s left open cannot be proposed now", spec.name)
             flagged = None
         content = spec.as_json(result)
         return CallAnswered(
@@ -272,13 +277,13 @@ class Gate:
         proposal = await self._proposing.call(
             spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision
         )
-        told = proposed(content, proposal, await summary(proposal, self._address))
-        return CallAnswered(told, waits=proposal if proposal.state == "pending" else None)
+        answer = proposed(content, proposal, await summary(proposal, self._address))
+        return CallAnswered(answer, waits=proposal if proposal.state == "pending" else None)
 
     async def _unsettled(
         self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any
     ) -> Proposal | None:
-        """Return the proposal of what the answer left for a person; None if it left nothing."""
+        """Propose the claims that the answer left open and return the proposal; None if there are none."""
         if plan.unsettled is None or call.against:
             return None
         left = await plan.unsettled(replace(call, trusted=False), answer)
@@ -286,9 +291,9 @@ class Gate:
             return None
         settling, against = left
         if settling.preview is None:
-            raise TypeError(f"{spec.name} shows nobody what it would do")
+            raise TypeError(f"{spec.name} made no preview")
         held = (await self._grant(call.principal, Trust.READ, began=call.began)).level
-        why = "claims contradict what is there; a yes writes the new ones in place of those"
+        why = "The new text contradicts existing text. Approving replaces it"
         arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
         shown = with_plain_answer(spec, settling.preview)
         draft = ProposalDraft("flag", [arguments], shown, int(spec.level_for(settling)), int(held), why)
@@ -304,9 +309,9 @@ class Gate:
         person: str = "",
         began: float = math.inf,
     ) -> Decision:
-        """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal.
+        """Return whether `principal` may do `what` now. Any error while deciding is a refusal.
 
-        `began` is that of the call that this is about (`Call.began`); without it trust is read anew.
+        `began` is when the call in question began (`Call.began`); without it the trust record is read again.
         """
         try:
             return decide(await self._grant(principal, needed, began=began), what, needed, taint=taint, person=person)
@@ -315,30 +320,32 @@ class Gate:
             return Refuse(f"{what} is {CLOSED}")
 
     async def _grant(self, principal: Principal, needed: Trust, *, began: float) -> Grant:
-        """Return what the principal holds: read once for a call, and again when that is a second old, for planning may take long."""
+        """Return the principal's grant, read once a call, and again if planning took longer than a second.
+
+        If the database can't be read, reading goes on for `REMEMBERED_S` with the grant read last; everything else is refused.
+        """
         known, at = self._remembered.get(principal.id, (None, 0.0))
         if known is not None and at > began and self._clock() - at <= COUNTS_S:
             return known
-        asked_at = (
-            self._clock()
-        )  # before it is read: what another call was reading when this one began is too old for it
+        # Taken before the read: a record that another call was already reading when this call began is too old for it.
+        asked_at = self._clock()
         try:
-            grant = held(await trust_record_of(self._services.state, principal, now=self._services.now()))
+            grant = grant_of(await trust_record_of(self._services.state, principal, now=self._services.now()))
         except Exception:
             if known is None or needed > Trust.READ or asked_at - at > REMEMBERED_S:
                 raise
-            logger.warning("state database unreachable: reading goes on with what %s held before", principal.id)
+            logger.warning("state database unreachable: %s can read with the trust level it had", principal.id)
             return known
         self._remembered[principal.id] = (grant, asked_at)
         return grant
 
     async def _note_taint(self, call: Call, origins: Sequence[str]) -> None:
-        """Remember where text came from that nobody vouches for, before the caller can act on it."""
+        """Record the sources of untrusted text before the caller sees it and can act on it."""
         for scope in call.scopes if origins else ():
             await self._services.taints.note(call.principal.id, scope, origins)
 
     async def _saw_difference(self, call: Call, content: Mapping[str, Any], origins: Sequence[str]) -> None:
-        """Remember what a difference quotes of a page that is somebody else's; what it adds is the caller's."""
+        """Remember the sentences of an untrusted page that a diff quotes. Added lines are the caller's own."""
         path, diff = content.get("path"), content.get("diff")
         if not origins or not isinstance(path, str) or not isinstance(diff, str):
             return

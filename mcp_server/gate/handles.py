@@ -1,7 +1,7 @@
-"""Handles over HTTP without a token: such a caller reaches only what it holds the handle of, so nothing else tells it one.
+"""Handles for callers over HTTP that send no token.
 
-All of these callers are one principal, because nothing tells them apart. What one of them began is known to the others only by a
-handle that nobody can guess.
+All such callers are one principal, because nothing tells them apart. Each reaches only journeys whose unguessable id it knows, so
+answers to one of them must not contain an id that another one got.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from knowledge.errors import KnowledgeError
 from mcp_server.gate.host_registration import Principal
 
 HANDLE_BYTES = 10
-"""Random bytes in a handle. Ids of journeys had four once, which can be tried out in an hour where there are many."""
-_LONG = re.compile(rf".*-[0-9a-f]{{{2 * HANDLE_BYTES}}}")
+"""Random bytes in a handle. Journey ids once had four, which can be guessed in an hour on a server with many journeys."""
+_UNGUESSABLE = re.compile(rf".*-[0-9a-f]{{{2 * HANDLE_BYTES}}}")
 _JOURNEY = "journey:"
 
 
 class GuessableHandle(KnowledgeError):
-    """A handle that could be guessed, from a caller that has nothing else to show."""
+    """A caller without a token named a journey whose id is short enough to guess."""
 
     def __init__(self, journey: str) -> None:
         self.journey = journey
@@ -31,7 +31,7 @@ class GuessableHandle(KnowledgeError):
 
 
 class NotYours(KnowledgeError):
-    """A host that nobody registered decides about something that another one began."""
+    """An unregistered host tried to decide on a journey that another host started."""
 
     def __init__(self, journey: str, began: str) -> None:
         self.journey, self.began = journey, began
@@ -42,37 +42,31 @@ class NotYours(KnowledgeError):
 
 
 def require_handle(who: Principal | None, journey: str) -> None:
-    """Return if the caller may reach that journey by its id.
+    """Check that the caller may reach the journey by its id.
 
     Raises:
-        GuessableHandle: the caller has nothing but the id, which proves nothing.
+        GuessableHandle: the caller has only the id, and the id could be a guess.
     """
-    if who is not None and who.by_handle and not _LONG.fullmatch(journey):
+    if who is not None and who.by_handle and not _UNGUESSABLE.fullmatch(journey):
         raise GuessableHandle(journey)
 
 
 def require_may_decide(who: Principal, journey: str, began: str) -> None:
-    """Return if the caller may relay a decision about a journey that `began` began.
+    """Check that the caller may relay a decision about a journey that the principal `began` started.
 
     Raises:
-        NotYours: another one began it, and the caller is not registered.
+        NotYours: another principal started it, and the caller is not registered.
     """
     if not who.enrolled and began != who.id:
         raise NotYours(journey, began)
 
 
-def without_handles(value: Any) -> Any:
-    """Return JSON `value` without the handles that records of pages name: journeys as sources, and ids of proposals."""
+def without_handles(value: Any, name: str = "") -> Any:
+    """Return JSON `value`, the value of field `name`, without handles: journeys named as sources, and ids of proposals."""
     if isinstance(value, Mapping):
-        return {name: _withheld(name, inside) for name, inside in value.items()}
+        return {key: without_handles(inside, key) for key, inside in value.items()}
     if isinstance(value, list | tuple):
         return [without_handles(inside) for inside in value]
-    return value
-
-
-def _withheld(name: str, value: Any) -> Any:
-    if isinstance(value, str):
-        if name in ("source", "locator") and value.startswith(_JOURNEY):
-            return _JOURNEY.rstrip(":")
-        return None if name == "proposal" else value
-    return without_handles(value)
+    if isinstance(value, str) and name in ("source", "locator") and value.startswith(_JOURNEY):
+        return _JOURNEY.rstrip(":")
+    return None if isinstance(value, str) and name == "proposal" else value

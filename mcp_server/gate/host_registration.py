@@ -1,4 +1,4 @@
-"""Principals: a person and a host. A host proves itself by a secret that a person gave it."""
+"""Principals: a person and a host. A registered host proves its identity with the secret that `enroll` made for it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import Enrolment, StateStore
 
 UNENROLLED = "unenrolled"
-"""Every host without a secret that was started on this machine: the operating system's user vouches for its process."""
+"""Every host on this machine that sends no secret. The operating system's user started it."""
 TOKENLESS = "unenrolled:http"
-"""Every caller over HTTP without a token. Nobody vouches for those, and no host can be given that name."""
+"""Every caller over HTTP that sends no token. The colon keeps the name free: no registered host can have it."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
 REMEMBERED_S = 60.0
-"""How long what is known of a caller may serve reads while the state database cannot be asked."""
+"""How long a caller's last known identity and grant are enough for reading while the state database is unreachable."""
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class BadHostName(KnowledgeError):
-    """A name that cannot be a host's."""
+    """The name can't be a host's name."""
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
@@ -37,7 +37,7 @@ class BadHostName(KnowledgeError):
 
 
 class UnknownSecret(KnowledgeError):
-    """A secret or token that belongs to no host here: whoever sends one is refused, and never taken for a host without one."""
+    """A secret or token that belongs to no registered host. It is refused; it never counts as no secret."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,51 +49,50 @@ class UnknownSecret(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling: a person's account and the host that acts for them. Nothing a client says of itself is in here."""
+    """Who is calling: a person's account and the host that acts for it. Nothing that a client claims about itself is part of it."""
 
     user: str
     host: str
 
     @property
     def id(self) -> str:
-        """Return the one name under which trust is kept: `user@host`."""
+        """The name under which trust is recorded: `user@host`."""
         return f"{self.user}@{self.host}"
 
     @property
     def enrolled(self) -> bool:
-        """Return whether a person let this very host in."""
+        """Whether a person registered this host."""
         return self.host not in UNREGISTERED
 
     @property
     def by_handle(self) -> bool:
-        """Return whether this stands for callers that nothing tells apart but the handles that each of them holds."""
+        """Whether this is every caller without a token; see `handles`."""
         return self.host == TOKENLESS
 
 
 def os_user() -> str:
-    """Return the name of the account that this process runs as; its number where it has no name."""
+    """Return the name of the account that this process runs as, or its number if it has no name."""
     try:
-        return getpass.getuser() if os.name == "nt" else _unix_user()
+        if os.name == "nt":
+            return getpass.getuser()
+        import pwd
+
+        # getpass.getuser() would believe LOGNAME and USER, which any program can set.
+        return pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError, ImportError):
         return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
-def _unix_user() -> str:
-    import pwd
-
-    return pwd.getpwuid(os.getuid()).pw_name
-
-
 def digest(secret: str) -> bytes:
-    """Return what is kept of a secret. It has 256 random bits, so a plain hash cannot be guessed back."""
+    """Return the hash that is stored instead of a secret. A secret has 256 random bits, so a plain SHA-256 can't be reversed."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def checked_host_name(name: str) -> str:
-    """Return `name` if it can name a host.
+    """Return `name` if it can be a host's name.
 
     Raises:
-        BadHostName: it cannot.
+        BadHostName: it can't.
     """
     if not _HOST_NAME.fullmatch(name) or name == UNENROLLED:
         raise BadHostName(name)
@@ -101,14 +100,14 @@ def checked_host_name(name: str) -> str:
 
 
 async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
-    """Let `host` in and return its secret, which is shown once and kept nowhere. An earlier secret stops working."""
+    """Register `host` and return its new secret, which is stored nowhere. The host's earlier secret stops working."""
     secret = secrets.token_urlsafe(32)
     await state.enrol(checked_host_name(host), digest(secret), at=now)
     return secret
 
 
 async def forms_count(state: StateStore, who: Principal) -> bool:
-    """Return whether a form that this host shows counts as its person's word: they registered it, and allowed that."""
+    """Return whether a form that this host shows may approve something: its person registered it and allowed forms."""
     return who.enrolled and any(host.forms and host.host == who.host for host in await state.enrolments())
 
 
@@ -118,9 +117,9 @@ async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
 
 
 class Callers:
-    """Knows callers by their secrets. One that it knew less than a minute ago it still knows while the state is away.
+    """Identifies callers by their secrets. While the database is unreachable, an identification stays valid for a minute.
 
-    That raises nobody's trust: what the caller holds is asked of the gate, which remembers no longer than this.
+    That doesn't raise anybody's trust: the gate looks up the caller's grant and remembers it no longer than that.
     """
 
     def __init__(self, state: StateStore, user: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -128,11 +127,11 @@ class Callers:
         self._known: dict[bytes, tuple[Principal, float]] = {}
 
     async def named(self, secret: str | None, *, without: str = UNENROLLED) -> Principal:
-        """Return who calls with `secret`; who sends none is the host `without`.
+        """Return the caller that sent `secret`; without a secret it is the host `without`.
 
         Raises:
-            UnknownSecret: it is no host's.
-            StorageError: the state cannot be asked, and it was too long ago, if ever.
+            UnknownSecret: it belongs to no registered host.
+            StorageError: the database is unreachable, and the caller was not identified within the last minute.
         """
         if secret is None:
             return Principal(self._user, without)
@@ -152,10 +151,10 @@ class Callers:
 
 
 async def identify(state: StateStore, user: str, secret: str | None) -> Principal:
-    """Return who calls: the host that `secret` was given to, or without one the shared unenrolled one.
+    """Return the caller that sent `secret`; without one it is the shared unregistered host.
 
     Raises:
-        UnknownSecret: it is no host's.
+        UnknownSecret: it belongs to no registered host.
     """
     if secret is None:
         return Principal(user, UNENROLLED)

@@ -1,4 +1,4 @@
-"""Calls that belong to a journey: whether its phase uses the tool, and what the journey remembers of the call."""
+"""Calls that belong to a journey: whether its phase allows the tool, and what the journey records about the call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge.gate")
 
 LONGEST_ERROR = 300
+SUBJECT_ARGUMENTS = ("path", "task", "project", "channel")
+"""Arguments that name what a call is about, the most telling first."""
 _COUNTED = ("children", "hits", "outline", "blocks", "conflicts", "revisions", "contradictions", "tasks", "messages")
-_TOLD = ("path", "revision", "status", "key")
-ABOUT = ("path", "task", "project", "channel")
-"""Arguments that say in a word what a call is about."""
+_FACTS = ("path", "revision", "status", "key")
 
 
 @dataclass(frozen=True, slots=True)
-class Accompanied:
-    """A call that was let in: its id among the events of the journey, the phase it was made in, when it began."""
+class JourneyCall:
+    """A call that a journey's phase allowed: its id among the journey's events, the phase, and when it began."""
 
     id: str
     tool: str
@@ -38,22 +38,22 @@ class Accompanied:
 
 
 class JourneyHook:
-    """Lets calls into journeys and records them there, start and end."""
+    """Admits calls to journeys and records their start and end there."""
 
     def __init__(self, services: GateServices, clock: Callable[[], float] = time.monotonic) -> None:
         self._services, self._clock = services, clock
 
-    async def begin(self, call: Call, tool: str, arguments_hash: str, summary: str) -> Accompanied:
-        """Record that the call begins.
+    async def begin(self, call: Call, tool: str, arguments_hash: str, summary: str) -> JourneyCall:
+        """Record the start of the call. A call that the phase doesn't allow is recorded as failed.
 
         Raises:
-            ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: it is not let in, which is recorded where there is a journey.
+            ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: the call is not allowed.
         """
         from agents.engine.events import ToolError, ToolStart
         from agents.errors import AgentError
 
         position = await self._services.journeys.position(call.journey)
-        begun = Accompanied(secrets.token_hex(4), tool, position.state.phase, self._clock())
+        begun = JourneyCall(secrets.token_hex(4), tool, position.state.phase, self._clock())
         start = ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
         try:
             require_in_phase(position, tool, [spec.name for spec in self._services.tools()])
@@ -63,60 +63,62 @@ class JourneyHook:
         await self._note(call, start)
         return begun
 
-    async def succeeded(self, call: Call, begun: Accompanied, content: Mapping[str, Any]) -> None:
+    async def succeeded(self, call: Call, begun: JourneyCall, content: Mapping[str, Any]) -> None:
         """Record that the call was answered."""
         from agents.engine.events import ToolSuccess
 
-        told = ToolSuccess(
-            begun.id, begun.tool, self._took_ms(begun), summary_of(content), facts_of(content), begun.phase
+        took_ms = self._took_ms(begun)
+        await self._note_end(
+            call, ToolSuccess(begun.id, begun.tool, took_ms, summary_of(content), facts_of(content), begun.phase)
         )
-        await self._note_if_possible(call, told)
+
+    async def failed(self, call: Call, begun: JourneyCall, why: str) -> None:
+        """Record that the call was refused or failed."""
+        from agents.engine.events import ToolError
+
+        await self._note_end(call, ToolError(begun.id, begun.tool, self._took_ms(begun), why[:LONGEST_ERROR]))
 
     async def carried_out(self, proposal: Proposal, content: Mapping[str, Any]) -> None:
-        """Record in the journey of a proposal that a person's yes was carried out."""
+        """Record in the proposal's journey that an approved act was executed."""
         from agents.engine.events import ToolSuccess
         from agents.errors import AgentError
 
         facts = {**facts_of(content), "proposal": proposal.id}
-        told = ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
+        success = ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
         store = self._services.journeys.store
         try:
-            await store.note(proposal.journey, (told,), by=proposal.principal, at=self._services.now())
+            await store.note(proposal.journey, (success,), by=proposal.principal, at=self._services.now())
         except (AgentError, StorageError):
-            logger.warning("journey %s cannot be told what became of %s", proposal.journey, proposal.id, exc_info=True)
+            logger.warning(
+                "cannot record in journey %s that %s was executed", proposal.journey, proposal.id, exc_info=True
+            )
 
-    async def failed(self, call: Call, begun: Accompanied, why: str) -> None:
-        """Record that the call was refused, or failed."""
-        from agents.engine.events import ToolError
-
-        await self._note_if_possible(call, ToolError(begun.id, begun.tool, self._took_ms(begun), why[:LONGEST_ERROR]))
-
-    def _took_ms(self, begun: Accompanied) -> float:
+    def _took_ms(self, begun: JourneyCall) -> float:
         return round((self._clock() - begun.began) * 1000, 2)
 
     async def _note(self, call: Call, *notes: Note) -> None:
         store = self._services.journeys.store
         await store.note(call.journey, notes, by=call.principal.id, at=self._services.now())
 
-    async def _note_if_possible(self, call: Call, note: Note) -> None:
-        """Record it; what is done is done, and is not told as failed because that cannot be noted now."""
+    async def _note_end(self, call: Call, note: Note) -> None:
+        # The act is done. It must not be reported as failed because the journal can't be written right now.
         try:
             await self._note(call, note)
         except StorageError:
-            logger.warning("the end of a call of journey %s cannot be noted now", call.journey, exc_info=True)
+            logger.warning("cannot record the end of a call in journey %s", call.journey, exc_info=True)
 
 
 def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]) -> None:
-    """Return if a call with that tool may be made for the journey now; `listed` are the tools that there are.
+    """Check that the journey's phase allows the tool now. `listed` are the tools of this server, for the message.
 
     Raises:
-        ToolOutsidePhase, JourneyOver, WaitsForPerson: it may not.
+        ToolOutsidePhase, JourneyOver, WaitsForPerson: it doesn't.
     """
     from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
     from agents.prompts.prompt import tools_at
 
     state, journey, phase = position.state, position.journey, position.phase
-    # What was found may still be kept in the knowledge base, where the agent says so.
+    # An agent may allow tools in its last phase, to save what was found after the journey is complete.
     if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
     if tool not in phase.tools:
@@ -126,8 +128,8 @@ def require_in_phase(position: JourneyPosition, tool: str, listed: Sequence[str]
 
 
 def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return the few facts of an answer that conditions look at; never text of a page."""
-    facts = {name: value for name in _TOLD if isinstance(value := content.get(name), str)}
+    """Return the few facts of an answer that conditions of agents look at; never the text of a page."""
+    facts = {name: value for name in _FACTS if isinstance(value := content.get(name), str)}
     proposal, scent = content.get("proposal"), content.get("scent")
     if isinstance(proposal, Mapping) and proposal.get("id"):
         facts["proposal"] = str(proposal["id"])
@@ -137,14 +139,14 @@ def facts_of(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def summary_of(content: Mapping[str, Any]) -> str:
-    """Return an answer in a few words, without any of its text."""
+    """Summarise an answer in a few words, without the text of any page."""
     counts = [f"{len(content[name])} {name}" for name in _COUNTED if isinstance(content.get(name), list)]
     facts = facts_of(content)
     named = [f"{name} {facts[name]}" for name in ("status", "key", "scent") if name in facts]
     return ", ".join([*named, *counts])
 
 
-def asked_of(asked: Mapping[str, Any]) -> str:
-    """Return what is asked about, in a few words: the page, task, project or channel, if the call names one."""
-    named = (asked.get(name) for name in ABOUT)
-    return next((about[:200] for about in named if isinstance(about, str)), "")
+def subject_of(arguments: Mapping[str, Any]) -> str:
+    """Return the page, task, project or channel that the arguments name, or ""."""
+    named = (arguments.get(name) for name in SUBJECT_ARGUMENTS)
+    return next((subject[:200] for subject in named if isinstance(subject, str)), "")

@@ -1,4 +1,4 @@
-"""The policy: may this call pass? Pure: no clock, no store, no network."""
+"""The policy: whether a call runs, waits for a person, or is refused. Pure: no clock, no store, no network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Trust(IntEnum):
-    """What each level of trust allows."""
+    """Trust levels, each with what it allows."""
 
     NONE = 0
     READ = 1
@@ -18,7 +18,7 @@ class Trust(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """Say what the level is for, in a few words."""
+        """What the level allows, in a few words."""
         return _MEANINGS[self]
 
 
@@ -34,7 +34,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a principal holds at this moment."""
+    """The trust that a principal has at this moment."""
 
     principal: str
     score: float
@@ -42,7 +42,7 @@ class Grant:
 
     @property
     def level(self) -> Trust:
-        """Return the level that the score reaches: 2.9 is level 2."""
+        """The level that the score reaches: 2.9 is level 2."""
         return Trust(int(self.score)) if not self.frozen else Trust.NONE
 
 
@@ -53,9 +53,9 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels.
+    """The call needs a person's approval. `why` is one plain sentence for the person and the host.
 
-    `places` are those for which a person could vouch, so that what was read there would hold nothing up.
+    `places` are sources that the person could trust from now on, so that text from there no longer raises the level of acts.
     """
 
     why: str
@@ -66,7 +66,7 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The call may not run; `why` is one plain sentence for the caller."""
+    """The call is refused; `why` is one plain sentence for the caller."""
 
     why: str
 
@@ -74,15 +74,17 @@ class Refuse:
 Decision = Allow | Propose | Refuse
 
 POLICY = 1
-"""The version of these rules; what was proposed under other rules is not carried out."""
+"""The version of these rules. A proposal made under another version is not executed."""
 
 
 def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: str = "") -> Decision:
-    """Return what becomes of a call of `tool`, which needs level `needed`, and one more if there is a `taint` (its reason).
+    """Decide on a call of `tool`, which needs level `needed`.
 
-    What lies above the level waits for a person, from level 2 on; a caller below level 2 is refused, and so is one that may
-    not even read. What only a `person` decides (the reason) waits whatever the level is.
+    Above its level a caller may propose from level 2 on; below that, and for anything a caller may not even read, it is refused.
+
+    `taint` says why the call needs one level more, `person` why only a person can decide on it, whatever the caller's level.
     """
+    # A level above 5 would refuse what a person could never grant.
     level = Trust(min(needed + (1 if taint else 0), Trust.HIGH_STAKES))
     if grant.level >= level and not person:
         return Allow()
@@ -91,9 +93,9 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
             f"{tool} is refused: {grant.principal} is frozen until a person lifts it (knowledge-forge trust thaw)"
         )
     held = grant.level
-    told = _lacking(grant.principal, level, held)
     if level < Trust.PROPOSE or held < Trust.PROPOSE:
-        return Refuse(f"{tool} is refused: {told}; a person can raise it with `knowledge-forge trust grant`")
+        lacking = _lacking(grant.principal, level, held)
+        return Refuse(f"{tool} is refused: {lacking}; a person can raise it with `knowledge-forge trust grant`")
     why = waiting(tool, grant.principal, level, held) if held < level else f"{tool} needs a person's approval"
     if taint:
         why = f"{why}. {taint}, so this act needs level {int(level)}"
@@ -101,7 +103,7 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
 
 
 def waiting(tool: str, principal: str, needed: Trust, held: Trust) -> str:
-    """Return why a call of `tool` waits for a person, in one plain sentence."""
+    """Return why a call of `tool` needs approval, in one plain sentence."""
     return f"{tool} needs a person's approval: {_lacking(principal, needed, held)}"
 
 

@@ -1,4 +1,4 @@
-"""Taint: whose text each caller has read that nobody vouches for."""
+"""Taint: the sources of untrusted text that each caller has read."""
 
 from __future__ import annotations
 
@@ -19,66 +19,67 @@ from knowledge.trust.forms import MOST_PASSAGES, PASSAGES_KEPT
 logger = logging.getLogger("knowledge_forge.gate")
 
 TAINTED = timedelta(hours=1)
-"""How long it is remembered of a caller outside of a journey."""
-MOST_UNTOLD = 10_000
+"""How long reading outside a journey counts."""
+MOST_UNWRITTEN = 10_000
 ANYBODY = ""
-"""In whose name it is noted once more what was read in a journey: another host may go on with it."""
+"""Reading in a journey is recorded for the caller and once more for this reader, because another host may continue the journey."""
 PROPOSED = "proposed:"
-"""Begins the name under which it is noted what was read before something was proposed. No principal is named so: it has no host."""
+"""Prefix of the reader under which a proposal's sources are recorded. No principal has such a name: it has no `@host`."""
 KEPT = timedelta(days=30)
-"""How long that is remembered; a proposal waits for a shorter time, also one that took the place of another."""
+"""How long a proposal's sources are kept: longer than any proposal can wait, including one that superseded others."""
 
 
 class Taints:
-    """What callers have read. While the database is away reading goes on: what was read then is written down before it counts.
+    """The untrusted text that callers have read.
 
-    What comes from a place that a person vouches for, in the settings (`trusted`) or on record, is remembered like all else and
-    does not count: it counts again once they take that back.
+    While the database is unreachable, reading goes on: the records wait in memory and are written before the next decision that
+    depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other and
+    ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
     """
 
     def __init__(self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = ()) -> None:
         self._state, self._now, self._trusted = state, now, tuple(trusted)
-        self._untold: dict[tuple[str, str, str], datetime] = {}
-        self._unsaid: dict[str, dict[bytes, str]] = {}
+        self._unwritten: dict[tuple[str, str, str], datetime] = {}
+        self._unwritten_passages: dict[str, dict[bytes, str]] = {}
 
     async def note(self, principal: str, journey: str, origins: Collection[str]) -> None:
-        """Remember that the caller is shown text from there.
+        """Record that the caller is shown text from these sources.
 
-        What is read in a journey counts outside of it as well: who has read it acts with it in mind wherever they act.
+        Reading in a journey also counts outside it: the model has the text in its context wherever it acts next.
 
         Raises:
-            StorageError: the database has been away for so long that no more can be remembered.
+            StorageError: the database has been unreachable for so long that memory holds no more records.
         """
         now = self._now()
         read = [(principal, ""), (principal, journey), (ANYBODY, journey)] if journey else [(principal, "")]
-        self._untold |= {(reader, where, origin): now for origin in origins for reader, where in read}
+        self._unwritten |= {(reader, where, origin): now for origin in origins for reader, where in read}
         try:
-            await self._tell()
+            await self._write()
         except StorageError:
-            if len(self._untold) > MOST_UNTOLD:
+            if len(self._unwritten) > MOST_UNWRITTEN:
                 raise
-            logger.warning("what %s reads is written down later: the database is away", principal)
+            logger.warning("the database is unreachable: what %s reads is recorded later", principal)
 
     async def saw(self, principal: str, texts: Iterable[tuple[str, str]]) -> None:
-        """Remember of each text, with where it comes from, the sentences that the caller is shown."""
+        """Record the sentences that the caller is shown. `texts` are pairs of source and text."""
         read = await anyio.to_thread.run_sync(_passages_of, tuple(texts))
         if read:
-            self._unsaid.setdefault(principal, {}).update(read)
+            self._unwritten_passages.setdefault(principal, {}).update(read)
         try:
-            await self._say()
+            await self._write_passages()
         except StorageError:
-            self._unsaid = {who: one for who, one in self._unsaid.items() if len(one) <= MOST_UNTOLD}
-            logger.warning("what %s reads is known again later: the database is away", principal)
+            self._unwritten_passages = {
+                who: one for who, one in self._unwritten_passages.items() if len(one) <= MOST_UNWRITTEN
+            }
+            logger.warning("the database is unreachable: sentences that %s reads are recorded later", principal)
 
     async def repeated(self, principal: str, text: str) -> Mapping[bytes, str]:
-        """Return the sentences of the text that the caller was shown within a day as somebody else's, with where they come from.
-
-        Those of a place that a person vouches for are anybody's.
+        """Return the digests of sentences in `text` that the caller was shown from an untrusted source within a day, with the source.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
-        await self._say()
+        await self._write_passages()
         since = self._now() - PASSAGES_KEPT
         if not await self._state.trust.taints(principal, "", since=since):
             return {}
@@ -86,33 +87,35 @@ class Taints:
         counted = await self.counted(dict.fromkeys(found.values(), self._now()))
         return {digest: origin for digest, origin in found.items() if origin in counted}
 
-    async def _say(self) -> None:
-        for principal, read in list(self._unsaid.items()):
+    async def _write_passages(self) -> None:
+        for principal, read in list(self._unwritten_passages.items()):
             await self._state.trust.note_passages(principal, read, at=self._now())
-            if self._unsaid.get(principal) is read:
-                del self._unsaid[principal]
+            if self._unwritten_passages.get(principal) is read:
+                del self._unwritten_passages[principal]
 
     async def of(self, principal: str, journey: str) -> Mapping[str, datetime]:
-        """Return where the text came from that the caller has read, in this journey or within the last hour, and when last.
+        """Return the untrusted sources that the caller has read in this journey, or without one within the last hour, and when last.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
-        return await self.counted(await self._of(principal, journey))
+        await self._write()
+        own = await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
+        return await self.counted({**await self._of_journey(journey), **own} if journey else own)
 
     async def of_journey(self, journey: str) -> Mapping[str, datetime]:
-        """Return where the text came from that anybody has read in this journey, at any time: its works may repeat it.
+        """Return the untrusted sources that anybody has read in this journey at any time: the journey's work may repeat them.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
         return await self.counted(await self._of_journey(journey))
 
     async def counted(self, origins: Mapping[str, datetime]) -> Mapping[str, datetime]:
-        """Return those of the origins that nobody vouches for.
+        """Return the origins without those at trusted places.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
         if not origins:
             return origins
@@ -120,71 +123,66 @@ class Taints:
         return {origin: at for origin, at in origins.items() if not vouched(places, origin)}
 
     async def trusted(self) -> Sequence[str]:
-        """Return the places that a person vouches for.
+        """Return the places that a person trusts.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
         return (*self._trusted, *(one.place for one in await self._state.trust.trusted_places()))
 
-    async def _of(self, principal: str, journey: str) -> Mapping[str, datetime]:
-        await self._tell()
-        own = await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
-        return {**await self._of_journey(journey), **own} if journey else own
-
     async def _of_journey(self, journey: str) -> Mapping[str, datetime]:
-        await self._tell()
+        await self._write()
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
     async def carry(self, principal: str, journey: str, *, run: str = "") -> None:
-        """Remember of the journey what the caller has read within the last hour: what they record there may repeat it.
+        """Record for the journey what the caller has read within the last hour: the work submitted there may repeat it.
 
-        Of a caller that is a run, also what was read in that at any time.
+        For a run that submits work, everything that it has read counts.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
         own = await self._own(principal)
         await self._put(ANYBODY, journey, {**await self._of_journey(run), **own} if run else own)
 
     async def keep(self, principal: str, proposed: str) -> None:
-        """Remember of what the caller proposes what they have read within the last hour: a person may agree much later.
+        """Record for a proposal what its caller has read within the last hour: a person may approve it much later.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
         await self._put(PROPOSED + proposed, "", await self._own(principal))
 
     async def kept(self, proposed: str) -> Collection[str]:
-        """Return where text came from that was read before that was proposed, within the time for which proposals wait.
+        """Return the untrusted sources that the caller of a proposal had read when it proposed.
 
         Raises:
-            StorageError: it cannot be known now.
+            StorageError: the database is unreachable.
         """
-        await self._tell()
+        await self._write()
         found = await self._state.trust.taints(PROPOSED + proposed, "", since=self._now() - KEPT)
         return tuple(await self.counted(found))
 
     async def _own(self, principal: str) -> Mapping[str, datetime]:
-        await self._tell()
+        await self._write()
         return await self._state.trust.taints(principal, "", since=self._now() - TAINTED)
 
     async def _put(self, reader: str, where: str, origins: Collection[str]) -> None:
-        self._untold |= {(reader, where, origin): self._now() for origin in origins}
-        await self._tell()
+        self._unwritten |= {(reader, where, origin): self._now() for origin in origins}
+        await self._write()
 
-    async def _tell(self) -> None:
-        for read, at in list(self._untold.items()):
+    async def _write(self) -> None:
+        for read, at in list(self._unwritten.items()):
             principal, journey, origin = read
             await self._state.trust.note_taint(principal, journey, (origin,), at=at)
-            if self._untold.get(read) == at:
-                del self._untold[read]
+            if self._unwritten.get(read) == at:
+                del self._unwritten[read]
 
 
 def tainted_texts(answer: Any, toolset: str, origins: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of an answer that are marked as somebody else's, each with where it comes from. Pure.
+    """Yield the untrusted texts in an answer, each as source and text. Pure.
 
-    `origins` are where those of the answer come from; the first stands for what does not say it itself.
+    A part of the answer that doesn't name its source has the first of `origins`.
     """
     waiting: list[tuple[Any, str]] = [(answer, "")]
     while waiting:
@@ -197,20 +195,20 @@ def tainted_texts(answer: Any, toolset: str, origins: Sequence[str]) -> Iterator
                 origin = _origin_in(node, toolset) or next(iter(origins), "") if node["tainted"] else ""
             elif origin:
                 origin = _origin_in(node, toolset) or origin
-            waiting += [(value, origin) for key, value in node.items() if key not in _OURS]
+            waiting += [(value, origin) for key, value in node.items() if key not in _OWN_FIELDS]
         elif isinstance(node, (list, tuple)):
             waiting += [(value, origin) for value in node]
 
 
-_OURS = frozenset({"note", "url", "cited_by", "outline", "path", "pages"})
-"""What an answer says itself, whoever wrote the text in it."""
-_SAYS = {"plane": "key", "zulip": "place"}
+_OWN_FIELDS = frozenset({"note", "url", "cited_by", "outline", "path", "pages"})
+"""Fields that the server fills itself, also in an answer with untrusted text."""
+_SOURCE_FIELD = {"plane": "key", "zulip": "place"}
 
 
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
     if isinstance(node.get("path"), str) and isinstance(node.get("source"), str):
         return origin_of(node["path"], node["source"])
-    named = node.get(_SAYS.get(toolset, ""))
+    named = node.get(_SOURCE_FIELD.get(toolset, ""))
     return f"{toolset}:{named}" if isinstance(named, str) and named else ""
 
 
@@ -220,7 +218,7 @@ def _passages_of(texts: Sequence[tuple[str, str]]) -> dict[bytes, str]:
 
 
 def origin_of(path: str, source: str) -> str:
-    """Return where tainted text comes from: the place that it was fetched from, or the page that it lies in."""
+    """Return the source of untrusted text: the service and place it was fetched from, or else the page it is on."""
     from knowledge.merge.evidence.confidence import lineage_of
 
     return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"

@@ -30,7 +30,7 @@ from knowledge.errors import DatabaseUnavailable, KnowledgeError, OutcomeUnknown
 from knowledge.state.ports import StateStore
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Refuse, Trust, decide
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.runs.daily_limit import NO_BOUNDS, Day, DayBounds
 from mcp_server.runs.interventions import take_back
 
@@ -230,7 +230,7 @@ class Runs:
         """Return why nothing is done for that principal any more; "" where it may still read."""
         user, _, host = principal.rpartition("@")
         trust_record = await trust_record_of(self._state, Principal(user, host), now=self._now())
-        decision = decide(held(trust_record), TOOL, Trust.READ)
+        decision = decide(grant_of(trust_record), TOOL, Trust.READ)
         return decision.why if isinstance(decision, Refuse) else ""
 
     # --- from outside -------------------------------------------------------------------------------------------------

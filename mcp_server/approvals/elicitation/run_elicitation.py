@@ -21,7 +21,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, forms_count
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import ElicitationServices
 from mcp_server.toolsets.runs.decision_notes import chain_of
 
@@ -214,7 +214,7 @@ async def counts(services: ElicitationServices, who: Principal, run: str) -> boo
     """
     if not await forms_count(services.state, who):
         return False
-    if held(await trust_record_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
+    if grant_of(await trust_record_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
         return False
     await services.taints.carry(who.id, run)
     return True

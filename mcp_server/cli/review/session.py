@@ -15,7 +15,7 @@ from mcp_server.approvals.page_notice import Review
 from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
 from mcp_server.cli.review.card import Asker, CardContext, counted
 from mcp_server.cli.review.view import Word
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 MOST_LISTED = 500
 MOST_FLAGS = 200
@@ -110,7 +110,7 @@ class ReviewSession:
         return [flag.contradiction for flag in flags if flag.contradiction.existing.text in against]
 
     async def _asker(self, proposal: Proposal) -> Asker:
-        holds = held(await trust_record_of(self.state, principal_of(proposal), now=self.now()))
+        holds = grant_of(await trust_record_of(self.state, principal_of(proposal), now=self.now()))
         earlier = await self.state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
         past = counted(earlier, besides=proposal.id)
         return Asker(proposal.principal, holds.score, int(holds.level), holds.frozen, past)

@@ -19,7 +19,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal.output import output, print_json, say
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
-from mcp_server.gate.trust.scores import ANY_HOST, held, is_person, trust_record_of
+from mcp_server.gate.trust.scores import ANY_HOST, grant_of, is_person, trust_record_of
 
 Rows = list[dict[str, object]]
 
@@ -224,10 +224,10 @@ def _principal(name: str) -> str:
 
 
 async def _row(state: StateStore, principal: str) -> dict[str, object]:
-    """Return what the principal holds now: what sinks in idle time has sunk, and its person's grant counts."""
+    """Return what the principal holds now: what sinks in idle time has decayed, and its person's grant counts."""
     user, _, host = principal.rpartition("@")
     trust_record = await trust_record_of(state, Principal(user, host), now=utc_now())
-    holds = held(trust_record)
+    holds = grant_of(trust_record)
     return {
         "principal": principal,
         "score": 0.0 if trust_record.frozen else round(holds.score, 2),

@@ -1,1 +1,1 @@
-"""Trust records: scores, grants, and how they follow decisions."""
+"""Trust records: scores, grants, and how decisions change them."""

@@ -1,4 +1,7 @@
-"""Acts on trust itself: grants, thawing, enrolment, passkeys, places. Decided like proposals, and never by a tool."""
+"""Acts on trust itself: grants, thaws, host registration, passkeys, trusted places.
+
+They are decided like proposals, and no tool makes them.
+"""
 
 from __future__ import annotations
 
@@ -30,33 +33,33 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-FORMS = ", and let forms that it shows approve what needs level 3 or less"
+FORMS = ", and let forms that it shows approve acts up to level 3"
 
 
 def asking(person: Approver) -> Principal:
-    """Return in whose name a person asks: theirs, on no host."""
+    """Return the principal of an act that a person asks for themselves."""
     return Principal(person.name, person.channel)
 
 
 def definition(act: AdminAct) -> str:
-    """Return what stands for the definition of an act."""
+    """Return a hash of the act's definition; it changes if the act takes other arguments."""
     return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
 
 
 async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any]) -> CallPreview:
-    """Return what a person is shown of the act.
+    """Return the preview of the act.
 
     Raises:
-        CannotDecide: it lacks an argument, or has one too many.
-        KnowledgeError: it cannot be done.
+        CannotDecide: an argument is missing or unknown.
+        KnowledgeError: the act is not possible.
     """
     if set(arguments) != set(_FIELDS[act]):
         raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; given were {', '.join(arguments) or 'none'}")
-    told = dict(arguments)
+    named_arguments = dict(arguments)
     if act == "passkey.remove":
         named = {packed(one.id): one.name for one in await services.state.trust.passkeys()}
-        told["name"] = named.get(str(arguments["id"]), f"with the id {arguments['id']}")
-    sentence = _sentence(act, told)
+        named_arguments["name"] = named.get(str(arguments["id"]), f"with the id {arguments['id']}")
+    sentence = _sentence(act, named_arguments)
     if act == "trust.grant":
         granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
     if act == "host.enrol":
@@ -73,19 +76,19 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
     return {
         "trust.grant": "grant {principal} level {level}",
         "trust.thaw": "lift the freeze of {principal}",
-        "host.enrol": "let the host {host} in with a new secret" + (FORMS if arguments.get("forms") else ""),
-        "host.forms": "let forms that the host {host} shows approve what needs level 3 or less",
-        "passkey.add": "let the passkey {name} sign",
-        "passkey.remove": "let the passkey {name} sign no more",
-        "place.trust": "vouch for {place}: text from there no longer holds up what a host does after reading it",
+        "host.enrol": "register the host {host} with a new secret" + (FORMS if arguments.get("forms") else ""),
+        "host.forms": "let forms that the host {host} shows approve acts up to level 3",
+        "passkey.add": "add the passkey {name}",
+        "passkey.remove": "remove the passkey {name}",
+        "place.trust": "trust {place}: text from there no longer raises the level of what a host does after reading it",
     }[act].format(**arguments)
 
 
 async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdict) -> dict[str, Any]:
-    """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does.
+    """Do the approved act and return its result. Doing it twice has the effect of doing it once.
 
     Raises:
-        CannotDecide: it would lift a freeze that came after the yes.
+        CannotDecide: it would undo a freeze that came after the approval.
     """
     arguments, state, now = calls_of(proposal)[0], services.state, services.now()
     by = verdict.by
@@ -115,7 +118,7 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
     if proposal.tool == "place.trust":
         place = checked_place(arguments["place"])
         return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
-    raise CannotDecide(f"there is no act {proposal.tool}")
+    raise CannotDecide(f"unknown act {proposal.tool}")
 
 
 async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
@@ -133,33 +136,33 @@ async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: s
 
 
 def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) -> Enrolment:
-    """Return the host of the arguments, which has the secret that they name.
+    """Return the host that the arguments name, with the secret that they name.
 
     Raises:
-        CannotDecide: it has another one by now, or none.
+        CannotDecide: the host has another secret now, or is no longer registered.
     """
     for one in hosts:
         if (one.host, one.secret_digest.hex()) == (arguments["host"], arguments["secret_digest"]):
             return one
-    raise CannotDecide(f"the host {arguments['host']} has another secret now; ask again if it is still meant")
+    raise CannotDecide(f"the host {arguments['host']} has another secret now; ask again if you still want this")
 
 
 async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: ProposalVerdict) -> None:
-    """Let forms of that host count, unless that was taken back after the yes."""
+    """Let the host's forms approve, unless a person turned them off after this was approved."""
     digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
     note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's word")
     await state.trust.allow_forms(arguments["host"], digest, allowed=True, note=note)
     if not _require_enrolled(await state.enrolments(), arguments).forms:
         raise CannotDecide(
-            f"forms of {arguments['host']} were turned off after this was approved; ask again if it is still meant"
+            f"forms of {arguments['host']} were turned off after this was approved; ask again if you still want this"
         )
 
 
 def checked_place(text: str) -> str:
-    """Return the place in one spelling.
+    """Return the place in its canonical spelling.
 
     Raises:
-        CannotDecide: it is none that a person can vouch for.
+        CannotDecide: it can't be trusted as a place.
     """
     try:
         return trusted_place(text)
@@ -168,10 +171,10 @@ def checked_place(text: str) -> str:
 
 
 async def _require_no_later_freeze(state: StateStore, principal: str, verdict: ProposalVerdict) -> None:
-    """Do nothing unless the principal was frozen after the yes, as it can be if who was to carry it out died first."""
+    # If the process that should have done the act died, another one does it later, and somebody may have frozen the principal by then.
     trust_record = await state.trust_record(principal)
     if trust_record is not None and trust_record.frozen and trust_record.updated_at > verdict.at:
-        raise CannotDecide(f"{principal} was frozen after this was approved; ask again if it is still meant")
+        raise CannotDecide(f"{principal} was frozen after this was approved; ask again if you still want this")
 
 
 def packed(raw: bytes) -> str:
@@ -180,5 +183,5 @@ def packed(raw: bytes) -> str:
 
 
 def unpacked(text: str) -> bytes:
-    """Return the bytes that `packed` made that text of."""
+    """Return the bytes of a text that `packed` made."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

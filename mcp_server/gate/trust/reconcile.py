@@ -1,4 +1,4 @@
-"""Whether what the tables of trust say is what the audit chain says was decided. What was put there by hand has no record."""
+"""Compares the trust tables with the audit chain. A row that somebody put into the database by hand has no record there."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ DONE: tuple[State, ...] = ("approved", "executed")
 
 @dataclass(frozen=True, slots=True)
 class Unaccounted:
-    """Something that holds without a record that says so. `what` names it, `reason` is the rest of the sentence."""
+    """A row in the trust tables that no audit record explains. `what` names it, `reason` is the rest of the sentence."""
 
     what: str
     reason: str
 
 
 @dataclass(slots=True)
-class _Said:
-    """The newest record of each standing, passkey, place and host's forms on the chain, and the decision of each proposal."""
+class _Recorded:
+    """The newest audit record of each trust record, passkey, trusted place and host's forms, and each proposal's decision."""
 
     trust_records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class _Said:
     places: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """Take in the next record."""
+        """Add the next record of the chain."""
         act, move = record.get("tool"), record.get("standing")
         if isinstance(move, dict):
             self.trust_records[str(move.get("principal"))] = record
@@ -52,97 +52,101 @@ class _Said:
 
 
 async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
-    """Return what holds in the tables of trust and follows from no record of the chain; the chain itself is not looked at."""
-    said = _Said()
+    """Return the rows of the trust tables that no audit record explains. The chain itself is not verified."""
+    recorded = _Recorded()
     async for record in records_of(state.ledger):
-        said.take(fields_of(record) or {})
+        recorded.take(fields_of(record) or {})
     found: list[Unaccounted] = []
     enrolled: set[tuple[str, str]] = set()
     async for one in _carried_out(state):
-        problems = list(_proposal(one, said))
+        problems = list(_proposal(one, recorded))
         found += problems
         if one.tool == "host.enrol" and not problems:
             enrolled.add(_enrolment_key(one))
-    found += [problem for one in await state.trust_records() for problem in _standing(one, said)]
-    found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
-    found += [problem for one in await state.trust.trusted_places() for problem in _place(one, said)]
+    found += [problem for one in await state.trust_records() for problem in _trust_record(one, recorded)]
+    found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, recorded)]
+    found += [problem for one in await state.trust.trusted_places() for problem in _place(one, recorded)]
     hosts = await state.enrolments()
-    found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, said))]
+    found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, recorded))]
     return found
 
 
 async def _carried_out(state: StateStore) -> AsyncIterator[Proposal]:
-    """Yield every proposal that was approved, whatever became of it then."""
+    """Yield every proposal that was approved, whatever its state is now."""
     before: str | None = None
     while stretch := await state.trust.lines(states=DONE, limit=STRETCH, before=before):
         for line in stretch:
-            proposal = await state.trust.proposal(line.id)  # one at a time: each may be megabytes long
+            # One at a time: each may be megabytes long.
+            proposal = await state.trust.proposal(line.id)
             if proposal is not None:
                 yield proposal
         before = stretch[-1].id
 
 
-def _proposal(proposal: Proposal, said: _Said) -> Iterator[Unaccounted]:
-    what, record = f"proposal {proposal.id}", said.decisions.get(proposal.id)
+def _proposal(proposal: Proposal, recorded: _Recorded) -> Iterator[Unaccounted]:
+    what, record = f"proposal {proposal.id}", recorded.decisions.get(proposal.id)
     if record is None or proposal.verdict is None:
-        yield Unaccounted(what, f"is {proposal.state}, and nobody decided about it on record")
+        yield Unaccounted(what, f"is {proposal.state}, but no audit record has the decision")
     elif decided(proposal.id, proposal.verdict).actor.arguments_hash != record.get("arguments_hash"):
-        yield Unaccounted(what, "has another decision than the one on record")
+        yield Unaccounted(what, "has a decision that differs from its audit record")
     elif proposal.hash != proposal.verdict.hash or not (_is_shortened(proposal) or proposal.hash == hash_of(proposal)):
-        yield Unaccounted(what, "is another one than was decided about")
+        yield Unaccounted(what, "differs from the proposal that was decided on")
 
 
 def _is_shortened(proposal: Proposal) -> bool:
-    """Return whether the texts under its hash are no longer kept; the record of the decision names that hash all the same.
+    """Return whether retention removed the texts that its hash covers. The decision's record still names that hash.
 
-    What is still to be carried out, and what concerns trust itself, is never shortened.
+    Proposals that are still to be executed, and acts on trust, are never shortened.
     """
     return proposal.cut is not None and not proposal.open and proposal.kind != "admin"
 
 
-def _standing(trust_record: TrustRecord, said: _Said) -> Iterator[Unaccounted]:
-    what, record = f"the trust of {trust_record.principal}", said.trust_records.get(trust_record.principal)
+def _trust_record(trust_record: TrustRecord, recorded: _Recorded) -> Iterator[Unaccounted]:
+    what, record = f"the trust of {trust_record.principal}", recorded.trust_records.get(trust_record.principal)
     if record is None:
-        yield Unaccounted(what, f"is {trust_record.score:g}, and no record says why: grant it again")
+        yield Unaccounted(what, f"is {trust_record.score:g}, but no audit record says why: grant it again")
         return
     at = trust_record.updated_at
     change = TrustChange(0, trust_record.principal, at, 0.0, trust_record.score, "", "")
     entry = restood(change, trust_record, Note("", "", str(record.get("decision") or ""), at))
     if entry.actor.arguments_hash != record.get("arguments_hash"):
         yield Unaccounted(
-            what, f"is {trust_record.score:g}, which is not what was last decided (record {record.get('seq')})"
+            what, f"is {trust_record.score:g}, which differs from the last decision (audit record {record.get('seq')})"
         )
 
 
-def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
+def _passkey(passkey: Passkey, recorded: _Recorded) -> Iterator[Unaccounted]:
     what = f"the passkey {passkey.name!r}"
-    about = {str(r.get("decision") or "") for r in said.passkeys.values()}
+    about = {str(r.get("decision") or "") for r in recorded.passkeys.values()}
     notes = [Note("", "", one, passkey.created_at) for one in about]
     entries = [passkey_noted(passkey.id, note, public_key=key) for note in notes for key in (passkey.public_key, b"")]
-    records = [said.passkeys[e.actor.arguments_hash] for e in entries if e.actor.arguments_hash in said.passkeys]
+    records = [
+        recorded.passkeys[e.actor.arguments_hash] for e in entries if e.actor.arguments_hash in recorded.passkeys
+    ]
     newest = max(records, key=lambda record: int(record.get("seq", 0)), default=None)
     if newest is None or newest.get("tool") != "passkey.add":
-        yield Unaccounted(what, "may sign, and no record says that it was added")
+        yield Unaccounted(what, "can sign, but no audit record says that it was added")
 
 
-def _place(place: TrustedPlace, said: _Said) -> Iterator[Unaccounted]:
+def _place(place: TrustedPlace, recorded: _Recorded) -> Iterator[Unaccounted]:
     entry = place_noted(place.place, Note(place.by, "place.trust", place.place, place.at))
-    record = said.places.get(entry.actor.arguments_hash)
+    record = recorded.places.get(entry.actor.arguments_hash)
     if record is None or record.get("tool") != "place.trust":
-        yield Unaccounted(f"the place {place.place}", "is trusted, and no record says that a person vouches for it")
+        yield Unaccounted(f"the place {place.place}", "is trusted, but no audit record says that a person trusts it")
 
 
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:
     if (enrolment.host, enrolment.secret_digest.hex()) not in enrolled:
-        yield Unaccounted(f"the host {enrolment.host}", "has a secret that no record accounts for: enrol it again")
+        yield Unaccounted(f"the host {enrolment.host}", "has a secret that no audit record explains: register it again")
 
 
-def _forms(enrolment: Enrolment, said: _Said) -> Iterator[Unaccounted]:
+def _forms(enrolment: Enrolment, recorded: _Recorded) -> Iterator[Unaccounted]:
     host, digest = enrolment.host, enrolment.secret_digest
     entry = forms_noted(host, digest, Note("", "host.forms", host, enrolment.created_at), allowed=True)
-    if enrolment.forms and said.forms.get(host, {}).get("arguments_hash") != entry.actor.arguments_hash:
+    if enrolment.forms and recorded.forms.get(host, {}).get("arguments_hash") != entry.actor.arguments_hash:
         yield Unaccounted(
-            f"the host {host}", f"may decide by forms, and no record says so: knowledge-forge trust forms {host} off"
+            f"the host {host}",
+            f"may approve with forms, but no audit record says so: knowledge-forge trust forms {host} off",
         )
 
 

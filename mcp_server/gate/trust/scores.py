@@ -1,7 +1,7 @@
-"""Scores: how far each principal is trusted, and what changes that. The rules are pure; the store keeps and records.
+"""Scores: how far each principal is trusted, and what changes that. The rules are pure; the store applies and records them.
 
-A score lies between the floor that a person granted and a ceiling. What people think of a host's proposals moves it in
-between; idle, it sinks back to the floor. Nothing that a client says of itself has any part in it.
+A score lies between the floor that a person granted and a ceiling. Decisions on a host's proposals move it between the two, and an
+idle score sinks back to the floor. Nothing that a client claims about itself affects it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_server.gate.policy import Grant
 FIRST_FLOOR = 2.0
 FIRST_CEILING = 3.9
 UNENROLLED_CEILING = 2.9
-"""Levels 4 and 5 come only by a person's grant; a host that nobody enrolled cannot reach 3 even so."""
+"""An unregistered host never reaches level 3, not even by a grant."""
 
 HIGHEST = 5.0
 APPROVED = 0.1
@@ -27,51 +27,50 @@ REJECTED = -0.1
 MOST_A_DAY = 0.3
 HALF_LIFE = timedelta(days=30)
 ANY_HOST = "*"
-"""The host of a grant to a person: the floor of every host that they enrolled."""
+"""The host part of a grant to a person, which is the floor of every host that the person registered."""
 
 APPROVED_REASON = "a proposal was approved"
 REJECTED_REASON = "a proposal was rejected"
 
 
 class BadGrant(KnowledgeError):
-    """A grant that cannot be made."""
+    """The level can't be granted to this principal."""
 
 
-def first_standing(principal: str, *, now: datetime) -> TrustRecord:
-    """Return where a principal begins that was never seen: at its floor."""
+def first_trust_record(principal: str, *, now: datetime) -> TrustRecord:
+    """Return the trust record of a principal that was never seen before: it begins at its floor."""
     ceiling = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
     return TrustRecord(principal, FIRST_FLOOR, FIRST_FLOOR, ceiling, frozen=False, updated_at=now)
 
 
 def is_unenrolled(principal: str) -> bool:
-    """Return whether `principal` stands for every host without a secret, or every caller over HTTP without a token."""
+    """Return whether `principal` is every host without a secret, or every HTTP caller without a token."""
     return principal.rpartition("@")[2] in UNREGISTERED
 
 
 def is_person(principal: str) -> bool:
-    """Return whether `principal` stands for all enrolled hosts of a person."""
+    """Return whether `principal` is all registered hosts of a person."""
     return principal.rpartition("@")[2] == ANY_HOST
 
 
-def sunk(trust_record: TrustRecord, *, now: datetime) -> TrustRecord:
-    """Return the trust record with its score as it is by now: what lies above the floor halves in thirty idle days."""
+def decayed(trust_record: TrustRecord, *, now: datetime) -> TrustRecord:
+    """Return the trust record with its score as of now: the part above the floor halves in 30 idle days."""
     above = trust_record.score - trust_record.floor
     if above <= 0 or trust_record.frozen:
         return trust_record
     idle = max(timedelta(), now - trust_record.updated_at)
-    # Adding what was taken away may give a little more than there was.
+    # min(): floating point could otherwise give an idle score a little more than it had.
     return replace(trust_record, score=min(trust_record.score, trust_record.floor + above * 0.5 ** (idle / HALF_LIFE)))
 
 
 async def trust_record_of(state: StateStore, principal: Principal, *, now: datetime) -> TrustRecord:
-    """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
-    own = await state.trust_record(principal.id) or first_standing(principal.id, now=now)
-    own = sunk(own, now=now)
-    if (
-        principal.host == TOKENLESS
-    ):  # what a person took from strangers before these had a name of their own is taken from them
+    """Return the principal's trust record as of now, with its person's grant applied. Nothing is recorded."""
+    own = await state.trust_record(principal.id) or first_trust_record(principal.id, now=now)
+    own = decayed(own, now=now)
+    if principal.host == TOKENLESS:
+        # A person may have lowered or frozen `unenrolled` when it still included these callers. That must keep its effect.
         others = await state.trust_record(f"{principal.user}@{UNENROLLED}")
-        return own if others is None else _at_most(own, sunk(others, now=now))
+        return own if others is None else _at_most(own, decayed(others, now=now))
     if not principal.enrolled:
         return own
     person = await state.trust_record(f"{principal.user}@{ANY_HOST}")
@@ -79,7 +78,7 @@ async def trust_record_of(state: StateStore, principal: Principal, *, now: datet
 
 
 def _at_most(own: TrustRecord, others: TrustRecord) -> TrustRecord:
-    """Return `own`, which is worth no more than `others`."""
+    """Return `own`, limited to the trust of `others`."""
     if others.frozen:
         return replace(own, frozen=True, score=0.0)
     floor, ceiling = min(own.floor, others.floor), min(own.ceiling, others.ceiling)
@@ -93,8 +92,8 @@ def _with_person(own: TrustRecord, person: TrustRecord) -> TrustRecord:
     return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, person.ceiling))
 
 
-def held(trust_record: TrustRecord) -> Grant:
-    """Return the part of a trust record that the policy looks at."""
+def grant_of(trust_record: TrustRecord) -> Grant:
+    """Return the grant that the policy decides on."""
     return Grant(
         trust_record.principal,
         min(max(trust_record.score, trust_record.floor), trust_record.ceiling),
@@ -103,10 +102,10 @@ def held(trust_record: TrustRecord) -> Grant:
 
 
 def moved(principal: str, by: float, *, now: datetime) -> Restand:
-    """Return the change of a score that a decision brings: never below the floor, at most +0.3 a day by approvals."""
+    """Return the change of a score after a decision: never below the floor, at most +0.3 a day from approvals."""
 
     def change(known: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
-        trust_record = sunk(known or first_standing(principal, now=now), now=now)
+        trust_record = decayed(known or first_trust_record(principal, now=now), now=now)
         if trust_record.frozen:
             return known or trust_record
         step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - _raised(recent)))
@@ -123,20 +122,20 @@ def _raised(recent: Sequence[TrustChange]) -> float:
 
 
 def frozen(principal: str, *, now: datetime) -> Restand:
-    """Return the change that takes all trust away until a person lifts it."""
+    """Return the change that removes all trust until a person thaws the principal."""
 
     def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
-        trust_record = known or first_standing(principal, now=now)
+        trust_record = known or first_trust_record(principal, now=now)
         return replace(trust_record, score=0.0, frozen=True, updated_at=now)
 
     return change
 
 
 def thawed(principal: str, *, now: datetime) -> Restand:
-    """Return the change that lifts a freeze: the principal is at its floor again."""
+    """Return the change that thaws a principal: it is at its floor again."""
 
     def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
-        trust_record = known or first_standing(principal, now=now)
+        trust_record = known or first_trust_record(principal, now=now)
         return (
             replace(trust_record, score=trust_record.floor, frozen=False, updated_at=now)
             if trust_record.frozen
@@ -147,13 +146,13 @@ def thawed(principal: str, *, now: datetime) -> Restand:
 
 
 def granted(principal: str, level: float, *, now: datetime) -> Restand:
-    """Return the change that sets floor and score to `level` and lifts a freeze.
+    """Return the change that sets floor and score to `level` and thaws the principal.
 
-    The ceiling rises with the grant where it must; below level 2 it falls to just under the next level, so that
-    nothing but another grant leads out again.
+    The ceiling rises to the level if it is lower. Below level 2 it falls to just under the next level, so that approvals can't undo a
+    person's decision to lower a host; only another grant can.
 
     Raises:
-        BadGrant: not 0..5, or more than the shared unenrolled host may ever have.
+        BadGrant: the level is not between 0 and 5, or higher than an unregistered host may have.
     """
     if not 0 <= level <= HIGHEST:
         raise BadGrant(f"level {level:g} does not exist; levels go from 0 to 5")
@@ -169,7 +168,7 @@ def granted(principal: str, level: float, *, now: datetime) -> Restand:
 
 
 async def grant(state: StateStore, principal: str, level: float, *, by: str, now: datetime) -> TrustRecord:
-    """Grant the principal a level and return what it holds then.
+    """Grant the principal a level and return its trust record.
 
     Raises:
         BadGrant: as `granted`.
@@ -180,19 +179,19 @@ async def grant(state: StateStore, principal: str, level: float, *, by: str, now
 
 
 async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> TrustRecord:
-    """Take all trust away from the principal until a person lifts it."""
+    """Remove all trust from the principal until a person thaws it."""
     note = Note(by, "trust.freeze", principal, now, reason)
     return await state.trust.restand(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> TrustRecord:
-    """Lift a freeze; the principal is at its floor again."""
+    """Thaw the principal: it is at its floor again."""
     note = Note(by, "trust.thaw", principal, now, "the freeze was lifted")
     return await state.trust.restand(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def count(state: StateStore, principal: str, *, approved: bool, by: str, proposal: str, now: datetime) -> None:
-    """Let a decision about a proposal of the principal move its score."""
+    """Move the principal's score after a decision on one of its proposals."""
     reason = f"{APPROVED_REASON if approved else REJECTED_REASON}: {proposal}"
     note = Note(by, "trust.decided", principal, now, reason)
     await state.trust.restand(

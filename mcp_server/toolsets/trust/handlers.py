@@ -13,7 +13,7 @@ from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import ended, there_is_room
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.trust.scores import held, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import TrustServices
 from mcp_server.toolsets.trust.schemas import (
     NoArguments,
@@ -33,7 +33,7 @@ PENDING: tuple[State, ...] = ("pending",)
 async def status(services: TrustServices, call: Call, _asked: NoArguments) -> TrustStatus:
     """Return the caller's own trust record."""
     trust_record = await trust_record_of(services.state, call.principal, now=services.now())
-    grant = held(trust_record)
+    grant = grant_of(trust_record)
     return TrustStatus(
         principal=call.principal.id,
         score=round(grant.score, 2),
@@ -84,7 +84,7 @@ async def withdraw(services: TrustServices, call: Call, asked: WithdrawArguments
 
 async def _told(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
     """Return the proposal; what it shows and answered, which is text of pages, only to who may read by now."""
-    grant = held(await trust_record_of(services.state, call.principal, now=services.now()))
+    grant = grant_of(await trust_record_of(services.state, call.principal, now=services.now()))
     told = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
     return ProposalStatus(told, await _pending(services, call))
 

@@ -18,7 +18,7 @@ from knowledge.trust.ports import Proposal, ProposalLine, TrustRecord
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.approvals.approvers import Requirement, requirement
 from mcp_server.approvals.proposals import RUN, places_of
-from mcp_server.gate.trust.scores import held
+from mcp_server.gate.trust.scores import grant_of
 from mcp_server.web.proposals.page_changes import DiffOptions, FileView, files_of
 from mcp_server.web.proposals.passages import MARKED
 from mcp_server.web.text.sanitize import sanitize, sanitize_line
@@ -311,7 +311,7 @@ def _side(heading: str, side: Side, now: datetime, longest: int) -> SideView:
 
 
 def _asker(about: ProposalContext) -> AskerView:
-    grant = held(about.trust_record)
+    grant = grant_of(about.trust_record)
     states = [proposal.state for proposal in about.earlier]
     decided = [proposal for proposal in about.earlier if proposal.verdict is not None]
     return AskerView(

@@ -17,7 +17,7 @@ from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.gate.host_registration import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.admin import checked_place
-from mcp_server.gate.trust.scores import held, is_person, sunk, trust_record_of
+from mcp_server.gate.trust.scores import decayed, grant_of, is_person, trust_record_of
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
 from mcp_server.web.text.sanitize import sanitize_line
@@ -197,7 +197,7 @@ async def _known(page_context: PageContext, user: str) -> Sequence[TrustRecord]:
     hosts = [Principal(user, host) for host in [*(one.host for one in await state.enrolments()), UNENROLLED]]
     named = {one.id: one for one in [*hosts, *(principal_named(name) for name in recorded)]}
     return [
-        sunk(recorded[name], now=now) if is_person(name) else await trust_record_of(state, named[name], now=now)
+        decayed(recorded[name], now=now) if is_person(name) else await trust_record_of(state, named[name], now=now)
         for name in sorted(named)
     ]
 
@@ -209,7 +209,7 @@ def principal_named(name: str) -> Principal:
 
 
 def _view(one: TrustRecord, hosts: Mapping[str, Enrolment]) -> TrustRecordView:
-    grant, host = held(one), hosts.get(principal_named(one.principal).host)
+    grant, host = grant_of(one), hosts.get(principal_named(one.principal).host)
     return TrustRecordView(
         raw=one.principal,
         name=sanitize_line(one.principal),

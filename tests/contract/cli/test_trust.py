@@ -224,7 +224,7 @@ def test_forms_that_were_allowed_by_hand_are_named_by_the_audit(ann: Person) -> 
     assert holds(ann)["forms"] is True
     done = ann.here("audit", "verify")
     assert done.returncode != 0
-    assert "the host cursor may decide by forms, and no record says so" in done.stdout + done.stderr
+    assert "the host cursor may approve with forms, but no audit record says so" in done.stdout + done.stderr
 
 
 def test_with_a_passkey_an_enrolment_prints_a_secret_that_works_once_it_is_signed(ann: Person) -> None:
@@ -295,20 +295,20 @@ def test_the_doctor_says_what_waits_where_the_page_is_and_whether_a_passkey_is_e
 
 
 BY_HAND = {
-    "UPDATE standing SET score = 5, floor = 5, ceiling = 5": "the trust of {me}@cursor is 5, which is not what was last decided",
-    "UPDATE standing SET ceiling = 5": "the trust of {me}@cursor is 3, which is not what was last decided",
-    "INSERT INTO standing VALUES ('eve@zed', 5, 5, 5, 0, 0)": "the trust of eve@zed is 5, and no record says why",
-    "UPDATE enrolment SET secret_digest = x'00'": "the host cursor has a secret that no record accounts for",
-    "INSERT INTO enrolment VALUES ('eve', x'00', 0)": "the host eve has a secret that no record accounts for",
-    "INSERT INTO passkey VALUES (x'00', x'00', 0, 'Eve', 'eve', 0, NULL)": "the passkey 'Eve' may sign, and no record says",
-    "UPDATE passkey SET public_key = x'00'": 'the passkey "Ann\'s key" may sign, and no record says',
+    "UPDATE standing SET score = 5, floor = 5, ceiling = 5": "the trust of {me}@cursor is 5, which differs from the last decision",
+    "UPDATE standing SET ceiling = 5": "the trust of {me}@cursor is 3, which differs from the last decision",
+    "INSERT INTO standing VALUES ('eve@zed', 5, 5, 5, 0, 0)": "the trust of eve@zed is 5, but no audit record says why",
+    "UPDATE enrolment SET secret_digest = x'00'": "the host cursor has a secret that no audit record explains",
+    "INSERT INTO enrolment VALUES ('eve', x'00', 0)": "the host eve has a secret that no audit record explains",
+    "INSERT INTO passkey VALUES (x'00', x'00', 0, 'Eve', 'eve', 0, NULL)": "the passkey 'Eve' can sign, but no audit record says",
+    "UPDATE passkey SET public_key = x'00'": 'the passkey "Ann\'s key" can sign, but no audit record says',
     "UPDATE proposal SET state = 'approved', verdict = (SELECT verdict FROM proposal WHERE state = 'executed') "
-    "WHERE state = 'pending'": "is approved, and nobody decided about it on record",
+    "WHERE state = 'pending'": "is approved, but no audit record has the decision",
     "UPDATE proposal SET verdict = replace(verdict, '\"terminal\"', '\"page\"') WHERE state = 'executed'": (
-        "has another decision than the one on record"
+        "has a decision that differs from its audit record"
     ),
     "UPDATE proposal SET told = replace(told, '@cursor', '@eve') WHERE state = 'executed' AND told LIKE '%trust.grant%'": (
-        "is another one than was decided about"
+        "differs from the proposal that was decided on"
     ),
 }
 

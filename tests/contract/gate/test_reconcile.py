@@ -49,7 +49,7 @@ async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateS
 async def test_what_nobody_decided_is_named(store: StateStore) -> None:
     await store.enrol("cursor", DIGEST, at=NOW)
     (found,) = await unaccounted(store)
-    assert (found.what, "enrol it again" in found.reason) == ("the host cursor", True)
+    assert (found.what, "register it again" in found.reason) == ("the host cursor", True)
 
 
 async def test_a_passkey_that_was_removed_and_is_back_is_named(store: StateStore) -> None:

@@ -256,7 +256,7 @@ async def test_after_untrusted_text_what_agents_are_told_before_they_begin_needs
         assert waits.content["status"] == "proposed"
         assert waits.content["proposal"]["level_needed"] == spec.needs + 1
         assert "kb:inbox/mail.md" in waits.content["proposal"]["why"]
-        assert "agents are told what stands there" in waits.content["proposal"]["why"]
+        assert "this page tells agents what to do" in waits.content["proposal"]["why"]
         assert await app.services.tiers.vouched("_learnings/all/general.md") is None
 
         stranger = Call(Principal("bob", "host"))

@@ -97,7 +97,7 @@ async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: 
         state._database.query("INSERT INTO trusted_place VALUES ('plane', 'ann', 0)")  # type: ignore[attr-defined]
         (found,) = await unaccounted(state)
         assert "plane" in found.what
-        assert "no record" in found.reason
+        assert "no audit record" in found.reason
 
 
 async def test_no_tool_prompt_or_page_vouches_for_a_place(settings: Settings) -> None:

@@ -16,10 +16,10 @@ from mcp_server.gate.trust.scores import (
     HALF_LIFE,
     MOST_A_DAY,
     REJECTED,
-    first_standing,
+    decayed,
+    first_trust_record,
     frozen,
     moved,
-    sunk,
     thawed,
 )
 
@@ -36,13 +36,13 @@ def trust_records(draw: st.DrawFn) -> TrustRecord:
 
 @given(trust_records(), st.integers(0, 4000))
 def test_idle_scores_sink_towards_the_floor_and_never_rise(trust_record: TrustRecord, days: int) -> None:
-    later = sunk(trust_record, now=NOW + timedelta(days=days)).score
+    later = decayed(trust_record, now=NOW + timedelta(days=days)).score
     assert trust_record.floor <= later <= trust_record.score or trust_record.frozen
 
 
 def test_half_of_what_lies_above_the_floor_is_left_after_thirty_days() -> None:
-    trust_record = replace(first_standing(WHO, now=NOW), score=3.0)
-    assert sunk(trust_record, now=NOW + HALF_LIFE).score == pytest.approx(2.5)
+    trust_record = replace(first_trust_record(WHO, now=NOW), score=3.0)
+    assert decayed(trust_record, now=NOW + HALF_LIFE).score == pytest.approx(2.5)
 
 
 @given(trust_records(), st.lists(st.sampled_from([APPROVED, REJECTED]), max_size=30))
@@ -60,7 +60,7 @@ def test_no_row_of_decisions_leads_out_of_floor_and_ceiling(trust_record: TrustR
 
 
 def test_frozen_means_nothing_until_it_is_lifted() -> None:
-    cold = frozen(WHO, now=NOW)(replace(first_standing(WHO, now=NOW), score=3.5), [])
+    cold = frozen(WHO, now=NOW)(replace(first_trust_record(WHO, now=NOW), score=3.5), [])
     assert (cold.score, cold.frozen) == (0.0, True)
     assert moved(WHO, APPROVED, now=NOW)(cold, []) == cold
     warm = thawed(WHO, now=NOW)(cold, [])
