@@ -1,4 +1,4 @@
-"""The hosts we know: where each keeps its list of MCP servers, and how an entry looks there.
+"""The hosts we know: where each keeps its list of MCP servers, and what an entry in it looks like.
 
 Sources, read in November 2026:
 - Claude Desktop: modelcontextprotocol.io, "Connect to local MCP servers". On Windows the current package (MSIX) reads
@@ -22,7 +22,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class HostMachine:
-    """The machine as a host sees it; `platform` is named as in `sys.platform`."""
+    """The machine as a host sees it; `platform` is named as in `sys.platform`, `folder` is the current one."""
 
     platform: str
     home: Path
@@ -30,20 +30,17 @@ class HostMachine:
     environ: Mapping[str, str]
 
     def application_data(self) -> Path:
-        """Return where programs keep what belongs to the person."""
+        """Return the folder in which programs keep a person's data."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
-            return self._named("APPDATA", self.home / "AppData" / "Roaming")
-        return self._named("XDG_CONFIG_HOME", self.home / ".config")
+            return self.folder_in("APPDATA", self.home / "AppData" / "Roaming")
+        return self.folder_in("XDG_CONFIG_HOME", self.home / ".config")
 
-    def windows_packages(self) -> Path:
-        """Return where Windows keeps the containers of packaged programs."""
-        return self._named("LOCALAPPDATA", self.home / "AppData" / "Local") / "Packages"
-
-    def _named(self, variable: str, default: Path) -> Path:
-        # The XDG specification: a relative path in such a variable is to be ignored.
+    def folder_in(self, variable: str, default: Path) -> Path:
+        """Return the folder that an environment variable names."""
         named = Path(self.environ.get(variable, ""))
+        # The XDG specification: a relative path in such a variable is to be ignored.
         return named if named.is_absolute() else default
 
 
@@ -51,7 +48,7 @@ class HostMachine:
 class Host:
     """A program that starts MCP servers. `servers` is the key of its list; `typed` entries say `"type": "stdio"`.
 
-    `shows_forms`: it is known to show forms to a person and to wait for them; `about_forms` says what is known, for that person.
+    `shows_forms`: it is known to show forms to a person and to wait for them; `about_forms` tells that person what is known.
     """
 
     id: str
@@ -64,35 +61,28 @@ class Host:
     shows_forms: bool
     about_forms: str
 
-    def config_file(self, place: HostMachine, *, project: bool) -> Path | None:
-        """Return its file for the person, or for the project in `place.folder`; None if it has no such."""
+    def config_file(self, machine: HostMachine, *, project: bool) -> Path | None:
+        """Return its file for the person, or for the project in `machine.folder`; None if it has no file per project."""
         if not project:
-            return self.user_file(place)
-        return place.folder / self.project_file if self.project_file else None
+            return self.user_file(machine)
+        return machine.folder / self.project_file if self.project_file else None
 
 
-def _claude_desktop(place: HostMachine) -> Path:
+def _claude_desktop(machine: HostMachine) -> Path:
     name = "claude_desktop_config.json"
-    if place.platform == "win32":
-        containers = sorted(place.windows_packages().glob("Claude_*/LocalCache/Roaming/Claude"))
-        # A container that was used has the file; a left-over one of another publisher id has not.
+    if machine.platform == "win32":
+        packages = machine.folder_in("LOCALAPPDATA", machine.home / "AppData" / "Local") / "Packages"
+        containers = sorted(packages.glob("Claude_*/LocalCache/Roaming/Claude"))
+        # A container that is in use has the file; one left over from another publisher id does not.
         used = [folder for folder in containers if (folder / name).is_file()] or containers
         if used:
             return used[0] / name
-    return place.application_data() / "Claude" / name
+    return machine.application_data() / "Claude" / name
 
 
-def _claude_code(place: HostMachine) -> Path:
-    moved = place.environ.get("CLAUDE_CONFIG_DIR")
-    return (place.folder / moved if moved else place.home) / ".claude.json"
-
-
-def _cursor(place: HostMachine) -> Path:
-    return place.home / ".cursor" / "mcp.json"
-
-
-def _vscode(place: HostMachine) -> Path:
-    return place.application_data() / "Code" / "User" / "mcp.json"
+def _claude_code(machine: HostMachine) -> Path:
+    moved = machine.environ.get("CLAUDE_CONFIG_DIR")
+    return (machine.folder / moved if moved else machine.home) / ".claude.json"
 
 
 HOSTS = (
@@ -103,7 +93,7 @@ HOSTS = (
         typed=False,
         user_file=_claude_desktop,
         project_file=None,
-        restart="Quit Claude Desktop altogether (its menu or tray icon, not only the window) and start it again.",
+        restart="Quit Claude Desktop completely (from its menu or tray icon, not just the window) and start it again.",
         shows_forms=False,
         about_forms="It is not documented whether it shows forms to you.",
     ),
@@ -114,18 +104,18 @@ HOSTS = (
         typed=True,
         user_file=_claude_code,
         project_file=".mcp.json",
-        restart="Start a new Claude Code session; one that is running does not see it.",
+        restart="Start a new Claude Code session; running sessions don't see the change.",
         shows_forms=False,
-        about_forms="A hook, which a project's own settings can define, may answer its forms in your place.",
+        about_forms="A hook, which a project's own settings can define, may answer its forms for you.",
     ),
     Host(
         id="cursor",
         name="Cursor",
         servers="mcpServers",
         typed=True,
-        user_file=_cursor,
+        user_file=lambda machine: machine.home / ".cursor" / "mcp.json",
         project_file=".cursor/mcp.json",
-        restart="Restart Cursor; one that is running does not see it.",
+        restart="Restart Cursor; it reads its configuration when it starts.",
         shows_forms=True,
         about_forms="It shows forms to you and waits for your answer.",
     ),
@@ -134,9 +124,9 @@ HOSTS = (
         name="VS Code",
         servers="servers",
         typed=True,
-        user_file=_vscode,
+        user_file=lambda machine: machine.application_data() / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
-        restart="Restart VS Code, or restart the server there with the command 'MCP: List Servers'.",
+        restart="Restart VS Code, or restart the server in it with the command 'MCP: List Servers'.",
         shows_forms=True,
         about_forms="It shows forms to you and waits for your answer.",
     ),
@@ -144,5 +134,5 @@ HOSTS = (
 
 
 def host_named(name: str) -> Host | None:
-    """Return the host of that id."""
+    """Return the host with that id, None if it is unknown."""
     return next((host for host in HOSTS if host.id == name), None)

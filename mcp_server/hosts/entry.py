@@ -1,4 +1,4 @@
-"""Our entry in a host's list of servers: how it is written, named and known again. Pure."""
+"""Our entry in a host's list of servers: how it is written, named and recognised. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ SECRET = "FORGE_ENROLMENT"  # noqa: S105 - the variable's name
 MASKED = "(kept secret)"
 NO_SECRETS = ("PYTHONPATH", "FORGE_CONFIG", "FORGE_HTTP")
 """Variables that only say where something is."""
-_SLASHES = re.compile(r"[/\\]")
 _LONGEST_SUFFIX = 24
 """Hosts put the server's name in front of every tool's, and some allow 64 characters for both."""
 
@@ -28,7 +27,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served. Both are absolute; `state_dir` None means the platform's place."""
+    """The knowledge base that is served and its state. Both are absolute; `state_dir` None means the platform's place."""
 
     kb: str
     state_dir: str | None = None
@@ -37,7 +36,7 @@ class Served:
 def server_entry(
     launch: Launch, served: Served, secret: str, *, typed: bool, earlier: object = None
 ) -> dict[str, object]:
-    """Return the entry. What a person added to `earlier` (flags, variables, a host's own fields) is kept."""
+    """Return the entry. Additions of a person to the `earlier` one (flags, variables, a host's own fields) are kept."""
     old = earlier if isinstance(earlier, dict) else {}
     old_environ = old.get("env")
     args = [*launch.arguments, "serve", "--kb", served.kb]
@@ -51,7 +50,7 @@ def server_entry(
 
 
 def masked(entry: Mapping[str, object]) -> dict[str, object]:
-    """Return the entry as it may be shown: without our secret, and without those that a person put beside it."""
+    """Return the entry as it may be shown: without our secret, and without other secrets that a person put into `env`."""
     environ = entry.get("env")
     names = environ if isinstance(environ, dict) else {}
     return {**entry, "env": {name: value if name in NO_SECRETS else MASKED for name, value in names.items()}}
@@ -62,7 +61,8 @@ def kb_of(entry: object) -> str | None:
     if not isinstance(entry, dict):
         return None
     args = _texts(entry.get("args"))
-    words = {_SLASHES.split(text)[-1].removesuffix(".exe") for text in (str(entry.get("command", "")), *args)}
+    # Our program may be the command itself, an argument of `uvx`, or a module of Python.
+    words = {re.split(r"[/\\]", text)[-1].removesuffix(".exe") for text in (str(entry.get("command", "")), *args)}
     if "serve" not in args or not words & {NAME, MODULE}:
         return None
     environ = entry.get("env")
@@ -71,10 +71,10 @@ def kb_of(entry: object) -> str | None:
 
 
 def key_for(servers: Mapping[str, object], kb_name: str, *, same: Callable[[str], bool]) -> tuple[str, bool]:
-    """Return the key for a knowledge base whose folder is called `kb_name`, and whether its entry is there already.
+    """Return the key for a knowledge base whose folder is called `kb_name`, and whether its entry exists already.
 
-    `same` says whether a folder that an entry names is this knowledge base. The first one is called `knowledge-forge`,
-    others have their folder's name behind it, and a number where that is taken too.
+    `same` says whether a folder that an entry names is this knowledge base. The first knowledge base of a host gets the key
+    `knowledge-forge`; others get their folder's name after it, and a number if that is taken too.
     """
     for key, entry in servers.items():
         kb = kb_of(entry)
@@ -90,21 +90,8 @@ def key_for(servers: Mapping[str, object], kb_name: str, *, same: Callable[[str]
     return wanted, False
 
 
-def _texts(args: object) -> list[str]:
-    return [text for text in args if isinstance(text, str)] if isinstance(args, list) else []
-
-
-def _value_of(flag: str, args: Sequence[str]) -> str | None:
-    for place, text in enumerate(args):
-        if text == flag and place + 1 < len(args):
-            return args[place + 1]
-        if text.startswith(flag + "="):
-            return text.removeprefix(flag + "=")
-    return None
-
-
 def added_flags(arguments: object) -> list[str]:
-    """Return what a person wrote behind `serve` besides the folders, for example `--read-only`."""
+    """Return the flags of `serve` that a person added besides the folders, for example `--read-only`."""
     args = _texts(arguments)
     if "serve" not in args:
         return []
@@ -116,3 +103,16 @@ def added_flags(arguments: object) -> list[str]:
         elif not text.startswith(("--kb=", "--state-dir=")):
             kept.append(text)
     return kept
+
+
+def _texts(args: object) -> list[str]:
+    return [text for text in args if isinstance(text, str)] if isinstance(args, list) else []
+
+
+def _value_of(flag: str, args: Sequence[str]) -> str | None:
+    for place, text in enumerate(args):
+        if text == flag and place + 1 < len(args):
+            return args[place + 1]
+        if text.startswith(flag + "="):
+            return text.removeprefix(flag + "=")
+    return None

@@ -1,4 +1,4 @@
-"""Changing a file that belongs to someone else: backed up first, whole or not at all, as it was in every other way."""
+"""Changing a file that belongs to someone else: backed up first, replaced in one step, with its mode and owner kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 
 from knowledge.errors import KnowledgeError
 
+BACKUP = "{}.bak-knowledge-forge-"
 _TRIES = 5
 
 
 class ConfigurationRefused(KnowledgeError):
-    """A host's configuration file that cannot be changed safely. Nothing was written."""
+    """A host's configuration file that cannot be changed safely; nothing was written."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -25,14 +26,14 @@ class ConfigurationRefused(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What became of a file; `backup` is None where none was needed or nothing was there."""
+    """The outcome of a rewrite; `backup` is None if none was needed or the file did not exist."""
 
     changed: bool
     backup: Path | None = None
 
 
 def read(path: Path) -> str | None:
-    """Return the file's text with its line breaks and byte order mark as they are; None if there is no file.
+    """Return the file's text with its own line breaks and byte order mark; None if there is no file.
 
     Raises:
         ConfigurationRefused: it cannot be read, or is not UTF-8.
@@ -44,10 +45,10 @@ def read(path: Path) -> str | None:
 def rewrite(
     path: Path, edit: Callable[[str], str], *, backup: bool = True, same: Callable[[str], frozenset[str]] | None = None
 ) -> Rewritten:
-    """Make the file say `edit(its text)`, "" where there is none; a symlink stays one and its target is changed.
+    """Replace the file's text by `edit(text)`, of "" if there is no file; a symlink stays one and its target is changed.
 
-    With `backup` a copy is left beside it before that, unless an earlier copy is that text or one of `same(its text)`.
-    Should the host write at the same moment, its new text is edited instead.
+    With `backup` a copy is left beside it first, unless an earlier copy is that text or one of `same(text)`. If the host writes to
+    the file at the same moment, its new text is edited instead.
 
     Raises:
         ConfigurationRefused: it cannot be read or written, or the host keeps writing to it.
@@ -62,6 +63,7 @@ def rewrite(
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with _written(target, after.encode()) as temporary:
+                # Hosts take no lock. This leaves only the moment of the rename in which a write of theirs would be lost.
                 if _read_bytes(target) != found:
                     continue
                 known = {before} | (same(before) if same else frozenset())
@@ -75,30 +77,26 @@ def rewrite(
 
 
 def check_writable(path: Path) -> None:
-    """Return if the folder that holds the file, or the nearest one above it that exists, can be written to.
+    """Return if the file's folder, or the nearest existing one above it, can be written to.
 
     Raises:
-        ConfigurationRefused: it cannot, or something that is no folder stands in the way.
+        ConfigurationRefused: it cannot, or something else than a folder is in the way.
     """
     folder = Path(os.path.realpath(path)).parent
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigurationRefused(path, f"nothing can be written in {folder}")
+        raise ConfigurationRefused(path, f"{folder} is not writable")
 
 
 def backups(path: Path) -> list[Path]:
-    """Return the copies that were left beside the file, oldest first."""
+    """Return the backups beside the file, oldest first."""
     target = Path(os.path.realpath(path))
-    prefix = _backup_prefix(target)
+    prefix = BACKUP.format(target.name)
     if not target.parent.is_dir():
         return []
     numbered = [(p.name.removeprefix(prefix), p) for p in target.parent.iterdir() if p.name.startswith(prefix)]
     return [p for _, p in sorted((int(number), p) for number, p in numbered if number.isdecimal())]
-
-
-def _backup_prefix(target: Path) -> str:
-    return f"{target.name}.bak-knowledge-forge-"
 
 
 def _read_bytes(path: Path) -> bytes | None:
@@ -119,7 +117,7 @@ def _decoded(path: Path, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _written(target: Path, data: bytes) -> Iterator[Path]:
-    """Write `data` durably beside `target`, with its mode and owner; what was not moved away is removed afterwards."""
+    """Write `data` durably beside `target`, with its mode and owner; the new file is removed again unless it is renamed."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)
     try:
@@ -134,7 +132,7 @@ def _written(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def _take_after(temporary: Path, target: Path) -> None:
-    """Give the new file the mode and owner of the old one; without one it stays the person's alone: it has a secret."""
+    """Give the new file the mode and owner of the old one; without an old one only the person may read it: it has a secret."""
     with contextlib.suppress(FileNotFoundError):
         old = target.stat()
         if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
@@ -145,10 +143,12 @@ def _take_after(temporary: Path, target: Path) -> None:
 
 def _back_up(target: Path, data: bytes, known: set[str]) -> Path | None:
     earlier = backups(target)
+    # Every installation writes a new secret; without this, each would leave another copy of the same text.
     if any(_read_bytes(copy) in {text.encode() for text in known} for copy in earlier):
         return None
-    number = int(earlier[-1].name.removeprefix(_backup_prefix(target))) + 1 if earlier else 1
-    copy = target.with_name(f"{_backup_prefix(target)}{number}")
+    prefix = BACKUP.format(target.name)
+    number = int(earlier[-1].name.removeprefix(prefix)) + 1 if earlier else 1
+    copy = target.with_name(f"{prefix}{number}")
     with _written(copy, data) as temporary:
         _take_after(temporary, target)
         temporary.replace(copy)
@@ -157,7 +157,7 @@ def _back_up(target: Path, data: bytes, known: set[str]) -> Path | None:
 
 def _sync_folder(folder: Path) -> None:
     if os.name == "nt":
-        return  # Windows has no way to sync a folder, and needs none
+        return  # Windows cannot sync a folder, and does not need to
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
 """Setting and removing one member of a JSON text; everything else stays as it is, byte for byte. Pure.
 
-Two laws (tests/unit/hosts/test_json_edit.py): `drop(put(x, path, v), path) == x` wherever `path` was free and what holds it
-was there; with `prune=True` also where what holds it was not.
+Two laws (tests/unit/hosts/test_json_edit.py): `drop(put(x, path, v), path) == x` if nothing was at `path` and the object around it
+existed; with `prune=True` also if that object did not exist.
 """
 
 from __future__ import annotations
@@ -9,88 +9,76 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from knowledge.errors import KnowledgeError
-from mcp_server.hosts.jsonc import BOM, JsoncDocument, JsoncNode, Member, is_blank, parse
+from mcp_server.hosts.jsonc import BOM, SPACE, JsoncDocument, JsoncNode, Member, is_blank, parse
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
-_BLANKS = re.compile(r"[ \t]*")
 
 
 class NotAnObject(KnowledgeError):
-    """What should hold the member is something else; `path` says where, empty for the whole document."""
+    """A value on the way to the member is not an object; `path` says which, empty for the whole document."""
 
     def __init__(self, path: Sequence[str]) -> None:
         self.path = tuple(path)
-        super().__init__(f"{_named(path)} is not an object in {{braces}}")
+        super().__init__(f"{'.'.join(path) or 'the document'} is not an object in {{braces}}")
 
 
 class TwiceTheSameKey(KnowledgeError):
-    """A key on the way stands there twice; hosts differ in which one they take."""
+    """A key on the way to the member is in its object twice; hosts differ in which one they take."""
 
     def __init__(self, path: Sequence[str]) -> None:
         self.path = tuple(path)
-        super().__init__(f"{_named(path)} stands there twice; remove one of them")
-
-
-def lookup(text: str, path: Sequence[str]) -> object | None:
-    """Return the value at `path` as Python values; None if there is none (or if it is null)."""
-    if is_blank(text):
-        return None
-    node: JsoncNode | None = parse(text).root
-    for depth in range(len(path)):
-        member = _member(node, path, depth) if node else None
-        node = member.node if member else None
-    return node.value if node else None
+        super().__init__(f"{'.'.join(path)} is there twice; remove one of them")
 
 
 def members(text: str, path: Sequence[str]) -> dict[str, object]:
-    """Return what the object at `path` holds, of twice the same key the last; nothing if there is no such object.
+    """Return the members of the object at `path`, the last one of a repeated key; empty if there is no such object.
 
     Raises:
         BadJson, NotAnObject, TwiceTheSameKey: as `put` into that object.
     """
     if is_blank(text):
         return {}
-    node = parse(text).root
+    document = parse(text)
+    node = document.root
     for depth in range(len(path)):
-        member = _member(node, path, depth)
+        member = _member(document, node, path, depth)
         if member is None:
             return {}
         node = member.node
-    if node.members is None:
+    if not isinstance(node.value, dict):
         raise NotAnObject(path)
-    return {member.key: member.node.value for member in node.members}
+    return dict(node.value)
 
 
 def put(text: str, path: Sequence[str], value: object) -> str:
-    """Return `text` with `value` at `path`, in the text's own style; objects that are missing on the way are made.
+    """Return `text` with `value` at `path`, in the text's own style; missing objects on the way are created.
 
     Raises:
         BadJson: `text` is not JSON.
-        NotAnObject: something on the way is not an object.
+        NotAnObject: a value on the way is not an object.
         TwiceTheSameKey: a key on the way is not unique.
     """
     if is_blank(text):
         written = json.dumps(_nested(path, value), indent=2, ensure_ascii=False)
         return (BOM if text.startswith(BOM) else "") + written + "\n"
-    node = root = parse(text).root
-    unit = _unit(text, root)
+    document = parse(text)
+    node = document.root
     for depth, key in enumerate(path):
-        member = _member(node, path, depth)
+        member = _member(document, node, path, depth)
         if member is None:
-            return _insert(text, node, key, _nested(path[depth + 1 :], value), unit)
+            return _insert(text, document, node, key, _nested(path[depth + 1 :], value))
         if depth == len(path) - 1:
-            return _replace(text, member, value, unit)
+            return _replace(text, document, member, value)
         node = member.node
     return text
 
 
 def drop(text: str, path: Sequence[str], *, prune: bool = False) -> str:
-    """Return `text` without the member at `path`; as it is if there is none.
+    """Return `text` without the member at `path`, unchanged if there is no such member.
 
-    `prune` also removes objects on the way that would be left with nothing in them, not even a comment.
+    `prune` also removes objects on the way that would be left empty, without even a comment.
 
     Raises:
         BadJson, NotAnObject, TwiceTheSameKey: as `put`.
@@ -101,20 +89,25 @@ def drop(text: str, path: Sequence[str], *, prune: bool = False) -> str:
     holders: list[tuple[JsoncNode, Member]] = []
     node = document.root
     for depth in range(len(path)):
-        member = _member(node, path, depth)
+        member = _member(document, node, path, depth)
         if member is None:
             return text
         holders.append((node, member))
         node = member.node
-    while prune and len(holders) > 1 and _is_alone(text, *holders[-1]):
+    while prune and len(holders) > 1:
+        holder, member = holders[-1]
+        around = text[holder.start + 1 : member.start] + text[member.node.end : holder.end - 1]
+        if around.replace(",", "").strip(SPACE):
+            break
         holders.pop()
     return _remove(text, document, *holders[-1])
 
 
-def _member(node: JsoncNode, path: Sequence[str], depth: int) -> Member | None:
-    if node.members is None:
+def _member(document: JsoncDocument, node: JsoncNode, path: Sequence[str], depth: int) -> Member | None:
+    found = document.members(node)
+    if found is None:
         raise NotAnObject(path[:depth])
-    found = [member for member in node.members if member.key == path[depth]]
+    found = [member for member in found if member.key == path[depth]]
     if len(found) > 1:
         raise TwiceTheSameKey(path[: depth + 1])
     return found[0] if found else None
@@ -126,94 +119,69 @@ def _nested(path: Sequence[str], value: object) -> object:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """How a value is written: over several lines from `indent` on, or, with `indent` None, all in one."""
-
-    line_break: str
-    unit: str
-    indent: str | None
-    tight: bool = False
-
-    def dumps(self, value: object) -> str:
-        if self.indent is None:
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":") if self.tight else (", ", ": "))
-        lines = json.dumps(value, ensure_ascii=False, indent=self.unit).split("\n")
-        return (self.line_break + self.indent).join(lines)
-
-    def member(self, key: str, value: object) -> str:
-        colon = ":" if self.tight else ": "
-        return json.dumps(key, ensure_ascii=False) + colon + self.dumps(value)
-
-
-def _insert(text: str, node: JsoncNode, key: str, value: object, unit: str) -> str:
+def _insert(text: str, document: JsoncDocument, node: JsoncNode, key: str, value: object) -> str:
     """Put a new member at the end of the object `node`, after its last comment."""
-    line_break, outer = _line_break(text), _indent_at(text, node.start)
-    if not node.members:
-        # The line break after it is ours too, so that removing it knows what to take away again.
-        member = _Style(line_break, unit, outer + unit).member(key, value)
-        block = line_break + outer + unit + member + line_break + outer
-        return text[: node.tail] + block + text[node.tail :]
-    last = node.members[-1]
+    line_break, unit, outer = _line_break(text), _unit(text, document), _indent_at(text, node.start)
+    tail, existing = document.tail(node), document.members(node)
+    if not existing:
+        # The line break after the member is ours too: `_remove` takes it away again.
+        member = f"{json.dumps(key, ensure_ascii=False)}: {_dumps(value, line_break, unit, outer + unit)}"
+        return text[:tail] + line_break + outer + unit + member + line_break + outer + text[tail:]
+    last = existing[-1]
     lead = _lead(text, last.start)
+    indent: str | None = None
     if _LINE_BREAK.search(lead):
-        indent: str | None = _LINE_BREAK.split(lead)[-1]
-    else:
-        indent = outer + unit if _LINE_BREAK.search(text, node.tail, node.end) else None
+        indent = _LINE_BREAK.split(lead)[-1]
+    elif _LINE_BREAK.search(text, tail, node.end):
+        indent = outer + unit
     tight = indent is None and not lead
-    before = lead if indent is None else line_break + indent
-    block = before + _Style(line_break, unit, indent, tight).member(key, value)
+    colon = ":" if tight else ": "
+    written = json.dumps(key, ensure_ascii=False) + colon + _dumps(value, line_break, unit, indent, tight=tight)
+    block = (lead if indent is None else line_break + indent) + written
     if last.comma is not None:
-        return text[: node.tail] + block + "," + text[node.tail :]
-    return text[: last.node.end] + "," + text[last.node.end : node.tail] + block + text[node.tail :]
+        return text[:tail] + block + "," + text[tail:]
+    return text[: last.node.end] + "," + text[last.node.end : tail] + block + text[tail:]
 
 
-def _replace(text: str, member: Member, value: object, unit: str) -> str:
+def _replace(text: str, document: JsoncDocument, member: Member, value: object) -> str:
     lead = _lead(text, member.start)
-    old = text[member.node.start : member.node.end]
-    several = _LINE_BREAK.search(lead) or _LINE_BREAK.search(old)
-    indent = _indent_at(text, member.start) if several else None
-    written = _Style(_line_break(text), unit, indent, tight=not lead).dumps(value)
+    several_lines = _LINE_BREAK.search(lead) or _LINE_BREAK.search(text, member.node.start, member.node.end)
+    indent = _indent_at(text, member.start) if several_lines else None
+    written = _dumps(value, _line_break(text), _unit(text, document), indent, tight=not lead)
     return text[: member.node.start] + written + text[member.node.end :]
 
 
 def _remove(text: str, document: JsoncDocument, holder: JsoncNode, member: Member) -> str:
-    """Take out the member with the white space before it, its own comma, or as the last one the comma before it."""
-    members = holder.members or ()
-    place = members.index(member)
+    """Remove the member with the white space before it and its comma; the last member takes the comma before it."""
+    siblings = document.members(holder) or []
+    place = siblings.index(member)
     start, end = member.start - len(_lead(text, member.start)), member.node.end
     comma = member.comma
     if comma is None and place:
-        comma = members[place - 1].comma
+        comma = siblings[place - 1].comma
     if comma == end:
         comma, end = None, end + 1
-    after_comment = start in document.comment_ends
-    if len(members) == 1:
-        end = _past_own_line_break(text, end, _indent_at(text, holder.start), after_comment=after_comment)
-    if after_comment and not _breaks_at(text, end):
-        start = _past_line_break(text, start)  # or the line comment before it would swallow what comes after it
+    after_comment = start in document.line_ends
+    if len(siblings) == 1:
+        # The line break that `_insert` puts after the only member of an object, and the indentation of the closing brace.
+        behind, outer = _past_line_break(text, end), _indent_at(text, holder.start)
+        if behind != end and text.startswith(outer, behind):
+            behind += len(outer)
+            if not after_comment or _LINE_BREAK.match(text, behind):
+                end = behind
+    if after_comment and not _LINE_BREAK.match(text, end):
+        start = _past_line_break(text, start)  # otherwise the line comment would swallow the text after the member
     spans = [(start, end)] if comma is None else sorted([(start, end), (comma, comma + 1)])
     for first, behind in reversed(spans):
         text = text[:first] + text[behind:]
     return text
 
 
-def _past_own_line_break(text: str, at: int, outer: str, *, after_comment: bool) -> int:
-    """Return where the line break ends that `_insert` puts behind the only member of an object."""
-    behind = _past_line_break(text, at)
-    if behind == at or not text.startswith(outer, behind):
-        return at
-    behind += len(outer)
-    return at if after_comment and not _breaks_at(text, behind) else behind
-
-
-def _is_alone(text: str, holder: JsoncNode, member: Member) -> bool:
-    around = text[holder.start + 1 : member.start] + text[member.node.end : holder.end - 1]
-    return not around.replace(",", "").strip(" \t\r\n")
-
-
-def _breaks_at(text: str, at: int) -> bool:
-    return _LINE_BREAK.match(text, at) is not None
+def _dumps(value: object, line_break: str, unit: str, indent: str | None, *, tight: bool = False) -> str:
+    """Return the value as JSON: over several lines with that indentation, or, without one, on one line."""
+    if indent is None:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": "))
+    return (line_break + indent).join(json.dumps(value, ensure_ascii=False, indent=unit).split("\n"))
 
 
 def _past_line_break(text: str, at: int) -> int:
@@ -224,18 +192,20 @@ def _past_line_break(text: str, at: int) -> int:
 def _lead(text: str, at: int) -> str:
     """Return the white space right before `at`."""
     start = at
-    while start and text[start - 1] in " \t\r\n":
+    while start and text[start - 1] in SPACE:
         start -= 1
     return text[start:at]
 
 
 def _indent_at(text: str, at: int) -> str:
-    """Return the white space that the line of `at` begins with."""
-    line = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
-    if text.startswith(BOM, line):
-        line += 1
-    blanks = _BLANKS.match(text, line)
-    return blanks.group() if blanks else ""
+    """Return the white space at the beginning of the line of `at`."""
+    start = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    if text.startswith(BOM, start):
+        start += 1
+    end = start
+    while text.startswith((" ", "\t"), end):
+        end += 1
+    return text[start:end]
 
 
 def _line_break(text: str) -> str:
@@ -243,16 +213,13 @@ def _line_break(text: str) -> str:
     return found.group() if found else "\n"
 
 
-def _unit(text: str, root: JsoncNode) -> str:
-    """Return what one more level is indented by, as the document's outermost members show it; else two spaces."""
-    for member in root.members or ():
+def _unit(text: str, document: JsoncDocument) -> str:
+    """Return the indentation of one level, as the document's outermost members show it; else two spaces."""
+    outer = _indent_at(text, document.root.start)
+    for member in document.members(document.root) or ():
         lead = _lead(text, member.start)
         if _LINE_BREAK.search(lead):
-            outer, inner = _indent_at(text, root.start), _LINE_BREAK.split(lead)[-1]
+            inner = _LINE_BREAK.split(lead)[-1]
             if inner.startswith(outer) and inner != outer:
                 return inner[len(outer) :]
     return "  "
-
-
-def _named(path: Sequence[str]) -> str:
-    return ".".join(path) if path else "the document"

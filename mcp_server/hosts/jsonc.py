@@ -1,6 +1,8 @@
 """Reading JSON as editors write it: comments, trailing commas, a byte order mark. Pure.
 
-The tree keeps where everything stands in the text, so that `edit.py` can change one member and not a byte beside it.
+Python's own decoder does the reading. It gets a copy of the text in which comments and trailing commas are blanked out, character
+by character, so every position in the copy is the same place in the text and `json_edit.py` can change one member and not a byte
+beside it. Packages that edit JSON with comments were tried: they print the whole file anew, or need Node.
 Source: RFC 8259; comments and trailing commas as in Microsoft's jsonc-parser, which VS Code and its descendants use.
 """
 
@@ -8,22 +10,28 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 
 from knowledge.errors import KnowledgeError
 
 BOM = "\ufeff"
+SPACE = " \t\r\n"
 DEEPEST = 200
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_WORD = re.compile(r"[A-Za-z]+")
-_WORDS = {"true": True, "false": False, "null": None}
+_TOKEN = re.compile(
+    r'(?P<text>"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")|(?P<comment>//[^\r\n]*|/\*.*?\*/)|["/{}\[\],]|NaN|Infinity',
+    re.DOTALL,
+)
+_REFUSED = {
+    '"': "a text that does not end, or has a control character",
+    "/": "a comment that does not end, or a stray '/'",
+    "NaN": "NaN is not a JSON value",
+    "Infinity": "Infinity is not a JSON value",
+}
+_BLANKS = re.compile(f"[{SPACE}]*")
 _LONGEST_NUMBER = 4000
-"""Python refuses to read longer whole numbers; hosts read those as floating point anyway."""
 
 
 class BadJson(KnowledgeError):
@@ -39,22 +47,16 @@ class BadJson(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class JsoncNode:
-    """A value, where it stands, and what it is in Python.
-
-    Of an object, `members` are its members as written (also twice the same key) and `tail` is where the last thing
-    in it ends, a comment too: what follows up to the closing brace is white space.
-    """
+    """A value, and where it begins and ends in the text."""
 
     start: int
     end: int
     value: object
-    members: tuple[Member, ...] | None = None
-    tail: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One `"key": value` of an object; `comma` is where the comma after it stands, if there is one."""
+    """One `"key": value` of an object; `comma` is the position of the comma after it, if there is one."""
 
     key: str
     start: int
@@ -64,131 +66,116 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JsoncDocument:
-    """A whole text; `comment_ends` are the places where a `//` comment ends, which only a line break may follow."""
+    """A parsed text. `uncommented` is the text without its comments, `strict` also without trailing commas, both as long as it.
+
+    `comment_ends` are the ends of all comments, `line_ends` those of `//` comments, which only a line break may follow.
+    """
 
     root: JsoncNode
-    comment_ends: frozenset[int]
+    uncommented: str
+    strict: str
+    comment_ends: tuple[int, ...]
+    line_ends: frozenset[int]
+
+    def members(self, node: JsoncNode) -> list[Member] | None:
+        """Return the members of an object as written, also two with the same key; None if the value is not an object."""
+        if not isinstance(node.value, dict):
+            return None
+        members = list[Member]()
+        at = self._next(node.start + 1)
+        while self.uncommented[at] != "}":
+            key, colon = _DECODER.raw_decode(self.strict, at)
+            start = self._next(self._next(colon) + 1)
+            value, end = _DECODER.raw_decode(self.strict, start)
+            after = self._next(end)
+            comma = after if self.uncommented[after] == "," else None
+            members.append(Member(key, at, JsoncNode(start, end, value), comma))
+            at = after if comma is None else self._next(after + 1)
+        return members
+
+    def tail(self, node: JsoncNode) -> int:
+        """Return where the last thing inside an object ends, a comma or a comment too; only white space follows it."""
+        closing = node.end - 1
+        last = len(self.uncommented[:closing].rstrip(SPACE))
+        before = bisect_right(self.comment_ends, closing)
+        return max(last, self.comment_ends[before - 1]) if before else last
+
+    def _next(self, at: int) -> int:
+        blanks = _BLANKS.match(self.uncommented, at)
+        return blanks.end() if blanks else at
 
 
 @lru_cache(maxsize=2)  # one edit asks several things of one text, and Claude Code's can have megabytes
 def parse(text: str) -> JsoncDocument:
-    """Return the tree of `text`. Do not change what is in it: who asks again gets the same one.
+    """Return what `text` says and where. The result is shared between callers: do not change the values in it.
 
     Raises:
         BadJson: it is not JSON, not even with comments and trailing commas, or nested deeper than `DEEPEST`.
     """
-    reader = _JsoncReader(text)
-    reader.skip()
-    root = reader.value(0)
-    reader.skip()
-    if reader.at < len(text):
-        raise BadJson(text, reader.at, "something follows after the end")
-    return JsoncDocument(root, frozenset(reader.comment_ends))
+    comments, trailing = _extras(text)
+    uncommented = _blanked(text, comments)
+    strict = _blanked(uncommented, [(comma, comma + 1) for comma in trailing])
+    begin = 1 if text.startswith(BOM) else 0
+    start = len(text) - len(strict[begin:].lstrip(SPACE))
+    try:
+        value, end = _DECODER.raw_decode(strict, start)
+    except json.JSONDecodeError as error:
+        raise BadJson(text, error.pos, error.msg[:1].lower() + error.msg[1:]) from error
+    if rest := strict[end:].lstrip(SPACE):
+        raise BadJson(text, len(text) - len(rest), "something follows after the end")
+    line_ends = frozenset(end for start, end in comments if text.startswith("//", start))
+    return JsoncDocument(
+        JsoncNode(start, end, value), uncommented, strict, tuple(end for _, end in comments), line_ends
+    )
 
 
 def is_blank(text: str) -> bool:
     """Return whether there is nothing in `text` but white space: an empty file that some hosts create."""
-    return not text.removeprefix(BOM).strip(" \t\r\n")
+    return not text.removeprefix(BOM).strip(SPACE)
 
 
-class _JsoncReader:
-    """A cursor over the text. `last` is where the last token or comment ended."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = self.last = 1 if text.startswith(BOM) else 0
-        self.comment_ends: set[int] = set()
-
-    def skip(self) -> str:
-        """Go past white space and comments, and return the character that comes then, or ''."""
-        while True:
-            found = _SPACE.match(self.text, self.at)
-            self.at = found.end() if found else self.at
-            if self.text[self.at : self.at + 1] != "/":
-                return self.text[self.at : self.at + 1]
-            comment = _COMMENT.match(self.text, self.at)
-            if comment is None:
-                raise BadJson(self.text, self.at, "a comment that does not end, or a stray '/'")
-            self.at = self.last = comment.end()
-            if comment.group().startswith("//"):
-                self.comment_ends.add(self.at)
-
-    def value(self, depth: int) -> JsoncNode:
-        if depth > DEEPEST:
-            raise BadJson(self.text, self.at, f"nested deeper than {DEEPEST}")
-        following = self.text[self.at : self.at + 1]
-        if following == "{":
-            return self.members_in_braces(depth)
-        if following == "[":
-            return self.items_in_brackets(depth)
-        start = self.at
-        return JsoncNode(start, value=self.scalar(following), end=self.at)
-
-    def members_in_braces(self, depth: int) -> JsoncNode:
-        start, members = self.at, list[Member]()
-        self.step()
-        while self.skip() != "}":
-            key_start = self.at
-            key = self.string()
-            if self.skip() != ":":
-                raise BadJson(self.text, self.at, f"a ':' is missing after {_short(key)}")
-            self.step()
-            self.skip()
-            node = self.value(depth + 1)
-            comma = self.comma("}")
-            members.append(Member(key, key_start, node, comma))
-        tail = self.last
-        self.step()
-        return JsoncNode(start, self.at, {m.key: m.node.value for m in members}, tuple(members), tail)
-
-    def items_in_brackets(self, depth: int) -> JsoncNode:
-        start, items = self.at, list[object]()
-        self.step()
-        while self.skip() != "]":
-            items.append(self.value(depth + 1).value)
-            self.comma("]")
-        self.step()
-        return JsoncNode(start, self.at, items)
-
-    def comma(self, closing: str) -> int | None:
-        """Go past the comma after a member or an item and return its place; None where `closing` comes instead."""
-        following = self.skip()
-        if following == closing:
-            return None
-        if following != ",":
-            raise BadJson(self.text, self.at, f"a ',' or '{closing}' is missing" if following else "it ends too early")
-        self.step()
-        return self.at - 1
-
-    def scalar(self, following: str) -> object:
-        if following == '"':
-            return self.string()
-        if number := _NUMBER.match(self.text, self.at):
-            self.at = self.last = number.end()
-            digits = number.group()
-            return float(digits) if len(digits) > _LONGEST_NUMBER else json.loads(digits)
-        word = _WORD.match(self.text, self.at)
-        if word is None or word.group() not in _WORDS:
-            raise BadJson(self.text, self.at, "a value is missing" if following else "it ends too early")
-        self.at = self.last = word.end()
-        return _WORDS[word.group()]
-
-    def string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
-            at_end = self.at >= len(self.text)
-            raise BadJson(self.text, self.at, "it ends too early" if at_end else 'a text in "double quotes" is missing')
-        try:
-            value = json.loads(found.group())
-        except json.JSONDecodeError as error:
-            raise BadJson(self.text, self.at + error.pos, "a text with an unknown escape") from error
-        self.at = self.last = found.end()
-        return str(value)
-
-    def step(self) -> None:
-        self.at += 1
-        self.last = self.at
+def _extras(text: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return where the comments of the text are, and its trailing commas; raise BadJson for what no decoder should see."""
+    comments, trailing = list[tuple[int, int]](), list[int]()
+    comma: int | None = None
+    follows_value, depth, last = False, 0, 0
+    for found in _TOKEN.finditer(text):
+        lexeme, start, end = found.group(), found.start(), found.end()
+        if lexeme in _REFUSED:
+            raise BadJson(text, start, _REFUSED[lexeme])
+        if text[last:start].strip(SPACE):  # a number or a word: the decoder knows which of them are values
+            comma, follows_value = None, True
+        last = end
+        if found.lastgroup == "comment":
+            comments.append((start, end))
+        elif lexeme == ",":
+            comma = start if follows_value and comma is None else None
+        elif lexeme in "]}":
+            depth -= 1
+            if comma is not None:
+                trailing.append(comma)
+            comma, follows_value = None, True
+        elif lexeme in "[{":
+            depth += 1
+            if depth > DEEPEST:
+                raise BadJson(text, start, f"nested deeper than {DEEPEST}")
+            comma, follows_value = None, False
+        else:
+            comma, follows_value = None, True
+    return comments, trailing
 
 
-def _short(key: str) -> str:
-    return repr(key if len(key) <= 40 else key[:37] + "...")
+def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
+    pieces, last = list[str](), 0
+    for start, end in spans:
+        pieces += [text[last:start], " " * (end - start)]
+        last = end
+    return "".join([*pieces, text[last:]])
+
+
+def _whole_number(digits: str) -> float:
+    # Python refuses to read longer ones, which keeps no host from starting: hosts read them as floating point.
+    return float(digits) if len(digits) > _LONGEST_NUMBER else int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole_number)

@@ -36,7 +36,7 @@ from mcp_server.hosts.entry import (
     server_entry,
 )
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
-from mcp_server.hosts.json_edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
+from mcp_server.hosts.json_edit import NotAnObject, TwiceTheSameKey, drop, members, put
 from mcp_server.hosts.jsonc import BadJson
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
@@ -391,7 +391,7 @@ class _Installation:
         """Return whether the list of servers was there before we came, as far as the last copy of the file tells."""
         copies = backups(self.file)
         try:
-            return bool(copies) and lookup(read(copies[-1]) or "", (self.host.servers,)) is not None
+            return bool(copies) and members(read(copies[-1]) or "", ()).get(self.host.servers) is not None
         except KnowledgeError:
             return True
 

@@ -33,7 +33,7 @@ from mcp_server.gate.trust.scores import trust_record_of
 from mcp_server.hosts.catalogue import HostMachine, host_named
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
-from mcp_server.hosts.json_edit import lookup
+from mcp_server.hosts.json_edit import members
 
 SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
 PLATFORMS = ("darwin", "win32", "linux")
@@ -105,7 +105,7 @@ def world(tmp_path: Path) -> World:
 
 
 def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
-    found = lookup(file.read_bytes().decode(), (key,))
+    found = members(file.read_bytes().decode(), ()).get(key)
     assert isinstance(found, dict)
     return found
 
