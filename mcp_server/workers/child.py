@@ -1,6 +1,6 @@
-"""A worker process: takes steps from its standard input, does them one after another, and answers on its standard output.
+"""A worker process: takes steps from its standard input, runs them one after another, and answers on its standard output.
 
-It opens only files that a step names (`mcp_server/workers/index_steps.py`).
+The only files it opens are those that a step names (`mcp_server/workers/index_steps.py`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,39 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
+if sys.platform != "win32":
+    import resource
+
 HEADER = struct.Struct(">Q")
 IDLE_S = 60.0
-"""A worker that nobody asks for so long ends."""
+"""A worker without a request for this long exits."""
 RETIRES_AT_BYTES = 256 * 2**20
-"""A worker that has needed so much memory ends with its answer, so that the memory goes back."""
+"""A worker that needed this much memory exits after its answer, so that the memory goes back to the system."""
 NICE = 10
-"""The server itself goes first where both want a processor."""
+"""Lowers the priority, so that the server comes first when both want a processor."""
 
 
 def main(cpu_s: int, memory_bytes: int) -> None:
-    """Work until nobody asks any more. Each step may take `cpu_s` seconds of processor time, all of them `memory_bytes` (0: any)."""
-    asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    """Serve requests until there are none. A step gets `cpu_s` seconds of processor time, the process `memory_bytes` (0: no limit)."""
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     wire_in, wire_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    _let_go_of_wire()
+    # From here on the standard streams lead nowhere: whatever a library prints must not be taken for an answer.
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    os.close(null)
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     _limit_memory(memory_bytes)
-    threading.Thread(target=_read, args=(wire_in, asked), daemon=True).start()
+    threading.Thread(target=_read, args=(wire_in, requests), daemon=True).start()
     while True:
         try:
-            request = asked.get(timeout=IDLE_S)
+            request = requests.get(timeout=IDLE_S)
         except queue.Empty:
             os._exit(0)
         _limit_time(cpu_s)
         answer = _answered(request)
-        del request
+        del request  # it may be megabytes, and the next one may be a minute away
         wire_out.write(HEADER.pack(len(answer)))
         wire_out.write(answer)
         wire_out.flush()
@@ -45,18 +54,8 @@ def main(cpu_s: int, memory_bytes: int) -> None:
             os._exit(0)
 
 
-def _let_go_of_wire() -> None:
-    """Point the standard streams at nothing: what a library prints is no answer."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(null, descriptor)
-    os.close(null)
-    if hasattr(os, "nice"):
-        os.nice(NICE)
-
-
-def _read(wire: BinaryIO, asked: queue.SimpleQueue[bytes]) -> None:
-    """Take requests; when the server is gone, end at once, in the middle of a step too."""
+def _read(wire: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
+    """Queue the requests. When the server is gone, exit at once, even in the middle of a step: that is why this is a thread."""
     while header := wire.read(HEADER.size):
         if len(header) < HEADER.size:
             break
@@ -64,7 +63,7 @@ def _read(wire: BinaryIO, asked: queue.SimpleQueue[bytes]) -> None:
         request = wire.read(size)
         if len(request) < size:
             break
-        asked.put(request)
+        requests.put(request)
         del request
     os._exit(0)
 
@@ -78,19 +77,15 @@ def _answered(request: bytes) -> bytes:
     except RecursionError:
         return pickle.dumps(("depth", None))
     except Exception as error:  # noqa: BLE001  (whatever it is, the caller has to hear it)
-        return _failure(error)
-
-
-def _failure(error: Exception) -> bytes:
-    """Return the error in parts: classes that build their sentence themselves cannot be called with it."""
-    try:
-        return pickle.dumps(("failed", (type(error), error.args, error.__dict__)))
-    except Exception:  # noqa: BLE001  (its facts cannot be sent)
-        return pickle.dumps(("failed", (RuntimeError, (f"{type(error).__name__} in a worker",), {})))
+        # In parts, because our errors build their sentence in __init__: unpickling would call them with the finished sentence.
+        try:
+            return pickle.dumps(("failed", (type(error), error.args, error.__dict__)))
+        except Exception:  # noqa: BLE001  (its attributes cannot be pickled)
+            return pickle.dumps(("failed", (RuntimeError, (f"{type(error).__name__} in a worker",), {})))
 
 
 def raised(parts: tuple[type[Exception], tuple[Any, ...], dict[str, Any]]) -> Exception:
-    """Return the error that was sent in parts."""
+    """Return the error that a worker sent in parts."""
     kind, args, facts = parts
     error = kind.__new__(kind)
     error.args = args
@@ -99,36 +94,30 @@ def raised(parts: tuple[type[Exception], tuple[Any, ...], dict[str, Any]]) -> Ex
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    if sys.platform == "win32" or not memory_bytes:
-        return
-    import resource
-
-    try:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ValueError, OSError):
-        pass  # macOS has no such limit; the time limit bounds what can be filled
+    if sys.platform != "win32" and memory_bytes:
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+            # SIGXCPU, which ends a step that takes too long, dumps core by default, and the dump would hold pages.
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        except (ValueError, OSError):
+            pass  # macOS has no such limit; the time limit bounds how much can be filled
 
 
 def _limit_time(cpu_s: int) -> None:
-    """Have the system end this process when the next step has taken so much processor time."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + cpu_s, most))
+    """Have the system kill this process when the next step has used that much processor time."""
+    if sys.platform != "win32":
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        # The limit counts from the start of the process, so each step raises it by its own budget.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + cpu_s, most))
 
 
 def _peak_bytes() -> int:
     if sys.platform == "win32":
         return 0
     if sys.platform == "linux":
-        # What `getrusage` says there goes back to before this program was loaded: it is the server's own memory.
-        told = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-        return next((int(line.split()[1]) * 1024 for line in told if line.startswith("VmHWM:")), 0)
-    import resource
-
+        # `getrusage` would count from before this program was loaded, which is the memory of the server that forked.
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, the BSDs kilobytes

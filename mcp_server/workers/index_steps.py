@@ -1,10 +1,10 @@
-"""The composition root's part for large pages: each step of indexing them is done in a worker process (kb/decisions/0047)."""
+"""The composition root's part for large pages: each step of indexing them runs in a worker process (kb/decisions/0047)."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ WALL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _IndexingStep:
-    """A step: pages of one knowledge base, and where its index and its words lie."""
+    """Pages of one knowledge base to index, and where its index and its keyword index are."""
 
     root: Path
     index: Path
@@ -44,59 +44,50 @@ class PagesApart:
 
     def __init__(self, root: Path, index: Path, keyword: Path) -> None:
         self._root, self._index, self._keyword = root, index, keyword
-        # Its memory is not limited: it maps the whole index, however large that is.
+        # No memory limit: the process maps the whole index, however large that is.
         self._workers = Workers(most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None)
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
-        """Store the pages, as `Apart` promises."""
-        what = f"indexing {pages.jobs[0][0]}"
-        return await self._workers.run(
-            indexed, _IndexingStep(self._root, self._index, self._keyword, pages), size=size, what=what
-        )
+        """Store the pages, as the port `Apart` says."""
+        step = _IndexingStep(self._root, self._index, self._keyword, pages)
+        return await self._workers.run(indexed, step, size=size, what=f"indexing {pages.jobs[0][0]}")
 
     async def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         await self._workers.close()
 
 
-def indexed(asked: _IndexingStep) -> IndexedPages:
-    """Do the step in this process."""
-    return anyio.run(_indexed, asked)
+def indexed(step: _IndexingStep) -> IndexedPages:
+    """Carry out the step in this process."""
+    return anyio.run(_indexed, step)
 
 
-async def _indexed(asked: _IndexingStep) -> IndexedPages:
+async def _indexed(step: _IndexingStep) -> IndexedPages:
+    # Here and not above: the server imports this module at its start, and the indexer only later.
     from knowledge.index.indexer import Indexer
 
-    store = await SqliteIndexStore.open(asked.index)
+    store = await SqliteIndexStore.open(step.index)
     try:
         if store.rebuilt:
-            raise DatabaseUnavailable(str(asked.index), f"it was damaged ({store.rebuilt}) and is built again")
-        keyword = await _keyword(asked.keyword)
+            raise DatabaseUnavailable(str(step.index), f"it was damaged ({store.rebuilt}) and is built again")
+        keyword = keyword_engine(step.keyword)
+
+        async def opened() -> KeywordIndex:
+            return keyword
+
         try:
             indexer = Indexer(
-                Vault(asked.root),
-                store,
-                keyword=partial(_given, keyword),
-                embedder=_embedder,
-                now_ns=time.time_ns,
+                Vault(step.root), store, keyword=opened, embedder=_static_embedder_for, now_ns=time.time_ns
             )
-            return await indexer.index_here(asked.pages)
+            return await indexer.index_here(step.pages)
         finally:
             await keyword.close()
     finally:
         await store.close()
 
 
-async def _given(keyword: KeywordIndex) -> KeywordIndex:
-    return keyword
-
-
-async def _keyword(folder: Path) -> KeywordIndex:
-    return keyword_engine(folder)
-
-
-async def _embedder(identity: IndexIdentity) -> Embedder:
-    """Return the embedder that needs no network. Pages of others get their vectors later, from the server."""
+async def _static_embedder_for(identity: IndexIdentity) -> Embedder:
+    """Return the built-in embedder, which needs no network. With another one the server adds the vectors later."""
     if identity.embedder in ("", STATIC.embedder):
         return _static()
     raise EmbedderUnavailable(identity.embedder, "large pages get their vectors later")

@@ -1,6 +1,6 @@
-"""Worker processes: large texts are worked on there, within a budget, and a caller that goes away stops its worker.
+"""Worker processes: large texts are processed there within a budget, and a caller that goes away stops its worker.
 
-Why processes: a thread shares the interpreter's lock with the event loop, and nothing ends it (kb/decisions/0047).
+Processes, because a thread shares the interpreter's lock with the event loop and cannot be stopped (kb/decisions/0047).
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ R = TypeVar("R")
 
 ROOT = Path(__file__).parents[2]
 INLINE_CHARACTERS = 16_000
-"""Shorter texts are worked on at once: that takes less time than others would notice."""
+"""Shorter texts are processed in the server: handing them over takes longer than the work."""
 CPU_S = 20
-"""Processor time that one step may take."""
+"""Processor time of one step."""
 WALL_S = 90.0
-"""The same by the clock: on a busy machine a worker gets little of the processor."""
+"""The same by the clock: longer, because on a busy machine a worker gets little of the processor."""
 MEMORY_BYTES = 1536 * 2**20
-"""Address space of a worker, the interpreter included."""
+"""Address space of a worker, including the interpreter."""
 PATIENCE_S = 60.0
 """How long a step may wait for its turn."""
 MOST_WAITING = 4
-"""Steps of one caller that may be under way or wait; each holds its texts in memory."""
+"""Steps of one caller that may run or wait at a time; each holds its texts in memory."""
 LARGE_BYTES = 200_000
-"""Requests and answers from this size on are packed and unpacked on a thread."""
+"""Requests and answers above this size are pickled on a thread, so that the event loop goes on."""
+# With -I, Python takes no module path from the environment or the current folder; the server's own comes as arguments.
 _CODE = (
     "import sys; sys.path += [p for p in sys.argv[3:] if p not in sys.path]; "
     "from mcp_server.workers.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
@@ -51,7 +52,7 @@ _CODE = (
 
 
 class _Gone(Exception):
-    """The worker ended before it answered; `code` is its exit status, negative for a signal."""
+    """The worker exited without an answer; `code` is its exit status (negative: a signal), `before`: before it took the request."""
 
     def __init__(self, code: int | None, *, before: bool) -> None:
         self.code, self.before = code, before
@@ -59,7 +60,7 @@ class _Gone(Exception):
 
 
 class Workers:
-    """At most `most` processes, started when they are needed. Each caller has one step at a time; the others wait their turn."""
+    """At most `most` processes, started on demand. Each caller has one step running at a time; its others wait their turn."""
 
     def __init__(
         self,
@@ -80,47 +81,47 @@ class Workers:
         self._all: set[_Worker] = set()
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`, as `knowledge.offload.Aside` promises."""
+        """Return `step(asked)`, as the port `knowledge.offload.Aside` says."""
         if size <= self._inline:
             return step(asked)
         async with self._turn(what):
             request = await _apart(pickle.dumps, (step, asked), large=size > LARGE_BYTES)
             answer = await self._answer(request, what)
             del request
-            word, told = await _apart(pickle.loads, answer, large=len(answer) > LARGE_BYTES)
+            word, value = await _apart(pickle.loads, answer, large=len(answer) > LARGE_BYTES)
         if word == "failed":
-            raise raised(told)
-        if word != "done":
-            raise TooMuchWork(what, "it is nested too deeply" if word == "depth" else self._memory())
-        return cast("R", told)
-
-    def _memory(self) -> str:
-        return f"it takes more than {(self._memory_bytes or 0) // 2**20} MiB of memory"
+            raise raised(value)
+        if word == "depth":
+            raise TooMuchWork(what, "it is nested too deeply")
+        if word == "memory":
+            raise TooMuchWork(what, f"it takes more than {(self._memory_bytes or 0) // 2**20} MiB of memory")
+        return cast("R", value)
 
     @asynccontextmanager
     async def _turn(self, what: str) -> AsyncIterator[None]:
         """Wait for the caller's turn and for a free worker.
 
         Raises:
-            TooMuchWaiting: it has others under way already, or waited too long.
+            TooMuchWaiting: the caller has too many steps already, or has waited too long.
         """
         caller = CALLER.get()
         if self._waiting[caller] >= MOST_WAITING:
             raise TooMuchWaiting(what, self._waiting[caller])
         self._waiting[caller] += 1
         turn = self._turns.setdefault(caller, anyio.Lock())
-        held = False
+        acquired = False
         try:
             with anyio.move_on_after(self._patience_s):
+                # The turn first: a caller with many steps must not take a place in the queue for workers with each of them.
                 await turn.acquire()
-                held = True
+                acquired = True
                 try:
                     await self._room.acquire()
                 except BaseException:
                     turn.release()
-                    held = False
+                    acquired = False
                     raise
-            if not held:
+            if not acquired:
                 raise TooMuchWaiting(what, self._waiting[caller] - 1, self._patience_s)
             try:
                 yield
@@ -133,7 +134,7 @@ class Workers:
                 del self._waiting[caller], self._turns[caller]
 
     async def _answer(self, request: bytes, what: str) -> bytes:
-        """Return what a worker answers; one that had ended by itself before it was asked is replaced."""
+        """Return a worker's answer. A worker that exited on its own before it took the request is replaced."""
         while True:
             worker = await self._taken()
             try:
@@ -141,22 +142,22 @@ class Workers:
                     answer = await worker.ask(request)
             except _Gone as gone:
                 self._all.discard(worker)
+                # An idle or retired worker exits at a time of its own, which may be just now. A fresh one has no reason to.
                 if gone.before and worker.asked > 1:
                     continue
-                raise TooMuchWork(what, self._why(gone.code)) from None
+                why = f"it ended the worker process (status {gone.code}), usually because memory ran out"
+                if sys.platform != "win32" and gone.code == -signal.SIGXCPU:
+                    why = f"it takes more than {self._cpu_s} s of processor time"
+                raise TooMuchWork(what, why) from None
             except TimeoutError:
                 await self._end(worker)
                 raise TooMuchWork(what, f"it takes more than {self._wall_s:.0f} s") from None
             except BaseException:
+                # Also when the caller is cancelled: a worker in the middle of a step would answer the next request with it.
                 await self._end(worker)
                 raise
             self._idle.append(worker)
             return answer
-
-    def _why(self, code: int | None) -> str:
-        if sys.platform != "win32" and code == -signal.SIGXCPU:
-            return f"it takes more than {self._cpu_s} s of processor time"
-        return f"it ended the worker process (status {code}), mostly for want of memory"
 
     async def _taken(self) -> _Worker:
         while self._idle:
@@ -173,14 +174,14 @@ class Workers:
         await worker.end()
 
     async def close(self) -> None:
-        """End all workers."""
+        """Kill all workers."""
         self._idle.clear()
         for worker in list(self._all):
             await self._end(worker)
 
 
 class _Worker:
-    """One process and its wire."""
+    """One process and its pipes."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -190,9 +191,17 @@ class _Worker:
 
     @classmethod
     async def started(cls, cpu_s: int, memory_bytes: int | None) -> _Worker:
-        """Start a worker. It imports what the server imports, and nothing from the folder that the server was started in."""
-        command = [sys.executable, "-I", "-c", _CODE, str(cpu_s), str(memory_bytes or 0), *_paths()]
-        with anyio.CancelScope(shield=True):  # a process that nobody knows of would stay
+        """Start a worker. It inherits neither the protocol's pipes nor the environment: see `worker_environment`."""
+        command = [
+            sys.executable,
+            "-I",
+            "-c",
+            _CODE,
+            str(cpu_s),
+            str(memory_bytes or 0),
+            *_module_paths(),
+        ]
+        with anyio.CancelScope(shield=True):  # cancelled in between, the process would run on, unknown to anybody
             process = await anyio.open_process(
                 command,
                 stdin=subprocess.PIPE,
@@ -208,7 +217,7 @@ class _Worker:
         """Return the answer.
 
         Raises:
-            _Gone: it ended instead; `before` it had taken the request whole.
+            _Gone: it exited instead.
         """
         self.asked += 1
         taken = False
@@ -225,18 +234,18 @@ class _Worker:
             raise _Gone(code, before=not taken and code == 0) from error
 
     async def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         with anyio.CancelScope(shield=True):
             with suppress(ProcessLookupError):
                 self.process.kill()
             await self.process.aclose()
 
 
-def _paths() -> list[str]:
-    """Return where the server finds its modules, without the folder that it was started in."""
+def _module_paths() -> list[str]:
+    """Return where the server finds its modules, except the folder that it was started in: a project may hold modules, too."""
     try:
         here: Path | None = Path.cwd().resolve()
-    except OSError:  # it is gone
+    except OSError:  # the folder was deleted
         here = None
     found = [path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here]
     return list(dict.fromkeys([*found, str(ROOT)]))
