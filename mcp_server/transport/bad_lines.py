@@ -1,4 +1,4 @@
-"""Lines that are no JSON-RPC message: what can be made of them, and how they are refused. Pure."""
+"""Lines that are not JSON-RPC messages: repaired if possible, otherwise refused. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from mcp_server.protocol.wire_errors import without_surrogates
 
 _ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{1,200}")')
-NOT_JSON = "this is not JSON that can be read: broken, nested too deep, or with a number that is too long"
+NOT_JSON = "this is not readable JSON: it is broken, nested too deeply, or has a number that is too long"
 NOT_RPC = "this is not a JSON-RPC 2.0 message"
 
 
 def mended(error: Exception) -> JSONRPCMessage | None:
-    """Return the message that was meant; None if nothing can be made of the line.
+    """Return the message that the line was meant to be; None if it cannot be repaired.
 
-    JavaScript writes half of a character that was cut in two as an escape that no strict reader takes.
+    JavaScript writes the halves of a character that was cut in two as escapes that strict JSON readers reject.
     """
     line = _line(error)
     if line is None:
@@ -30,31 +30,28 @@ def mended(error: Exception) -> JSONRPCMessage | None:
 
 
 def refusal(error: Exception) -> JSONRPCError | None:
-    """Return the answer to a line that is no message, under its id where it shows one; None to an empty line."""
+    """Return the error for a line that is not a message, with the line's id if it shows one; None for an empty line."""
     line = _line(error)
     if line is not None:
         if not line.strip():
             return None
+        # The sender waits for an answer under this id; without one it would wait for ever.
         found = _ID.search(line)
         return failure(PARSE_ERROR, NOT_JSON, json.loads(found[1]) if found else None)
-    return failure(INVALID_REQUEST, NOT_RPC, next(iter(_ids(error)), None))
+    problems = error.errors() if isinstance(error, ValidationError) else []
+    seen = [problem["input"].get("id") for problem in problems if isinstance(problem["input"], dict)]
+    ids = [one for one in seen if isinstance(one, str | int) and not isinstance(one, bool)]
+    return failure(INVALID_REQUEST, NOT_RPC, ids[0] if ids else None)
 
 
 def failure(code: int, message: str, of: str | int | None = None) -> JSONRPCError:
-    """Return an error that answers the request `of`."""
+    """Return an error response to the request with the id `of`."""
     return JSONRPCError(jsonrpc="2.0", id=of, error=ErrorData(code=code, message=message))
 
 
 def _line(error: Exception) -> str | None:
-    """Return the line that is no JSON; None if it is, and only no message."""
+    """Return the line if it is not JSON; None if it is JSON but not a message."""
     if isinstance(error, ValidationError) and error.errors()[0]["type"] == "json_invalid":
         line = error.errors()[0]["input"]
         return line if isinstance(line, str) else None
     return None
-
-
-def _ids(error: Exception) -> list[str | int]:
-    """Return the ids that the refused message shows."""
-    problems = error.errors() if isinstance(error, ValidationError) else []
-    seen = [problem["input"].get("id") for problem in problems if isinstance(problem["input"], dict)]
-    return [one for one in seen if isinstance(one, str | int) and not isinstance(one, bool)]

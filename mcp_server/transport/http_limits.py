@@ -1,8 +1,8 @@
 """How long and how often a client may keep an HTTP server waiting.
 
-uvicorn waits for ever for the rest of a request, and its `limit_concurrency` counts connections that never asked for anything, so
-that a few hundred of them keep everybody out. Here each wait for a client ends, and when all places are taken the connection that has
-kept the server waiting longest is closed. An answer has no deadline: calls may take an hour, and event streams never end.
+uvicorn waits for ever for the rest of a request, and its `limit_concurrency` counts connections that never sent a request, so a few
+hundred of them lock everybody out. Here every wait for a client has a deadline, and when all places are taken, the connection that
+has kept the server waiting longest is closed. Answers have no deadline: calls may take an hour, and event streams never end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import h11
@@ -19,18 +19,21 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+if sys.platform != "win32":
+    import resource
+
 Wait = Literal["head", "body", "reading"]
-"""What is waited for: the request line and headers, the request's body, or that the client takes what was sent to it."""
+"""Waiting for the request line and headers, for the request's body, or for the client to read what was sent to it."""
 
 KEEPALIVE_S, PROBE_S, PROBES = 60, 20, 3
-"""When the system asks a silent client whether it is still there, how often, and after how many questions it is taken for gone."""
+"""TCP keep-alive: seconds of silence before the first probe, seconds between probes, and how many may go unanswered."""
 _HARMLESS = (
     (b"content-security-policy", b"default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of answers that no application gives: nothing in them acts either."""
+"""Headers of the answers that come from no application: a browser must not run, frame or keep those either."""
 _BUSY = h11.Connection(h11.SERVER).send(
     h11.Response(
         status_code=503,
@@ -42,33 +45,39 @@ _BUSY = h11.Connection(h11.SERVER).send(
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What one server allows its clients."""
+    """The limits of one server for its clients."""
 
     connections: int
     head_bytes: int = 16_384
     head_s: float = 10.0
-    """Also how long a kept connection may take from one answer to the end of the next request's headers."""
+    """Also the time from one answer on a kept connection to the end of the next request's headers."""
     body_s: float = 60.0
     reading_s: float = 60.0
 
     def times(self) -> dict[Wait, float]:
-        """Return how long each wait may take."""
+        """Return the longest time of each wait, in seconds."""
         return {"head": self.head_s, "body": self.body_s, "reading": self.reading_s}
 
 
 MCP = ClientLimits(connections=1000)
 PAGE = ClientLimits(connections=100, body_s=30.0)
-"""One person with a few tabs, and the programs of this machine."""
+"""One person with a few tabs, and programs on this machine."""
 
 
 def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:
-    """Return the configuration of a server that holds its clients to `bounds`; `more` is uvicorn's own.
+    """Return the configuration of a server that holds its clients to `bounds`; `more` goes to uvicorn.
 
     It logs no addresses: the review page's may hold a login secret.
     """
-    limited = ClientLimits(min(bounds.connections, _most_sockets()), bounds.head_bytes, *bounds.times().values())
+    # At most half of the files that this process may open: with none left, no client gets in and no page can be read.
+    most_sockets = sys.maxsize
+    if sys.platform != "win32":
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            most_sockets = max(soft // 2, 1)
+    limited = replace(bounds, connections=min(bounds.connections, most_sockets))
     protocol = type("Bounded", (BoundedProtocol,), {"bounds": limited})
-    # With `log_config` uvicorn would write to stderr past our own form of log lines.
+    # With a `log_config` uvicorn would write to stderr itself, past our format of log lines.
     return uvicorn.Config(
         app,
         http=protocol,
@@ -80,18 +89,8 @@ def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:
     )
 
 
-def _most_sockets() -> int:
-    """Return half of the files that this process may open: without one left, nobody else gets in and no page can be read."""
-    if sys.platform == "win32":
-        return sys.maxsize
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft // 2, 1)
-
-
 class BoundedProtocol(H11Protocol):
-    """One connection whose every wait for the client has a deadline."""
+    """One connection; every wait for its client has a deadline."""
 
     bounds: ClientLimits
     _wait: Wait | None = None
@@ -100,7 +99,7 @@ class BoundedProtocol(H11Protocol):
     _answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """Take the connection up, in the place of another one if there are too many."""
+        """Accept the connection, in place of another one if there are too many."""
         super().connection_made(transport)
         _keep_alive(transport.get_extra_info("socket"))
         if len(self.connections) > self.bounds.connections and not self._has_room():
@@ -115,7 +114,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take up what came, in pieces: h11 checks the size of headers only when it has to wait for more of them."""
+        """Parse the data in pieces: h11 checks the size of headers only when it has to wait for more of them."""
         for at in range(0, len(data), self.bounds.head_bytes):
             if self.transport.is_closing():
                 break
@@ -123,11 +122,11 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this is no HTTP, and end the connection."""
-        told = msg.encode("ascii", "replace")
+        """Answer that this is not HTTP, and close the connection."""
+        body = msg.encode("ascii", "replace")
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"), *_HARMLESS]
-        headers.append((b"content-length", str(len(told)).encode()))
-        parts = (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=told))
+        headers.append((b"content-length", str(len(body)).encode()))
+        parts = (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=body))
         for event in (*parts, h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
@@ -139,17 +138,17 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def pause_writing(self) -> None:
-        """Wait until the client takes what was sent."""
+        """Wait for the client to read what was sent."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """Go on: the client took it."""
+        """Continue: the client has read it."""
         super().resume_writing()
         self._watch()
 
     def _watch(self) -> None:
-        """Set the deadline of what is waited for now. The same wait goes on under the deadline that it has."""
+        """Set the deadline of the present wait. The same wait keeps its deadline: a byte now and then must not extend it."""
         wait = self._waits_for()
         if wait is self._wait:
             return
@@ -160,8 +159,9 @@ class BoundedProtocol(H11Protocol):
             self._deadline = self.loop.call_later(self.bounds.times()[wait], self._overdue)
 
     def _waits_for(self) -> Wait | None:
+        answered = self.cycle is not None and self.cycle.response_complete
         if self.flow.write_paused or (
-            (self.transport.is_closing() or self._is_answered()) and self.transport.get_write_buffer_size()
+            (self.transport.is_closing() or answered) and self.transport.get_write_buffer_size()
         ):
             return "reading"
         if self.transport.is_closing():
@@ -169,20 +169,17 @@ class BoundedProtocol(H11Protocol):
         states: dict[Any, Wait] = {h11.IDLE: "head", h11.SEND_BODY: "body"}
         return states.get(self.conn.their_state)
 
-    def _is_answered(self) -> bool:
-        return self.cycle is not None and self.cycle.response_complete
-
     def _overdue(self) -> None:
         if self._waits_for() is self._wait:
-            # `close` would wait for the client once more, to take what is still to be sent.
+            # Not `close`: it would wait for the client to read the rest.
             self.transport.abort()
         else:
             self._watch()
 
     def _has_room(self) -> bool:
-        """Return whether there is room for this connection, once that which has kept us waiting longest made some.
+        """Close the connection that has kept the server waiting longest; return whether there was one.
 
-        One that was answered before goes after those that never were: it is idle between two requests, as browsers' are.
+        Those that were answered before are closed last: they are idle between two requests, as browsers keep them.
         """
         waiting = [
             one
@@ -191,16 +188,17 @@ class BoundedProtocol(H11Protocol):
         ]
         if not waiting:
             return False
-        longest = min(waiting, key=lambda one: (one._answered, one._since))  # noqa: SLF001 - likewise
-        self.connections.discard(longest)  # it leaves for good a moment later, when the loop comes round
+        longest = min(waiting, key=lambda one: (one._answered, one._since))  # noqa: SLF001 - as above
+        self.connections.discard(longest)  # already here: `connection_lost` comes only with the loop's next turn
         longest.transport.abort()
         return True
 
 
 def _keep_alive(connected: socket.socket | None) -> None:
-    """Have the system notice a client that went without a word, as machines do that lose power or their network."""
+    """Have the system detect a client that vanished without closing, as machines do that lose power or their network."""
     if connected is None:
         return
+    # Which of these options exist depends on the system.
     options = (("TCP_KEEPIDLE", KEEPALIVE_S), ("TCP_KEEPINTVL", PROBE_S), ("TCP_KEEPCNT", PROBES))
     with suppress(OSError):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

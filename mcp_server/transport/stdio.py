@@ -1,51 +1,55 @@
-"""stdio: one process per host. Nothing but protocol on stdout; lines are bounded; it ends when the host does."""
+"""stdio: one process per host. Nothing but protocol goes to stdout, lines are bounded, and the server ends when the host does."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, JSONRPCError
+from mcp_types import INVALID_REQUEST
 
+from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport.bad_lines import failure, mended, refusal
 from mcp_server.transport.signals import ending_signals
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcp_server.protocol.server import ForgeServer
-
 LONGEST_LINE = 8 * 1024 * 1024
-"""Bytes of one message; a longer one is answered with an error and skipped, in flat memory."""
+"""Bytes of one message; a longer one is answered with an error and skipped without being kept in memory."""
 READ_BYTES = 64 * 1024
 PARENT_POLL_S = 2.0
 
 
 async def serve_stdio(server: ForgeServer) -> None:
-    """Serve one host over this process's stdin and stdout until it closes them, dies, or asks us to stop."""
+    """Serve one host over this process's stdin and stdout until it closes them, dies, or sends a signal."""
     with _claimed_stdio() as (fd_in, fd_out):
         lines = BoundedLines(fd_in)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
             tasks.start_soon(_stop_with_parent, tasks.cancel_scope)
-            stdin, stdout = cast("Any", lines), cast("Any", PipeWriter(fd_out))  # what the SDK uses of an AsyncFile
+            stdin, stdout = (
+                cast("Any", lines),
+                cast("Any", PipeWriter(fd_out)),
+            )  # they have what the SDK uses of an AsyncFile
             async with stdio_server(stdin, stdout) as (read_stream, write_stream):
-                lines.on_oversize = lambda size: write_stream.send(SessionMessage(_too_long(size)))
+
+                async def refuse(size: int) -> None:
+                    why = f"a message of {size} bytes is too long; the limit is {LONGEST_LINE // 2**20} MiB"
+                    await write_stream.send(SessionMessage(failure(INVALID_REQUEST, why)))
+
+                lines.on_oversize = refuse
                 await server.run_streams(Answering(read_stream, write_stream), write_stream)
             tasks.cancel_scope.cancel()
 
 
 @contextmanager
 def _claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Keep the wire for the transport: fd 0 reads nothing and fd 1 goes to stderr, whatever a library prints."""
+    """Yield the protocol's descriptors. Meanwhile fd 0 is empty and fd 1 is stderr: libraries print, and that is no protocol."""
     sys.stdout.flush()
     wire_in, wire_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -60,9 +64,9 @@ def _claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 class Answering:
-    """The messages of a read stream. A line that is none is mended, or refused at once: the SDK would say nothing to it.
+    """The messages of a read stream. A line that is not a message is repaired or refused at once: the SDK would drop it silently.
 
-    It takes the place of the SDK's stream, so it has what the SDK uses of that one.
+    It replaces the SDK's stream, so it has the methods that the SDK calls on that.
     """
 
     def __init__(self, messages: Any, answers: Any) -> None:
@@ -105,7 +109,7 @@ class Answering:
 
 
 class BoundedLines:
-    """The lines of a descriptor as text; one that is too long is reported by its size and left out."""
+    """The lines of a descriptor as text; a line that is too long is left out and its size reported."""
 
     def __init__(self, fd: int, *, longest: int = LONGEST_LINE) -> None:
         self._fd, self._longest = fd, longest
@@ -113,26 +117,22 @@ class BoundedLines:
         self._poll = _pollable(fd)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        held: list[bytes] = []
+        pieces: list[bytes] = []
         size = 0
         while block := await self._read():
             head, newline, rest = block.partition(b"\n")
             while newline:
                 size += len(head)
                 if size <= self._longest:
-                    yield (b"".join(held) + head).decode("utf-8", "replace")
-                else:
-                    await self._oversize(size)
-                held, size = [], 0
+                    yield (b"".join(pieces) + head).decode("utf-8", "replace")
+                elif self.on_oversize is not None:
+                    await self.on_oversize(size)
+                pieces, size = [], 0
                 head, newline, rest = rest.partition(b"\n")
             size += len(head)
-            held = [*held, head] if size <= self._longest else []
-        if 0 < size <= self._longest:
-            yield b"".join(held).decode("utf-8", "replace")
-
-    async def _oversize(self, size: int) -> None:
-        if self.on_oversize is not None:
-            await self.on_oversize(size)
+            pieces = [*pieces, head] if size <= self._longest else []
+        if 0 < size <= self._longest:  # the last line may lack its line break
+            yield b"".join(pieces).decode("utf-8", "replace")
 
     async def _read(self) -> bytes:
         if self._poll:
@@ -142,7 +142,7 @@ class BoundedLines:
 
 
 class PipeWriter:
-    """Writes text to a descriptor without a thread where the descriptor can be polled."""
+    """Writes text to a descriptor, without a thread if the event loop can wait for it."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -151,7 +151,7 @@ class PipeWriter:
             os.set_blocking(fd, False)
 
     async def write(self, text: str) -> None:
-        """Write all of `text`; a host that does not read makes this wait, not the server."""
+        """Write all of `text`. Only this call waits for a host that does not read, not the server."""
         data = memoryview(text.encode())
         while data:
             if not self._poll:
@@ -172,20 +172,15 @@ class PipeWriter:
 
 
 def _pollable(fd: int) -> bool:
-    """Return whether the event loop can wait for `fd`: pipes and sockets on Unix. Files and terminals take a thread."""
+    """Return whether the event loop can wait for `fd`: pipes and sockets on Unix. Files and terminals need a thread."""
     if sys.platform == "win32":
         return False
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def _too_long(size: int) -> JSONRPCError:
-    limit = LONGEST_LINE // (1024 * 1024)
-    return failure(INVALID_REQUEST, f"a message of {size} bytes is too long; the limit is {limit} MiB")
-
-
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # its event loop cannot wait for signals
         return
     with anyio.open_signal_receiver(*ending_signals()) as signals:
         async for _ in signals:
@@ -194,7 +189,7 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
 
 
 async def _stop_with_parent(scope: anyio.CancelScope) -> None:
-    """End when the host is gone although a sibling still holds the pipe open."""
+    """Stop when the host is gone, even if another child of it still holds the pipe open."""
     parent = os.getppid()
     while True:
         await anyio.sleep(PARENT_POLL_S)
