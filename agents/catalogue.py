@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
 from typing import Protocol, cast
 
 from agents.engine.agent import Agent
@@ -28,48 +30,9 @@ class CatalogueEntry:
     """What it takes beside the brief, by name, and what each is."""
 
 
-BUILT_IN = (
-    CatalogueEntry(
-        "research",
-        "Research",
-        "Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
-        "agents.library.folder",
-    ),
-    CatalogueEntry(
-        "understand",
-        "Understand",
-        "Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
-        "agents.library.folder",
-    ),
-    CatalogueEntry(
-        "build",
-        "Build",
-        "Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
-        "agents.library.folder",
-    ),
-    CatalogueEntry(
-        "curate",
-        "Curate",
-        "From a question to a verified act: route, map, page, passages, a conclusion, the act, and what the page says then.",
-        "agents.library.folder",
-    ),
-    CatalogueEntry(
-        "orchestrate",
-        "Orchestrate",
-        "Plans, holds the plan to rules, does it, and has it judged: refined or planned anew until it passes or the budget ends.",
-        "agents.library.orchestrate.agent",
-        {
-            "requirements": "What has to be met, if the brief alone does not say it: list of {id, text}.",
-            "limit": "How long all steps together may take, such as 3 days.",
-            "budget": "The most that may be spent: tokens (500000), iterations (6), seconds (86400).",
-            "pass_score": "From this score on the work has succeeded (80).",
-            "soft_score": "From this score on the implementation is refined, below it all is planned anew (60).",
-            "rules": "More rules for the plan, as in _agents/rules/orchestrate.yaml.",
-        },
-    ),
-)
-
-
+PACKAGE = "agents.library"
+NAMES = ("research", "understand", "build", "curate", "orchestrate")
+"""The agents that are folders of the package, in the order in which lists show them."""
 COGNITIVE = "agents.library.cognitive"
 """The package whose folders are agents."""
 SKILLS = "agents.library.skills"
@@ -144,48 +107,51 @@ class BuiltIn:
 
 def entries() -> Sequence[CatalogueEntry]:
     """Return all agents of this program as lists show them. None of them is loaded."""
-    return (*BUILT_IN, *cognitive_entries(), *skill_entries())
+    return (*main_entries(), *cognitive_entries(), *skill_entries())
+
+
+@cache
+def main_entries() -> tuple[CatalogueEntry, ...]:
+    """Return the agents that are neither cognitive agents nor skills, in their order."""
+    return tuple(_entry(name, files(f"{PACKAGE}.{name}") / "agent.yaml", f"{PACKAGE}.folder") for name in NAMES)
 
 
 @cache
 def cognitive_entries() -> tuple[CatalogueEntry, ...]:
-    """Return the agents that are folders of data, by name. All of them take the same inputs, and some take more."""
-    shared = _shared_inputs()
+    """Return the cognitive agents by name. All of them take the same inputs, and some take more."""
+    from agents.library.cognitive.model import INPUTS
+
+    shared = {name: str(form["description"]) for name, form in INPUTS.items()}
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
-    texts = ((name, file.read_text(encoding="utf-8")) for name, file in found if file.is_file())
-    return tuple(
-        CatalogueEntry(name, *heading_of(text), f"{COGNITIVE}.library", {**shared, **inputs_in(text)})
-        for name, text in texts
-    )
+    return tuple(_entry(name, file, f"{COGNITIVE}.library", shared) for name, file in found if file.is_file())
 
 
 @cache
 def skill_entries() -> tuple[CatalogueEntry, ...]:
     """Return the agents that are made of others, by name. They take what those take, and what their own files say."""
-    taken = {entry.name: entry.inputs for entry in (*BUILT_IN, *cognitive_entries())}
+    taken = {entry.name: entry.inputs for entry in (*main_entries(), *cognitive_entries())}
     found = []
     for file in sorted(files(SKILLS).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".yaml"):
-            text = file.read_text(encoding="utf-8")
-            inputs = {name: told for agent in _WORKING.findall(text) for name, told in taken.get(agent, {}).items()}
-            name = file.name.removesuffix(".yaml")
-            found.append(CatalogueEntry(name, *heading_of(text), f"{SKILLS}.library", {**inputs, **inputs_in(text)}))
+            workers = _WORKING.findall(file.read_text(encoding="utf-8"))
+            inputs = {name: text for agent in workers for name, text in taken.get(agent, {}).items()}
+            found.append(_entry(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library", inputs))
     return tuple(found)
 
 
-def _shared_inputs() -> Mapping[str, str]:
-    from agents.library.cognitive.model import INPUTS
-
-    return {name: str(form["description"]) for name, form in INPUTS.items()}
+def _entry(
+    name: str, file: Traversable, module: str, inputs: Mapping[str, str] = MappingProxyType({})
+) -> CatalogueEntry:
+    text = file.read_text(encoding="utf-8")
+    return CatalogueEntry(name, *heading_of(text), module, {**inputs, **inputs_in(text)})
 
 
 @cache
 def built_in(name: str) -> Agent:
     """Return an agent of this program; a KeyError if there is none of that name."""
     module = import_module({entry.name: entry for entry in entries()}[name].module)
-    # A module that knows many agents by their names makes them from data.
-    return cast("Agent", module.agent(name) if hasattr(module, "agent") else module.AGENT)
+    return cast("Agent", module.agent(name))
 
 
 def heading_of(text: str) -> tuple[str, str]:

@@ -180,6 +180,8 @@ class ConditionFinding:
 
 
 MET = ConditionFinding(met=True)
+NOT_MET = ConditionFinding(met=False)
+"""Not met, with nothing to say about it: another transition says what is missing, or nobody tried to meet this one."""
 Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
 Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json]]]
 """Returns the work of an automatic phase. `SubmitFacts.work` is what is recorded of it from before."""

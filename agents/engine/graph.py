@@ -120,10 +120,10 @@ def advance(graph: PhaseGraph, phase: str, met: Collection[str]) -> Transition |
 def earlier(graph: PhaseGraph, phase: str, than: str) -> bool:
     """Return whether forward ways lead from `phase` to `than`. Of two that lead to each other the one listed first is earlier."""
     forward = _targets(t for t in graph.transitions if not t.is_backward)
-    if phase == than or than not in _reach([phase], forward):
+    if phase == than or than not in reachable([phase], forward):
         return False
     names = [one.name for one in graph.phases]
-    return phase not in _reach([than], forward) or names.index(phase) < names.index(than)
+    return phase not in reachable([than], forward) or names.index(phase) < names.index(than)
 
 
 def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[str]) -> PhaseGraph:
@@ -176,9 +176,9 @@ def _said(t: Transition) -> str:
 
 def _ways_wrong(graph: PhaseGraph) -> Iterator[str]:
     onward = _targets(graph.transitions)
-    reached = _reach([graph.initial], onward)
+    reached = reachable([graph.initial], onward)
     backwards = _targets(Transition(t.target, t.source) for t in graph.transitions)
-    ending = _reach(graph.complete, backwards)
+    ending = reachable(graph.complete, backwards)
     for t in graph.transitions:
         if t.source == t.target:
             yield f"{_said(t)} leads nowhere: to stay, no transition is needed"
@@ -209,14 +209,14 @@ def _automatic_wrong(graph: PhaseGraph) -> Iterator[str]:
             yield f"phase {phase.name!r} is automatic, and the work is complete there"
         elif not ways or ways[-1].condition != ALWAYS:
             yield f"phase {phase.name!r} is automatic, so its last way must be `{ALWAYS}`: nobody could help it on"
-        if phase.name in _reach(onward.get(phase.name, ()), onward):
+        if phase.name in reachable(onward.get(phase.name, ()), onward):
             yield f"automatic phases lead from {phase.name!r} back to it: nobody would stop them"
 
 
 def _not_backward(graph: PhaseGraph) -> Iterator[str]:
     forward = _targets(t for t in graph.transitions if not t.is_backward)
     for t in graph.transitions:
-        if t.is_backward and t.source != t.target and t.source not in _reach([t.target], forward):
+        if t.is_backward and t.source != t.target and t.source not in reachable([t.target], forward):
             yield f"{_said(t)} is marked as backward, but no forward way leads from {t.target} to {t.source}"
 
 
@@ -227,14 +227,15 @@ def _targets(transitions: Iterable[Transition]) -> Mapping[str, list[str]]:
     return found
 
 
-def _reach(starts: Iterable[str], targets: Mapping[str, Sequence[str]]) -> set[str]:
+def reachable(starts: Iterable[str], targets: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return the starts, and every name that can be reached from them."""
     reached: set[str] = set()
     todo = list(starts)
     while todo:
-        phase = todo.pop()
-        if phase not in reached:
-            reached.add(phase)
-            todo.extend(targets.get(phase, ()))
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo.extend(targets.get(name, ()))
     return reached
 
 

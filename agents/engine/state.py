@@ -158,6 +158,11 @@ class JourneyState:
         return self.returns + 1
 
     @property
+    def works(self) -> Mapping[str, Mapping[str, Json]]:
+        """Return the newest work of each phase, without works that are not JSON objects."""
+        return {phase: kept.content for phase, kept in self.work.items() if isinstance(kept.content, dict)}
+
+    @property
     def over(self) -> bool:
         """Return whether nothing more is to be submitted, ever, unless a person sends it back."""
         return self.status in ("complete", "cancelled")

@@ -1,17 +1,22 @@
-"""The agents of this program that are folders: `agent.yaml` and its prompts, with what is truly code in modules beside it.
+"""The agents of this program that are folders: `agent.yaml` and its prompts, with code beside it for what data can't express.
 
-`conditions.py` has the conditions that predicates can't express (`CONDITIONS`); `views.py` has what prompts and lists say about the
-recorded work (`VIEWS`, fields of `Agent`, and `PLACEHOLDERS`, the names that its `values` fills in).
+`conditions.py` has the conditions that predicates can't express: every public coroutine function there is one, by its name.
+`views.py` has what prompts and lists say about the recorded work: `VIEWS`, fields of `Agent`, and `PLACEHOLDERS`, the names that
+its `values` fills in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from inspect import iscoroutinefunction
+from types import ModuleType
 
-from agents.engine.agent import Agent
+from agents.catalogue import PACKAGE
+from agents.engine.agent import Agent, Condition
 from agents.errors import NoSuchAgent
 from agents.library.cognitive.library import AnyTool
 from agents.spec.definition import read_agent
@@ -19,10 +24,8 @@ from agents.spec.problems import Problems
 from agents.spec.yaml.reader import AgentFileReading
 from agents.spec.yaml.values import read_marked
 
-PACKAGE = "agents.library"
-FILE = "agent.yaml"
 MOST_ITEMS = 5_000
-"""Ours may take long lists: no team can be locked out of a journey by a limit that came later."""
+"""Larger than a team's limit: earlier releases took lists this long, and their journeys must stay readable."""
 
 
 @cache
@@ -35,8 +38,8 @@ def agent(name: str) -> Agent:
     folder = f"{PACKAGE.replace('.', '/')}/{name}"
     here = files(f"{PACKAGE}.{name}")
     prompts = {f"{folder}/prompts/{one.name}": one.read_bytes() for one in (here / "prompts").iterdir()}
-    code = {part: import_module(f"{PACKAGE}.{name}.{part}") for part in ("conditions", "views")}
-    problems = Problems(f"{folder}/{FILE}")
+    conditions, views = (import_module(f"{PACKAGE}.{name}.{part}") for part in ("conditions", "views"))
+    problems = Problems(f"{folder}/agent.yaml")
     reading = AgentFileReading(
         name,
         problems.file,
@@ -44,11 +47,17 @@ def agent(name: str) -> Agent:
         AnyTool(),
         problems,
         folder=folder,
-        checks=code["conditions"].CONDITIONS,
-        values=code["views"].PLACEHOLDERS,
+        built_in=True,
+        checks=_conditions(conditions),
+        values=views.PLACEHOLDERS,
         most_items=MOST_ITEMS,
     )
-    own = read_agent(read_marked((here / FILE).read_bytes()), reading)
+    own = read_agent(read_marked((here / "agent.yaml").read_bytes()), reading)
     if own is None or problems:
         raise NoSuchAgent(name, f"its definition cannot be used: {problems.told()[0]}")
-    return replace(own, origin="built in", **code["views"].VIEWS)
+    return replace(own, origin="built in", **views.VIEWS)
+
+
+def _conditions(module: ModuleType) -> Mapping[str, Condition]:
+    own = {name: one for name, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__}
+    return {name: one for name, one in own.items() if iscoroutinefunction(one) and not name.startswith("_")}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from agents.engine.agent import Agent, Condition, WorkForm
+from agents.engine.agent import Agent, Condition, ModelAdvice, WorkForm
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json
 from agents.engine.graph import PhaseGraph, checked
@@ -30,6 +30,7 @@ from agents.spec.yaml.reader import AgentFileReading
 from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+MODEL_CLASSES = ("largest", "balanced", "fastest")
 PROMPTS = ("continue", "route")
 """Prompts of the server that no agent has: every agent is a prompt, too."""
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
@@ -84,6 +85,7 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
     reading.inputs = read_inputs(top.take("inputs"), reading)
     complete = top.words("complete", needed=True)
     initial = top.text("initial", most=40, needed=True)
+    models = _models(top, reading) if reading.built_in else {}
     read_phases(top, {name for name, _ in complete}, reading)
     read_ends(top, initial, complete, reading)
     read_transitions(top, reading)
@@ -109,7 +111,28 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
         told=told,
         origin=reading.file,
         inputs=reading.inputs,
+        models=models,
     )
+
+
+def _models(top: MappingReader, reading: AgentFileReading) -> Mapping[str, ModelAdvice]:
+    """Return the model advised for each speaker."""
+    found = top.take("models")
+    entries = found.entries if found else {}
+    return {
+        name: model_advice(MappingReader(one, f"model {name!r}", reading.problems)) for name, one in entries.items()
+    }
+
+
+def model_advice(block: MappingReader) -> ModelAdvice:
+    """Return the class of model that a file advises, and why."""
+    kind = block.text("class", most=20, needed=True)
+    if kind and kind not in MODEL_CLASSES:
+        text = f"there is no class of models {short(kind)}{meant(kind, MODEL_CLASSES)}"
+        block.problems.add(block.line("class"), text)
+    example, reason = block.text("example", most=60), block.text("reason", most=300, needed=True)
+    block.done()
+    return ModelAdvice(kind, " ".join(reason.split()), example)
 
 
 def read_inputs(marked: Marked | None, reading: AgentFileReading) -> Mapping[str, Json]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from agents.catalogue import BUILT_IN, built_in
+from agents.catalogue import built_in, main_entries
 from agents.engine.agent import Agent
 from agents.engine.events import Note, ToolStart, ToolSuccess
 from agents.engine.graph import Phase, PhaseGraph, Transition
@@ -245,7 +245,7 @@ async def test_without_javascript_all_of_it_works(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_journeys_fit_360_pixels_and_can_be_read_in_both_schemes(tmp_path: Path, scheme: str) -> None:
-    own = [built_in(entry.name) for entry in BUILT_IN]
+    own = [built_in(entry.name) for entry in main_entries()]
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
     async with looking(tmp_path, *own, **options) as (place, person):
         journey = await asking(place, "averylongword" * 30)
@@ -261,7 +261,7 @@ async def test_journeys_fit_360_pixels_and_can_be_read_in_both_schemes(tmp_path:
 
 
 async def test_every_agent_of_this_program_is_drawn_whole_on_a_wide_screen(tmp_path: Path) -> None:
-    own = [built_in(entry.name) for entry in BUILT_IN]
+    own = [built_in(entry.name) for entry in main_entries()]
     async with looking(tmp_path, *own, viewport={"width": 1280, "height": 900}) as (place, person):
         for agent in own:
             await person.go(f"/journeys/{await started(place, 'Why is the sky blue?', agent.name)}")

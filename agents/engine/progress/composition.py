@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count, zip_longest
 from typing import TypeVar
 
-from agents.engine.agent import Agent, Condition, ConditionFinding, Look, ModelAdvice, Provide, SubmitFacts
+from agents.engine.agent import NOT_MET, Agent, Condition, ConditionFinding, Look, ModelAdvice, Provide, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, ways_out
@@ -20,7 +20,6 @@ from agents.engine.state import JourneyState, TransitionRecord
 from agents.prompts.context import PromptSection
 
 T = TypeVar("T")
-NOT_THERE = ConditionFinding(met=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +297,9 @@ async def _from_end(
         met = way.condition == ALWAYS or (condition is not None and (await _judge(part, condition, facts, look)).met)
         if met:
             # A link is tried before all ways of the part, also before those that it would take sooner.
-            return await link(facts, look) if way == end else NOT_THERE
+            return await link(facts, look) if way == end else NOT_MET
     # What is missing at the end says the way to the next part: it is not told twice.
-    return NOT_THERE
+    return NOT_MET
 
 
 def _provides(part: AgentPart) -> Mapping[str, Provide]:

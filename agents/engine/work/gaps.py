@@ -12,6 +12,7 @@ from agents.engine.agent import MET, ConditionFinding, Look
 from agents.engine.events import Json, SourceFound
 from agents.engine.work.form import citations_in, ids, listed, place, twice
 from agents.engine.work.substance import blank
+from knowledge.pages.claim_source import source_kind
 from knowledge.pages.document import shortened
 
 MOST_NAMED = 12
@@ -95,6 +96,17 @@ async def unfounded(work: Mapping[str, Json], name: str, look: Look, only: froze
         for loc, citation in citations_in(item):
             if why := await look.cited(citation):
                 missing.append(f"{place(work, (name, number, *loc))}: {why}")
+    return missing
+
+
+async def missing_pages(items: Sequence[Mapping[str, Json]], name: str, look: Look) -> list[str]:
+    """Return a sentence for each artefact of an item of the list `name` that should be in the knowledge base and is not."""
+    missing = []
+    for item in items:
+        for locator in item.get("artefacts") or ():
+            path = locator.partition(":")[2].partition("#")[0].strip()
+            if source_kind(locator) == "kb" and not await look.place(path):
+                missing.append(f"{name}[{item['id']}]: nothing lies at {short(path, 200)} in the knowledge base")
     return missing
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import found, misused, named, same_words, short, unfounded
+from agents.engine.work.gaps import found, missing_pages, misused, named, same_words, short, unfounded
 from agents.library.build.plan import BuildRecord, Item
-from knowledge.pages.claim_source import source_kind
 
 
 async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -61,7 +60,8 @@ async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
     plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
     given = frozenset(ids(listed(facts.given, "made"))) if plain else None
-    looked = [*await unfounded(facts.work, "made", look, given), *await _pages_missing(plan, look, given)]
+    shown = [item for id_, item in plan.made.items() if given is None or id_ in given]
+    looked = [*await unfounded(facts.work, "made", look, given), *await missing_pages(shown, "made", look)]
     return found([*looked, *plain])
 
 
@@ -79,17 +79,6 @@ def _making_lacking(plan: BuildRecord) -> Iterator[str]:
             yield f"nothing shows yet that {id_} is made: {wanted}, or quote a page in shown_by"
     if plan.to_make:
         yield f"not made yet: {named(ids(plan.to_make))}"
-
-
-async def _pages_missing(plan: BuildRecord, look: Look, only: frozenset[str] | None) -> list[str]:
-    """Return a sentence for each artefact that is said to lie in the knowledge base and does not."""
-    missing = []
-    for id_, item in plan.made.items():
-        for locator in item.get("artefacts", ()) if only is None or id_ in only else ():
-            path = locator.partition(":")[2].partition("#")[0].strip()
-            if source_kind(locator) == "kb" and not await look.place(path):
-                missing.append(f"made[{id_}]: nothing lies at {short(path, 200)} in the knowledge base")
-    return missing
 
 
 async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -111,8 +100,3 @@ def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:
         yield f"the plan rests on that concept already: {named(there)}; read its pages again"
     elif gap["concept"] in ids(plan.left_out):
         yield f"the concept {gap['concept']} was left out of the plan: make the step without it"
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition for condition in (grounded, everything_made, conceptual_gap_discovered)
-}

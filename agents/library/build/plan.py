@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agents.engine.events import Json
-from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded
 
@@ -72,9 +71,3 @@ class BuildRecord:
         """Return the concepts that a gap names: by its id, or in the same words."""
         wanted = folded(gap["text"])
         return [c for c in self.concepts if c["id"] == gap["concept"] or folded(c["text"]) == wanted]
-
-
-def plan_of(state: JourneyState) -> BuildRecord:
-    """Return the plan as it is on record."""
-    contents = {phase: work.content for phase, work in state.work.items()}
-    return BuildRecord({phase: content for phase, content in contents.items() if isinstance(content, dict)})

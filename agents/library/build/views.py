@@ -8,7 +8,7 @@ from agents.engine.events import Json, Note
 from agents.engine.state import JourneyState
 from agents.engine.work.form import citations_in, ids
 from agents.engine.work.gaps import named, new_sources, short
-from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item, plan_of
+from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
 from agents.prompts.prompt import lines
 
 STEPS_TOKENS = 250
@@ -21,7 +21,7 @@ PLACEHOLDERS = ("steps", "gap")
 
 def values(state: JourneyState) -> Mapping[str, str]:
     """Return what stands for the placeholders of this agent's prompts."""
-    plan = plan_of(state)
+    plan = BuildRecord(state.works)
     gap = plan.open_gap
     return {
         "steps": lines([_step(step) for step in plan.to_make], STEPS_TOKENS) or "- none",
@@ -31,7 +31,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 
 def done(state: JourneyState) -> Sequence[str]:
     """Return what was done, what the present phase needs first, so that another host can go on."""
-    plan = plan_of(state)
+    plan = BuildRecord(state.works)
     goal = [f"goal: {short(plan.goal, LINE)}"] if plan.goal else []
     if state.phase == GROUNDING:
         steps = [_step(step) for step in plan.steps]

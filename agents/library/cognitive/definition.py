@@ -27,7 +27,7 @@ from agents.library.cognitive.model import (
 )
 from agents.library.cognitive.sources import HEADINGS, QUADRANTS, WAYS, Source, source_of
 from agents.prompts.context import Budget
-from agents.spec.definition import NAME, read_agent
+from agents.spec.definition import NAME, model_advice, read_agent
 from agents.spec.problems import Problems, SpecProblem, meant, short
 from agents.spec.schema.json_schema import described
 from agents.spec.yaml.block import MappingReader
@@ -37,7 +37,6 @@ from knowledge.tokens import count_tokens
 
 FILE = "agent.yaml"
 BLOCK = "cognitive"
-CLASSES = ("largest", "balanced", "fastest")
 SECTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 FUNCTION = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 LEAST_TOKENS, MOST_TOKENS = 100, 100_000
@@ -237,14 +236,7 @@ class _Block:
 
     def _advice(self) -> ModelAdvice:
         inner = self._inner("model")
-        if inner is None:
-            return ModelAdvice("", "")
-        kind = inner.text("class", most=20, needed=True)
-        if kind and kind not in CLASSES:
-            self._problems.add(inner.line("class"), f"there is no class of models {short(kind)}{meant(kind, CLASSES)}")
-        example, reason = inner.text("example", most=60), inner.text("reason", most=300, needed=True)
-        inner.done()
-        return ModelAdvice(kind, " ".join(reason.split()), example)
+        return ModelAdvice("", "") if inner is None else model_advice(inner)
 
     def _budget(self) -> Budget:
         inner = self._inner("budget")

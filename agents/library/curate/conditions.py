@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from agents.engine.agent import MET, Condition, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import found, named, short, unfounded
 from agents.library.curate.acts_on_record import ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
-
-NOT_MET = ConditionFinding(met=False)
-"""For a way that is not the one to take: what is missing is told by the other."""
-
 
 # --- ROUTE ------------------------------------------------------------------------------------------------------------
 
@@ -248,21 +244,3 @@ async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[s
         else:
             missing += await unfounded({"pages": [page]}, "pages", look)
     return missing
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition
-    for condition in (
-        known_place,
-        unknown_place,
-        oriented,
-        targeted,
-        missing_context,
-        evidence_found,
-        act_chosen,
-        human_rejected,
-        knowledge_changed,
-        acted,
-        merged,
-    )
-}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engine.events import Json
-from agents.engine.state import JourneyState
 from agents.engine.work.form import listed
 
 ROUTE, ORIENT, TARGET, DEEP_DIVE, REASON = "ROUTE", "ORIENT", "TARGET", "DEEP_DIVE", "REASON"
@@ -111,9 +110,3 @@ class CurationRecord:
 
     def _items(self, phase: str, name: str) -> Sequence[Item]:
         return listed(self.works.get(phase, {}), name)
-
-
-def record_of(state: JourneyState) -> CurationRecord:
-    """Return what is on record in a state."""
-    contents = {phase: work.content for phase, work in state.work.items()}
-    return CurationRecord({phase: content for phase, content in contents.items() if isinstance(content, dict)})

@@ -13,7 +13,6 @@ from agents.library.curate.record import (
     TARGET,
     CurationRecord,
     Item,
-    record_of,
 )
 from agents.prompts.prompt import lines
 
@@ -36,7 +35,7 @@ PLACEHOLDERS = (
 
 def values(state: JourneyState) -> Mapping[str, str]:
     """Return what stands for the placeholders of this agent's prompts."""
-    record = record_of(state)
+    record = CurationRecord(state.works)
     place = state.work[ROUTE].content.get("place") if ROUTE in state.work else None
     return {
         "question": short(record.question, 400) or "nothing yet",
@@ -82,7 +81,7 @@ def _deed(act: Item) -> str:
 
 def done(state: JourneyState) -> Sequence[str]:
     """Return what was done, the newest phases first, so that another host can go on."""
-    record = record_of(state)
+    record = CurationRecord(state.works)
     ended = [*_acts(record), *_conclusion(record)]
     found = [f"evidence {_evidence(item)}" for item in record.evidence]
     looked = [*_looked("page", record.targets), *_looked("candidate", record.candidates)]

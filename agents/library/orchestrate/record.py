@@ -1,4 +1,4 @@
-"""What is asked for, planned, done and judged, out of the works of all phases. Pure."""
+"""What is asked for, planned, done and judged, from the works of all phases. Pure."""
 
 from __future__ import annotations
 
@@ -15,29 +15,38 @@ from agents.library.orchestrate.plan_rules.durations import seconds_of
 PLANNING, VALIDATING, IMPLEMENTING, JUDGING = "PLANNING", "VALIDATING", "IMPLEMENTING", "JUDGING"
 SUCCEEDED, FAILED, BUDGET_EXHAUSTED = "SUCCEEDED", "FAILED", "BUDGET_EXHAUSTED"
 PASS_SCORE, SOFT_SCORE = 80, 60
+TOKENS, ITERATIONS, SECONDS = 500_000, 6, 86_400
 SAME_FAILURES = 3
-"""So many validations in a row that fail in the same way end the work: it gets no further."""
+"""After this many validations in a row that fail in the same way the work ends: planning gets no further."""
 
 Item = Mapping[str, Json]
-Works = Mapping[str, Mapping[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class DurationLimit:
-    """How long all of it may take. `seconds` is None where the words for it are no duration; `of` says who set it."""
+    """How long everything may take. `seconds` is None if `text` is not a duration; `source` says who set it."""
 
-    told: str
+    text: str
     seconds: float | None
-    of: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """The most that may be spent before the work ends. An iteration is an attempt: each way back begins another."""
+
+    tokens: int = TOKENS
+    iterations: int = ITERATIONS
+    seconds: float = SECONDS
 
 
 @dataclass(frozen=True)
 class Undertaking:
-    """One brief, and all that became of it. `works` has the newest work of each phase."""
+    """One brief and everything that came of it. `works` has the newest work of each phase."""
 
     brief: str
     inputs: Mapping[str, Json]
-    works: Works = field(default_factory=dict)
+    works: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
     @property
     def plan(self) -> Item:
@@ -46,7 +55,7 @@ class Undertaking:
 
     @cached_property
     def given_requirements(self) -> Sequence[Item]:
-        """Return the requirements that came with the brief: if there are any, there are no others."""
+        """Return the requirements that came with the brief. If there are any, the plan adds none."""
         return listed(self.inputs, "requirements")
 
     @cached_property
@@ -61,18 +70,29 @@ class Undertaking:
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
-        """Return the words of the brief that no requirement takes up, with why."""
+        """Return the words of the brief that no requirement covers, with why."""
         return listed(self.plan, "left_out")
 
     @property
     def limit(self) -> DurationLimit | None:
-        """Return how long all of it may take; None if nothing says so."""
+        """Return how long everything may take; None if nothing says so."""
         given, planned = self.inputs.get("limit"), self.plan.get("limit")
         if isinstance(given, str) and given.strip():
             return DurationLimit(given.strip(), seconds_of(given), "the inputs")
         if isinstance(planned, Mapping):
             return DurationLimit(str(planned["duration"]).strip(), seconds_of(str(planned["duration"])), "the brief")
         return None
+
+    @property
+    def limits(self) -> WorkLimits:
+        """Return the budget from the inputs, with the defaults for what they do not name."""
+        given = self.inputs.get("budget")
+        named = given if isinstance(given, Mapping) else {}
+        return WorkLimits(
+            int(named.get("tokens", TOKENS)),
+            int(named.get("iterations", ITERATIONS)),
+            float(named.get("seconds", SECONDS)),
+        )
 
     @cached_property
     def done(self) -> Mapping[str, Item]:
@@ -91,17 +111,17 @@ class Undertaking:
 
     @cached_property
     def to_do(self) -> Sequence[Item]:
-        """Return the steps of which nothing is on record."""
+        """Return the steps that are neither done nor undone."""
         return [step for step in self.steps if step["id"] not in self.done and step["id"] not in self.undone]
 
     @property
     def errors(self) -> Sequence[Item]:
-        """Return what the newest validation found that has to be mended."""
+        """Return what the newest validation found that has to be fixed."""
         return listed(self.works.get(VALIDATING, {}), "errors")
 
     @property
     def broken(self) -> Sequence[str]:
-        """Return which rules are broken, each once for what it is about: of one item it may have more to say than one thing."""
+        """Return the rules that the plan breaks, each once for every item it breaks them with."""
         return list(dict.fromkeys(ids(self.errors)))
 
     @property
@@ -111,7 +131,7 @@ class Undertaking:
 
     @property
     def rule_mistakes(self) -> Sequence[str]:
-        """Return which rules the newest validation could not read."""
+        """Return the rules that the newest validation could not read."""
         return [str(text) for text in self.works.get(VALIDATING, {}).get("rules_not_read", ())]
 
     @property
@@ -137,23 +157,23 @@ class Undertaking:
 
     @property
     def pass_score(self) -> int:
-        """Return the score from which on the work has succeeded."""
+        """Return the score at which the work has succeeded."""
         return int(self.inputs.get("pass_score", PASS_SCORE))
 
     @property
     def soft_score(self) -> int:
-        """Return the score from which on the implementation is refined; below it the work is planned anew."""
+        """Return the score at which the implementation is refined; below it the work is planned again."""
         return min(int(self.inputs.get("soft_score", SOFT_SCORE)), self.pass_score)
 
     @property
-    def answers_to_judge(self) -> Sequence[str]:
-        """Return the ids of all issues that were answered, in planning or implementing."""
+    def answered_issues(self) -> Sequence[str]:
+        """Return the ids of all issues that planning or implementing answered."""
         return [*ids(listed(self.plan, "answers")), *ids(listed(self.works.get(IMPLEMENTING, {}), "answers"))]
 
     def open_issues(self, phase: str) -> Sequence[Item]:
-        """Return the issues of the newest verdict that this phase has to answer and did not answer yet.
+        """Return the issues of the newest verdict that this phase has to answer and has not answered yet.
 
-        A verdict that is nearly good enough is answered by implementing, any other that does not pass by planning.
+        Implementing answers a verdict that is nearly good enough, planning any other that does not pass.
         """
         score = self.score
         if score is None or score >= self.pass_score:
@@ -165,14 +185,20 @@ class Undertaking:
         return [issue for issue in self.issues if issue["id"] not in answered]
 
 
-def said_in(item: Item, name: str) -> str:
-    """Return the text of a field that may be missing, without white space around it."""
+def text_in(item: Item, name: str) -> str:
+    """Return the text of an optional field, without white space around it."""
     return str(item.get(name) or "").strip()
 
 
-def all_in(item: Item, name: str) -> Sequence[Json]:
-    """Return what a list of an item has that may be missing."""
+def list_in(item: Item, name: str) -> Sequence[Json]:
+    """Return the entries of an optional list."""
     return item.get(name) or ()
+
+
+def only_said(item: Item) -> bool:
+    """Return whether nothing shows that a step is done except somebody's word."""
+    seen = list_in(item, "artefacts") and text_in(item, "observed")
+    return not (list_in(item, "shown_by") or list_in(item, "calls") or seen)
 
 
 def of_facts(facts: SubmitFacts) -> Undertaking:
@@ -182,6 +208,4 @@ def of_facts(facts: SubmitFacts) -> Undertaking:
 
 def of_state(state: JourneyState) -> Undertaking:
     """Return the undertaking as it is on record."""
-    contents = {phase: work.content for phase, work in state.work.items()}
-    works = {phase: content for phase, content in contents.items() if isinstance(content, dict)}
-    return Undertaking(state.brief, state.inputs, works)
+    return Undertaking(state.brief, state.inputs, state.works)

@@ -1,4 +1,4 @@
-"""Between which numbers a score must lie, given what the judge itself found. Pure."""
+"""The range in which a score must lie, given what the judge found. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agents.library.orchestrate.record import Item
 
 MET_POINTS: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 ISSUE_POINTS: Mapping[str, tuple[int, int]] = {"minor": (1, 5), "major": (5, 20), "blocking": (10, 100)}
-"""What an issue takes off the score, at least and at most."""
+"""The fewest and the most points that an issue takes off the score."""
 BARRED_POINTS = 20
-"""So much below what passes the judge may stay at least, where something keeps a score from passing."""
+"""How far below a passing score the range reaches at least, if something keeps the score from passing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The least and the most that a score may be. `why` says what the most comes from, `barred` what keeps it from passing."""
+    """The lowest and the highest score allowed. `why` explains the highest, `barred` says what keeps it from passing."""
 
     least: int
     most: int
@@ -27,12 +27,12 @@ class Range:
 def score_range(
     judged: Sequence[Item], issues: Sequence[Item], undone: Sequence[str], of: int, pass_score: int
 ) -> Range:
-    """Return the range of the score, out of the judgements of `of` requirements, the issues, and the steps left undone.
+    """Return the range of the score from the judgements of `of` requirements, the issues, and the steps left undone.
 
-    Requirements earn alike: whole if met, half if partly. Each issue takes points off, by its severity. Where a requirement is
-    not met, an issue is blocking, or a step is undone, the score stays below what passes.
+    All requirements earn the same: full points if met, half if partly met. Each issue takes off points by its severity. If a
+    requirement is not met, an issue is blocking, or a step is undone, the score cannot pass.
     """
-    # A team may do without requirements: then nothing earns less than all.
+    # A team may turn the rule off that requires requirements: then the work starts from full points.
     earned = 100 * sum(MET_POINTS[one["met"]] for one in judged) / of if of else 100.0
     least, most = earned, earned
     for issue in issues:

@@ -1,8 +1,8 @@
-"""The validator: no model, only rules over what is on record. What it finds is the work of its phase."""
+"""What the server checks itself, without a model: the inputs at the start, and each plan against the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -10,44 +10,61 @@ from anyio.lowlevel import checkpoint
 
 from agents.engine.agent import Look, SubmitFacts
 from agents.engine.events import Json
+from agents.engine.work.form import ids, listed, twice
 from agents.library.orchestrate.plan_rules.checks import digest
+from agents.library.orchestrate.plan_rules.durations import UNITS, seconds_of
 from agents.library.orchestrate.plan_rules.rules import (
     TEAM_FILE,
     Rule,
     RuleFailure,
     RuleSet,
+    Severity,
     failures,
+    journey_rules,
     rule_set,
     rules_in,
-    severe,
 )
 from agents.library.orchestrate.record import of_facts
 from knowledge.errors import InvalidPath, KnowledgeError
 
 OWN_FILE = "rules.yaml"
 MOST_FAILURES = 60
-"""So many of each severity are kept: who has mended sixty validates again anyway."""
+"""Failures recorded of each severity: whoever fixes sixty validates again anyway."""
+
+
+def refused(inputs: Mapping[str, Json]) -> Iterator[str]:
+    """Yield a sentence for each requirement, limit or rule that cannot be read, or that every plan would break."""
+    given = listed(inputs, "requirements")
+    for id_ in twice(ids(given)):
+        yield f"requirements: two have the id {id_}; each needs one of its own"
+    for number, item in enumerate(given):
+        if blank := [name for name in ("id", "text") if not str(item.get(name, "")).strip()]:
+            yield f"requirements[{number}]: {' and '.join(blank)} must say something"
+    limit = inputs.get("limit")
+    if isinstance(limit, str) and not seconds_of(limit):
+        yield f"limit: {limit!r} is not a duration: write a number with {UNITS}"
+    yield from journey_rules(inputs.get("rules"))[1]
 
 
 async def validated(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
-    """Return what the rules find in the plan, and how many times in a row it was the same."""
+    """Return the work of VALIDATING: what the rules find in the plan, and how many times in a row it was the same."""
     rules = await _rules(facts, look)
     undertaking = of_facts(facts)
     found = list[RuleFailure]()
     for rule in rules.rules:
-        await checkpoint()  # a large plan and many rules take a while, and others are served meanwhile
+        await checkpoint()  # many rules over a large plan take a while, and other callers are waiting
         found += failures([rule], undertaking)
-    errors = _listed(severe(found, "error"))
+    errors = _listed(found, "error")
     before = facts.work
     same = bool(errors) and errors == before.get("errors")
-    good = {step["id"]: digest(step) for step in undertaking.steps}
+    digests = {step["id"]: digest(step) for step in undertaking.steps}
     return {
         "errors": errors,
-        "warnings": _listed(severe(found, "warning")),
+        "warnings": _listed(found, "warning"),
         "rules": sum(rule.severity != "off" for rule in rules.rules),
         "rules_not_read": list(rules.mistakes),
         "in_a_row": int(before.get("in_a_row", 0)) + 1 if same else int(bool(errors)),
-        "validated": before.get("validated", {}) if errors else good,
+        "validated": before.get("validated", {}) if errors else digests,
     }
 
 
@@ -74,13 +91,15 @@ async def _rules(facts: SubmitFacts, look: Look) -> RuleSet:
         return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now{why}", *without.mistakes))
 
 
-def _listed(found: Sequence[RuleFailure]) -> list[dict[str, Json]]:
-    kept = [
-        {"id": f"{one.rule}:{one.about}"[:120], "rule": one.rule, "about": one.about, "text": one.text} for one in found
+def _listed(found: Sequence[RuleFailure], severity: Severity) -> list[dict[str, Json]]:
+    listed = [
+        {"id": f"{one.rule}:{one.about}"[:120], "rule": one.rule, "about": one.about, "text": one.text}
+        for one in found
+        if one.severity == severity
     ]
-    more = len(kept) - MOST_FAILURES
-    return [*kept[:MOST_FAILURES], *([_more(more)] if more > 0 else [])]
-
-
-def _more(more: int) -> dict[str, Json]:
-    return {"id": "more", "rule": "more", "about": "", "text": f"and {more} more of these"}
+    if (more := len(listed) - MOST_FAILURES) <= 0:
+        return listed
+    return [
+        *listed[:MOST_FAILURES],
+        {"id": "more", "rule": "more", "about": "", "text": f"and {more} more of these"},
+    ]

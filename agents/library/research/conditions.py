@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
 from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
@@ -188,17 +188,3 @@ def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
         yield f"these are near nothing of the tree: {named(lost)}; near is the id of a category or question"
     yield from misused(tree.categories, tree.questions, adjacent)
     yield from same_words([*tree.questions, *adjacent], "text")
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition
-    for condition in (
-        question_tree_complete,
-        all_questions_answered,
-        new_category_discovered,
-        every_category_has_insight,
-        synthesis_reveals_missing_category,
-        synthesis_requires_more_answers,
-        frontier_mapped,
-    )
-}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agents.engine.events import Json
-from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded
 
@@ -87,9 +86,3 @@ class Tree:
         """Return the categories that later phases proposed and that are neither in the tree nor left out of it, each once."""
         proposed = [*self.items(ANSWER, "new_categories"), *self.items(RISE_ABOVE, "missing_categories")]
         return list({folded(category["title"]): category for category in self.new_in(proposed)}.values())
-
-
-def tree_of(state: JourneyState) -> Tree:
-    """Return the tree as it is on record."""
-    contents = {phase: work.content for phase, work in state.work.items()}
-    return Tree({phase: content for phase, content in contents.items() if isinstance(content, dict)})

@@ -8,7 +8,7 @@ from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
 from agents.engine.work.form import citations_in, ids, listed
 from agents.engine.work.gaps import named, new_sources, short
-from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree, tree_of
+from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 from agents.prompts.prompt import lines
 
 LIST_TOKENS = 220
@@ -23,7 +23,7 @@ PLACEHOLDERS = ("proposed", "open_questions", "insights_needed", "tree")
 
 def values(state: JourneyState) -> Mapping[str, str]:
     """Return what stands for the placeholders of this agent's prompts."""
-    tree = tree_of(state)
+    tree = Tree(state.works)
     return {
         "proposed": _listed([_category(category, asked=True) for category in tree.pending]),
         "open_questions": _listed([_question(question) for question in tree.unanswered], ASKED_TOKENS),
@@ -61,7 +61,7 @@ def _insights_needed(tree: Tree) -> list[str]:
 
 def done(state: JourneyState) -> Sequence[str]:
     """Return what was done, what the present phase needs first, so that another host can go on."""
-    tree = tree_of(state)
+    tree = Tree(state.works)
     counted, answers, insights = list(_counted(tree)), list(_answers(tree)), list(_insights(tree))
     if state.phase == DECOMPOSE:
         return [*_questions(tree), *_left_out(tree), *_counted_answers(tree)]

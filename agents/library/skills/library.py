@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 
-from agents.catalogue import BUILT_IN, SKILLS, built_in, cognitive_entries, skill_entries
+from agents.catalogue import SKILLS, built_in, cognitive_entries, main_entries, skill_entries
 from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
 from agents.library.cognitive.library import FOLLOWING, AnyTool, cognitive
@@ -17,7 +17,7 @@ from agents.library.skills.definition import SkillFile, read_skill
 
 def workers() -> Collection[str]:
     """Return the names of this program's agents that may work in a skill: all but skills."""
-    return tuple(entry.name for entry in (*BUILT_IN, *cognitive_entries()))
+    return tuple(entry.name for entry in (*main_entries(), *cognitive_entries()))
 
 
 def worker(name: str) -> Worker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from agents.catalogue import BUILT_IN, cognitive_entries, skill_entries
+from agents.catalogue import cognitive_entries, main_entries, skill_entries
 from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
 from agents.library.skills.definition import SkillFile, read_skill
@@ -46,7 +46,7 @@ class TeamSkills:
         ]
         names: dict[str, str] = {}
         found: dict[str, tuple[Sources, SkillFile]] = {}
-        working = frozenset((*(entry.name for entry in (*BUILT_IN, *cognitive_entries())), *agents))
+        working = frozenset((*(entry.name for entry in (*main_entries(), *cognitive_entries())), *agents))
         skills = frozenset((*(entry.name for entry in skill_entries()), *map(name_of, files)))
         for file in files[:MOST_SKILLS]:
             name = name_of(file)

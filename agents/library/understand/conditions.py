@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
@@ -197,17 +197,3 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
 def _of(work: Mapping[str, object], name: str, id_: str) -> Item | None:
     """Return the item of that id in a list of a work."""
     return next((item for item in listed(work, name) if item.get("id") == id_), None)
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition
-    for condition in (
-        learner_calibrated,
-        objective_diagnosed,
-        calibration_was_inaccurate,
-        fundamental_prerequisite_gap,
-        check_question_failed,
-        objective_passed,
-        all_objectives_passed,
-    )
-}

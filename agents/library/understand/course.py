@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agents.engine.events import Json
-from agents.engine.state import JourneyState
+from agents.engine.graph import reachable
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import folded
 
@@ -108,13 +108,8 @@ class Course:
 
     def before(self, objective: str) -> set[str]:
         """Return all that has to be passed before the objective, whatever that needs included."""
-        found, todo = set[str](), [objective]
-        while todo:
-            for need in self.objectives.get(todo.pop(), {}).get("needs", ()):
-                if need not in found:
-                    found.add(need)
-                    todo.append(need)
-        return found
+        needs = {id_: one.get("needs", ()) for id_, one in self.objectives.items()}
+        return reachable(needs.get(objective, ()), needs)
 
     @property
     def contradicted(self) -> Item | None:
@@ -150,9 +145,3 @@ def answered(questions: Sequence[Item]) -> list[Item]:
 def names(text: Json, topic: str) -> bool:
     """Return whether a text has the words of a topic, one after the other."""
     return f" {folded(topic)} " in f" {folded(text)} "
-
-
-def course_of(state: JourneyState) -> Course:
-    """Return the course as it is on record."""
-    contents = {phase: work.content for phase, work in state.work.items()}
-    return Course({phase: content for phase, content in contents.items() if isinstance(content, dict)})

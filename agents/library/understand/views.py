@@ -8,7 +8,7 @@ from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, listed
 from agents.engine.work.gaps import named, new_sources, short
-from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item, course_of
+from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item
 from agents.prompts.prompt import lines
 
 LIST_TOKENS = 120
@@ -19,7 +19,7 @@ PLACEHOLDERS = ("to_take_in", "objective", "source", "knows", "failed", "diagnos
 
 def values(state: JourneyState) -> Mapping[str, str]:
     """Return what stands for the placeholders of this agent's prompts."""
-    course = course_of(state)
+    course = Course(state.works)
     objective = course.present if state.phase == TEACH else course.next
     known = [_known(entry) for entry in course.knows.values()]
     return {
@@ -87,7 +87,7 @@ def _lesson(course: Course, objective: str) -> str:
 
 def done(state: JourneyState) -> Sequence[str]:
     """Return what was done, what the present phase needs first, so that another host can go on."""
-    course = course_of(state)
+    course = Course(state.works)
     objectives, knows = list(_objectives(course)), list(_knows(course))
     if state.phase == CALIBRATE:
         return [*_goal(course), *knows, *objectives]

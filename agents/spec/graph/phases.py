@@ -60,9 +60,12 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
     feedback = _feedback(block, name, reading)
     tools = _tools(block, name, reading)
     ends = name in complete
+    # Only code of this program can do the work of a phase, so a team's file has no such key.
+    automatic = reading.built_in and block.flag("automatic")
     texts = [_prompt(block, key, name, reading) for key in ("prompt", "prompt_again")]
-    _work(block, name, reading, ends=ends)
-    if not ends and marked.entries.get("prompt", _NOTHING).value is None:
+    if not automatic:
+        _work(block, name, reading, ends=ends)
+    if not ends and not automatic and marked.entries.get("prompt", _NOTHING).value is None:
         reading.problems.add(marked.line, f"phase {name!r} lacks 'prompt': what the host's model is to do there")
     block.done()
     # Without words of its own for coming back, the first ones are said again: whoever comes may not have heard them.
@@ -75,12 +78,13 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
         checkpoint=kind,
         own_hand=own_hand,
         tools=tools,
-        work_schema="" if ends else name,
+        work_schema="" if ends or automatic else name,
         prompt=texts[0],
         prompt_again=texts[1] or texts[0],
         speaker=speaker,
         fresh=fresh,
         feedback=feedback,
+        automatic=automatic,
     )
 
 

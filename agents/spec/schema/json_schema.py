@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from agents.engine.events import Json, canonical
+from agents.engine.graph import reachable
 from agents.spec.problems import Problems, meant, short
 from agents.spec.schema.schema_errors import JUST_NULL, LOCATOR, NULL, OWN_WORDS, TEXT, VISIBLE, told
 from agents.spec.yaml.field_path import narrowing
@@ -168,7 +169,7 @@ def _references(marked: Marked, what: str, problems: Problems, file: str) -> Non
             elif name:
                 leads[name].add(bare)
     for name in definitions:
-        if name in _reached(leads[name], leads):
+        if name in reachable(leads[name], leads):
             problems.add(definitions[name].line, f"{what} defines {short(name)} by itself", file)
 
 
@@ -179,17 +180,6 @@ def _refs(marked: Marked) -> Iterator[tuple[str, int]]:
         yield own.value, own.line
     for part in _parts(marked, without="$defs"):
         yield from _refs(part)
-
-
-def _reached(starts: set[str], leads: Mapping[str, set[str]]) -> set[str]:
-    reached: set[str] = set()
-    todo = list(starts)
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo.extend(leads.get(name, ()))
-    return reached
 
 
 class _Inlining:

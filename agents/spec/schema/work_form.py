@@ -120,11 +120,11 @@ def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[
 
 
 def _text(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
-    """Refuse text that only seems to say something, or that names no place. That it's empty, `minLength` says."""
+    """Refuse text that only seems to say something, or that is no locator. Empty text is for `minLength` to refuse."""
     from jsonschema import ValidationError
 
-    if isinstance(instance, str) and instance:
-        wrong = not LOCATOR_FORM.match(instance) if value == LOCATOR else blank(instance)
+    if isinstance(instance, str):
+        wrong = not LOCATOR_FORM.match(instance) if value == LOCATOR else bool(instance) and blank(instance)
         if wrong:
             yield ValidationError(f"is not {value}")
 

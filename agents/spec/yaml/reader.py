@@ -52,8 +52,9 @@ class Needing:
 class AgentFileReading:
     """What is known of the agent while its file is read. Files beside it are looked for in `folder`.
 
-    An agent of this program may have code beside its file: `checks` are conditions by name, `values` the names of placeholders
-    that it fills in itself. `most_items` is the usual limit of a list.
+    `built_in`: it belongs to this program. Such a file may name `models` and automatic phases, and may have code beside it:
+    `checks` are conditions by name, `values` the names of the placeholders that it fills in itself. `most_items` is the
+    default limit of a list.
     """
 
     name: str
@@ -75,6 +76,7 @@ class AgentFileReading:
     broken_inputs: bool = False
     inputs: Mapping[str, Json] = field(default_factory=dict)
     folder: str = FOLDER
+    built_in: bool = False
     checks: Mapping[str, Condition] = field(default_factory=dict)
     values: Collection[str] = ()
     most_items: int = USUAL_ITEMS

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from agents.engine.agent import ConditionFinding, JourneySpent, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.work.form import joined
-from agents.library.orchestrate.agent import AGENT
+from agents.library.folder import agent
 from agents.library.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING
 from tests.support.agents.agent_harness import VARROA, WINTER, Pages
+
+AGENT = agent("orchestrate")
 
 Work = Mapping[str, Json]
 

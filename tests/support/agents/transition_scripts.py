@@ -527,7 +527,7 @@ ORCHESTRATE = Script(
         ),
         submit("IMPLEMENTING", {"done": [{**TREATED, "id": "s3", "shown_by": [VARROA]}]}, "no steps of the plan: s2"),
         submit("JUDGING", {"drop": ["s2"]}, "hard failure in JUDGING: 40 of 100"),
-        submit("SUCCEEDED", verdict(100, by="s3"), "It has succeeded: 100 of 100", state="complete"),
+        submit("SUCCEEDED", verdict(100, by="s3"), "The work has succeeded: 100 of 100", state="complete"),
     ),
     (
         ("PLANNING", "VALIDATING", "planned"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN, built_in
+from agents.catalogue import built_in, main_entries
 from agents.engine.graph import Phase, PhaseGraph, Transition
 from mcp_server.web.graph.layout import (
     Arrow,
@@ -208,7 +208,7 @@ def test_where_a_person_sent_it_and_phases_that_are_gone_are_drawn_too() -> None
     ]
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in BUILT_IN])
+@pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
 def test_every_agent_of_this_program_is_drawn_whole_and_fits(name: str) -> None:
     graph = built_in(name).graph
     drawn = drawing(graph, Travelled(graph.initial, "active", {graph.initial: 1}))

@@ -1,6 +1,6 @@
-"""What rules over a plan can look for. Each kind is one function: out of a plan and its rule's arguments, what does not hold. Pure.
+"""The kinds of rules for plans. Each is one function that yields where a plan breaks a rule with these arguments. Pure.
 
-Adding a kind means: write the function, and name it in `KINDS` with its arguments and with what its message may tell.
+To add a kind, write the function and name it in `KINDS` with its arguments and the placeholders of its message.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from agents.engine.work.form import ids
 from agents.engine.work.gaps import folded, named, short
 from agents.library.orchestrate.plan_rules.durations import UNITS, durations_in, in_words, limits_in, seconds_of
 from agents.library.orchestrate.plan_rules.order import Needs, behind, circles, doable, longest, serving
-from agents.library.orchestrate.record import VALIDATING, Item, Undertaking, all_in, said_in
+from agents.library.orchestrate.record import VALIDATING, Item, Undertaking, list_in, text_in
 
 Arguments = Mapping[str, Json]
 Form = Literal["word", "words", "number", "duration"]
 LISTS = ("steps", "requirements", "left_out")
 WHOLE = "plan"
 TEXTS_KEPT = 2_048
-"""Texts whose words are kept: many rules look for many words in the same steps."""
+"""Texts cached as words: many rules look for many words in the same steps."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundProblem:
-    """One place where a rule does not hold: the id it is about, and the words for the placeholders of the rule's message."""
+    """One place where a plan breaks a rule: the id it is about, and the texts for the placeholders of the rule's message."""
 
     about: str
     told: Mapping[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class FoundProblem:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an argument of a rule must be. `among` has all that it may be, if that is not open."""
+    """What an argument of a rule must be. `among` lists the allowed values; () allows any."""
 
     form: Form
     needed: bool = False
@@ -49,7 +49,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of rule. `tells` are the placeholders of its message, beside `about`."""
+    """A kind of rule. `tells` are the placeholders of its message, in addition to `about`."""
 
     check: Callable[[Undertaking, Arguments], Iterator[FoundProblem]]
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def _items(u: Undertaking, of: str) -> Sequence[Item]:
 
 
 def _value(item: Item, path: str) -> Json:
-    """Return what lies at a field, or at `details.NAME`; None if nothing does."""
+    """Return the value of a field, or of `details.NAME`; None if there is none."""
     name, _, inner = path.partition(".")
     value = item.get(name)
     if not inner:
@@ -79,7 +79,7 @@ def _text(item: Item, path: str) -> str:
 
 
 def required(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """Each item says something in each of the fields."""
+    """Each item has text in each of the fields."""
     for item in _items(u, a["of"]):
         for path in a["fields"]:
             value = _value(item, path)
@@ -88,7 +88,7 @@ def required(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def count(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """There are at least, and at most, so many items."""
+    """The number of items is from `least` to `most`."""
     number = len(_items(u, a["of"]))
     if number < a.get("least", 0):
         yield FoundProblem(a["of"], {"count": str(number), "wanted": f"at least {a['least']}"})
@@ -97,7 +97,7 @@ def count(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def length(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """A text that is there has at least, and at most, so many words."""
+    """A text that is not empty has from `least` to `most` words."""
     for item in _items(u, a["of"]):
         if words := len(_text(item, a["field"]).split()):
             wanted = [f"at least {a['least']}"] if words < a.get("least", 0) else []
@@ -107,7 +107,7 @@ def length(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def words(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """A text that is there has one of the words of `any_of`, and none of `none_of`."""
+    """A text that is not empty has one of the words in `any_of`, and none of `none_of`."""
     for item in _items(u, a["of"]):
         text = _text(item, a["field"])
         if not text:
@@ -126,7 +126,7 @@ def _says(text: str, word: str) -> bool:
 
 @lru_cache(maxsize=TEXTS_KEPT)
 def _spaced(text: str) -> str:
-    """Return the words of a text with a space before and behind each, so that only whole ones are found in it."""
+    """Return the words of a text with spaces around each, so that a substring search finds only whole words."""
     return f" {folded(text)} "
 
 
@@ -134,7 +134,7 @@ def _spaced(text: str) -> str:
 
 
 def distinct(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """No id is there twice in these lists, and no two items of one list say the same in the field."""
+    """No id occurs twice in these lists, and no two items of one list say the same in the field."""
     where: dict[str, str] = {}
     for of in a["of"]:
         first: dict[str, str] = {}
@@ -149,32 +149,32 @@ def distinct(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def known(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """What a field names are ids of that list."""
+    """The field names only ids of that list."""
     there = set(ids(_items(u, a["in"])))
     for item in _items(u, a["of"]):
-        if lost := [id_ for id_ in all_in(item, a["field"]) if id_ not in there]:
+        if lost := [id_ for id_ in list_in(item, a["field"]) if id_ not in there]:
             yield FoundProblem(item["id"], {"field": a["field"], "lost": named(lost), "in": a["in"]})
 
 
 def covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """Each requirement is covered by a step that can be done."""
     possible = set(doable(_needs(u)))
-    steps = {step["id"]: set(all_in(step, "covers")) for step in u.steps}
+    steps = {step["id"]: set(list_in(step, "covers")) for step in u.steps}
     for item in u.requirements:
         by = [id_ for id_, covers in steps.items() if item["id"] in covers]
         if len(set(by) & possible) < a.get("least", 1):
-            yield FoundProblem(item["id"], {"text": short(said_in(item, "text")) or "no text", "by": _by(by, possible)})
+            yield FoundProblem(item["id"], {"text": short(text_in(item, "text")) or "no text", "by": _by(by, possible)})
 
 
 def _by(steps: Sequence[str], possible: Collection[str]) -> str:
     if not steps:
         return "by no step"
-    held = [step for step in steps if step in possible]
-    return f"by {named(held)} alone" if held else f"only by {named(steps)}, which can never be done"
+    doable_ones = [step for step in steps if step in possible]
+    return f"by {named(doable_ones)} alone" if doable_ones else f"only by {named(steps)}, which can never be done"
 
 
 def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """A step that was done already means what it meant when the plan was found good."""
+    """A step that was done already still means what it meant when the plan was valid."""
     before = u.works.get(VALIDATING, {}).get("validated", {})
     for step in u.steps:
         if step["id"] in u.done and before.get(step["id"], digest(step)) != digest(step):
@@ -182,19 +182,19 @@ def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 
 def digest(step: Item) -> str:
-    """Return what tells apart what steps are about, however they are worded in case and punctuation."""
-    return sha256(folded(said_in(step, "step")).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    """Return a digest of what the step is about, ignoring case and punctuation."""
+    return sha256(folded(text_in(step, "step")).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 # --- the order of steps -----------------------------------------------------------------------------------------------
 
 
 def _needs(u: Undertaking) -> Needs:
-    return {step["id"]: all_in(step, "depends_on") for step in u.steps}
+    return {step["id"]: list_in(step, "depends_on") for step in u.steps}
 
 
 def no_circle(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """No step waits for itself, by whatever way."""
+    """No step waits for itself, directly or through others."""
     for circle in circles(_needs(u)):
         yield FoundProblem(circle[0], {"circle": " -> ".join(_middle_out(circle))})
 
@@ -204,7 +204,7 @@ def _middle_out(circle: Sequence[str]) -> Sequence[str]:
 
 
 def can_begin(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """No step waits for one that can never be done. Steps that are themselves at fault are for other rules to name."""
+    """No step waits for one that can never be done. Steps that are themselves wrong are reported by other rules."""
     needs = _needs(u)
     possible = set(doable(needs))
     at_fault = {id_ for circle in circles(needs) for id_ in circle}
@@ -215,17 +215,17 @@ def can_begin(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 
 def useful(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """Each step covers a requirement, or one that does depends on it."""
+    """Each step covers a requirement, or a step that does depends on it."""
     there = set(ids(u.requirements))
-    ends = [step["id"] for step in u.steps if there & set(all_in(step, "covers"))]
+    ends = [step["id"] for step in u.steps if there & set(list_in(step, "covers"))]
     serves = serving(_needs(u), ends)
     for step in u.steps:
         if step["id"] not in serves:
-            yield FoundProblem(step["id"], {"text": short(said_in(step, "step"), 80) or "no text"})
+            yield FoundProblem(step["id"], {"text": short(text_in(step, "step"), 80) or "no text"})
 
 
 def before(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """Each step that says one of `then` comes after one that says one of `first`, by what it depends on."""
+    """Each step with one of the words in `then` depends on a step with one of the words in `first`."""
     first = {step["id"] for step in u.steps if any(_says(_text(step, "step"), word) for word in a["first"])}
     after = first | behind(_needs(u), first)
     for step in u.steps:
@@ -235,7 +235,7 @@ def before(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def together(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """Where a step says one of `where`, there is a step that says one of `also`."""
+    """If a step has one of the words in `where`, some step has one of the words in `also`."""
     said = [step for step in u.steps if any(_says(_text(step, "step"), word) for word in a["where"])]
     if said and not any(_says(_text(step, "step"), word) for step in u.steps for word in a["also"]):
         yield FoundProblem(said[0]["id"], {"also": named(a["also"])})
@@ -245,13 +245,13 @@ def together(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def durations(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """Each duration that is there can be read, and is not less than `least` or more than `most`."""
+    """Each duration that is given can be read, and is from `least` to `most`."""
     for step in u.steps:
         text = _text(step, "duration")
         took = seconds_of(text) if text else None
         if text and not took:
             yield FoundProblem(
-                step["id"], {"duration": short(text, 60), "why": f"it is no duration: write a number with {UNITS}"}
+                step["id"], {"duration": short(text, 60), "why": f"it is not a duration: write a number with {UNITS}"}
             )
         if took and took < a.get("least", 0):
             yield FoundProblem(step["id"], {"duration": text, "why": f"it is less than {in_words(a['least'])}"})
@@ -260,10 +260,10 @@ def durations(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def total(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """All steps together, or the longest chain of those that wait for each other, stay within the limit."""
+    """The total of all steps, or of the longest chain of dependent steps, stays within the limit."""
     lasting = {step["id"]: seconds_of(_text(step, "duration")) or 0.0 for step in u.steps}
     of_rule = a.get("most")
-    limit = (of_rule, "this rule") if of_rule else (u.limit.seconds, u.limit.of) if u.limit else (None, "")
+    limit = (of_rule, "this rule") if of_rule else (u.limit.seconds, u.limit.source) if u.limit else (None, "")
     if limit[0] is None:
         return
     took, what = sum(lasting.values()), "all steps together"
@@ -281,22 +281,22 @@ def _dearest(lasting: Mapping[str, float]) -> str:
 
 
 def limit_holds(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """The limit is a duration, and one that the plan names stands in words of the brief that say so."""
+    """The limit is a duration, and a limit set by the plan quotes words of the brief that say the same."""
     limit = u.limit
     if limit is None:
         return
     if not limit.seconds:
-        yield FoundProblem(WHOLE, {"why": f"{short(limit.told, 60)!r} is no duration: write a number with {UNITS}"})
-    elif limit.of == "the brief":
+        yield FoundProblem(WHOLE, {"why": f"{short(limit.text, 60)!r} is not a duration: write a number with {UNITS}"})
+    elif limit.source == "the brief":
         copied = str(u.plan["limit"]["words"])
         if not stands_in(copied, u.brief):
-            yield FoundProblem(WHOLE, {"why": "its words do not stand in the brief: copy at least 8 letters of it"})
+            yield FoundProblem(WHOLE, {"why": "its words are not in the brief: copy at least 8 letters of it"})
         elif limit.seconds not in [said.seconds for said in durations_in(copied)]:
-            yield FoundProblem(WHOLE, {"why": f"its words do not say {limit.told}"})
+            yield FoundProblem(WHOLE, {"why": f"its words do not say {limit.text}"})
 
 
 def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
-    """Where the brief names a limit, the plan has one."""
+    """If the brief names a limit, the plan has one."""
     if u.limit is None and (said := limits_in(u.brief)):
         yield FoundProblem(WHOLE, {"words": named([short(one.words, 60) for one in said], 3)})
 
@@ -305,10 +305,10 @@ def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 
 
 def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """The words of each item are copied from the brief. Requirements that came with it need none."""
+    """The words of each item are copied from the brief. Requirements that came with the brief need none."""
     if a["of"] == "requirements" and u.given_requirements:
         return
-    # A whole sentence or item is enough, however short it is.
+    # A complete sentence or item counts even when it is shorter than a quote must be.
     wholes = {folded(sentence) for sentence, _ in _parts(u.brief)}
     for item in _items(u, a["of"]):
         text = _text(item, a["field"])
@@ -317,16 +317,17 @@ def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
-    """Each statement of the brief that asks for something is taken up by a requirement, or left out with a reason.
+    """Each statement of the brief that asks for something is in a requirement, or left out with a reason.
 
-    Asking are items of lists, and sentences that say one of the words. Words take up the one statement that they stand in, or that
-    stands in them: what several have in common takes up none. Requirements that came with the brief are all there are.
+    Items of lists ask for something, and so do sentences with one of `words`. The words of a requirement cover the one statement
+    that contains them, or that they contain; words that several statements have in common cover none. Requirements that came
+    with the brief are complete.
     """
     if u.given_requirements:
         return
     taken = [_text(item, "words") for item in (*u.requirements, *u.left_out)]
     taken += [str(u.plan["limit"]["words"])] if isinstance(u.plan.get("limit"), Mapping) else []
-    # That they stand in the brief word for word is for another rule to say.
+    # Whether they are in the brief word for word is checked by `stands_in_brief`.
     parts = {f" {folded(one)} " for one in taken if one}
     asking = [(statement, f" {folded(statement)} ") for statement in statements(u.brief, a["words"])]
     wholes = dict.fromkeys(whole for _, whole in asking)
@@ -339,7 +340,7 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:
-    """Yield what a brief asks for: items of lists, and sentences that say one of these words."""
+    """Yield what a brief asks for: items of lists, and sentences with one of these words."""
     for sentence, is_item in _parts(brief):
         if is_item or any(_says(sentence, word) for word in asking):
             yield sentence
@@ -406,4 +407,4 @@ KINDS: Mapping[str, Kind] = {
     "stands_in_brief": Kind(stands_in_brief, {"of": _LIST, "field": _FIELD}, ("field",)),
     "brief_covered": Kind(brief_covered, {"words": _WORDS}, ("words",)),
 }
-"""Every kind of rule that there is, by its name in rule files."""
+"""Every kind of rule, by its name in rule files."""

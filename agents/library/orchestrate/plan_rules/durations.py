@@ -1,4 +1,4 @@
-"""How long something takes, out of words and into words. Pure."""
+"""Durations, read from text and written as text. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {
 }
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3})+"
-# `1.500 h` is one and a half hours to one and many to another: it is no duration.
+# `1.500 h` is one and a half hours in English and fifteen hundred in German, so it is not a duration.
 _NUMBER = rf"(?<!\d[.,])(?:{_THOUSANDS}|0[.,]\d{{1,3}}|\d{{1,9}}(?:[.,]\d{{1,2}})?)|an?|{'|'.join(_NUMBERS)}"
 _ONE = re.compile(rf"\b({_NUMBER})[\s-]*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,]*(?:and\s+)?")
@@ -26,19 +26,19 @@ _LIMIT = re.compile(
     re.IGNORECASE,
 )
 UNITS = "s, min, h, days or weeks"
-"""How the units are told to who has to write some."""
+"""The units, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedDuration:
-    """A duration as it stands in a text."""
+    """A duration as a text states it."""
 
     words: str
     seconds: float
 
 
 def seconds_of(text: str) -> float | None:
-    """Return what a text says that is a duration and nothing else, such as `90 min` or `1 h 30 min`; None if it is none.
+    """Return the seconds of a text that is only a duration, such as `90 min` or `1 h 30 min`; None if it is not.
 
     A day has 24 hours, a week seven days.
     """
@@ -65,7 +65,7 @@ def _number(text: str) -> float:
 
 
 def durations_in(text: str) -> Sequence[StatedDuration]:
-    """Return the durations that stand in a text, in order."""
+    """Return the durations in a text, in order."""
     found, at = list[StatedDuration](), 0
     while part := _ONE.search(text, at):
         said = _said_at(text, part.start())
@@ -77,7 +77,7 @@ def durations_in(text: str) -> Sequence[StatedDuration]:
 
 
 def limits_in(text: str) -> Sequence[StatedDuration]:
-    """Return the durations that a text names as limits (`within two days`), each with the words that make it one."""
+    """Return the durations that a text names as limits (`within two days`), each with the words that make it a limit."""
     found = []
     for opening in _LIMIT.finditer(text):
         said = _said_at(text, opening.end())
@@ -87,7 +87,7 @@ def limits_in(text: str) -> Sequence[StatedDuration]:
 
 
 def in_words(seconds: float) -> str:
-    """Return how long that is, in its largest units: `1 h 30 min`."""
+    """Return the duration in its largest units: `1 h 30 min`."""
     left, told = round(seconds), list[str]()
     for size, unit in ((_DAY, "days"), (_HOUR, "h"), (_MINUTE, "min"), (1, "s")):
         count, left = divmod(left, size)

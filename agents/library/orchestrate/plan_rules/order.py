@@ -1,23 +1,22 @@
-"""In which order steps can be done: circles among what they depend on, chains of them, and what leads to nothing. Pure."""
+"""The order in which steps can be done: circles in their dependencies, chains, and what depends on what. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from agents.engine.graph import reachable
+
 Needs = Mapping[str, Sequence[str]]
-"""By each step, the steps that it depends on. Names of no step are allowed, and belong to nothing that could be done."""
+"""The steps that each step depends on. A name that is not a step is allowed; what depends on it can never be done."""
 
 
 def doable(needs: Needs) -> Sequence[str]:
-    """Return the steps that can be done at all, in an order in which each comes after those it depends on."""
+    """Return the steps that can be done, each after those it depends on."""
     waiting = {step: set(before) for step, before in needs.items()}
-    behind: dict[str, list[str]] = {}
-    for step, before in waiting.items():
-        for one in before:
-            behind.setdefault(one, []).append(step)
+    later_steps = _dependents(needs)
     ready = [step for step, before in waiting.items() if not before]
-    for step in ready:  # it grows while it is gone through
-        for later in behind.get(step, ()):
+    for step in ready:  # it grows during the loop
+        for later in later_steps.get(step, ()):
             waiting[later].discard(step)
             if not waiting[later]:
                 ready.append(later)
@@ -25,11 +24,11 @@ def doable(needs: Needs) -> Sequence[str]:
 
 
 def circles(needs: Needs) -> Iterator[Sequence[str]]:
-    """Yield circles: each as its steps in the order in which they wait for each other, the first one again at the end.
+    """Yield circles, each as its steps in the order in which they wait for each other, with the first again at the end.
 
-    Every step that waits for itself by some way is in one of them, or waits for one of them.
+    Every step that waits for itself is in one of them, or waits for one of them.
     """
-    # What is not there is taken as done, so that all that is left is in a circle or behind one.
+    # A dependency that is not a step counts as done here, so that whatever is left is in a circle or behind one.
     inside = set(needs) - set(doable({step: [one for one in before if one in needs] for step, before in needs.items()}))
     over = set[str]()
     for start in needs:
@@ -45,7 +44,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
 
 
 def longest(needs: Needs, lasting: Mapping[str, float]) -> tuple[float, Sequence[str]]:
-    """Return how long the longest chain of steps takes that wait for each other, and the chain; of what can be done at all."""
+    """Return the time of the longest chain of dependent steps, and the chain; only of steps that can be done."""
     best: dict[str, tuple[float, str]] = {}
     for step in doable(needs):
         took, before = max(((best[one][0], one) for one in needs[step]), default=(0.0, ""))
@@ -60,28 +59,20 @@ def longest(needs: Needs, lasting: Mapping[str, float]) -> tuple[float, Sequence
 
 
 def serving(needs: Needs, ends: Collection[str]) -> set[str]:
-    """Return the ends, and every step that one of them depends on, by whatever way."""
-    found: set[str] = set()
-    todo = [step for step in ends if step in needs]
-    while todo:
-        step = todo.pop()
-        if step not in found:
-            found.add(step)
-            todo += [one for one in needs[step] if one in needs]
-    return found
+    """Return the ends, and every step that one of them depends on, directly or through others."""
+    return reachable(ends, needs) & needs.keys()
 
 
 def behind(needs: Needs, begins: Collection[str]) -> set[str]:
-    """Return every step that depends on one of these, by whatever way."""
-    later: dict[str, list[str]] = {}
+    """Return every step that depends on one of these, directly or through others."""
+    later = _dependents(needs)
+    return reachable([step for one in begins for step in later.get(one, ())], later)
+
+
+def _dependents(needs: Needs) -> Mapping[str, Sequence[str]]:
+    """Return the steps that depend on each step, each once."""
+    found: dict[str, list[str]] = {}
     for step, before in needs.items():
-        for one in before:
-            later.setdefault(one, []).append(step)
-    found: set[str] = set()
-    todo = [step for one in begins for step in later.get(one, ())]
-    while todo:
-        step = todo.pop()
-        if step not in found:
-            found.add(step)
-            todo += later.get(step, ())
+        for one in dict.fromkeys(before):
+            found.setdefault(one, []).append(step)
     return found

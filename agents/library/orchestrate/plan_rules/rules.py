@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
 from agents.engine.events import Json
@@ -17,7 +18,6 @@ from agents.spec.yaml.block import MappingReader
 from agents.spec.yaml.values import Marked, UnreadableFile, marked, read_marked
 
 TEAM_FILE = f"{FOLDER}/rules/orchestrate.yaml"
-OF_JOURNEY = "inputs.rules"
 MOST_RULES, MOST_MESSAGE, MOST_WORDS = 100, 400, 60
 SEVERITIES = ("error", "warning", "off")
 Severity = Literal["error", "warning", "off"]
@@ -66,8 +66,8 @@ def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[RuleFa
 def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet:
     """Return this program's rules with those of a team's file and of a journey's inputs.
 
-    A team's rule with the id of one of ours takes its place. Those of a journey are only added: whoever begins one does not
-    decide what the team demands.
+    A team's rule replaces ours with the same id. Rules of a journey are only added: whoever starts one cannot weaken what the
+    team demands.
     """
     rules = {rule.id: rule for rule in own}
     mistakes: list[str] = []
@@ -75,27 +75,28 @@ def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet
         found, problems = rules_in(team.encode("utf-8", "surrogatepass"), TEAM_FILE)
         mistakes += map(str, problems)
         rules |= {rule.id: rule for rule in found}
-    taken = frozenset(rules)
-    for number, item in enumerate(of_journey if isinstance(of_journey, list) else ()):
-        place = f"{OF_JOURNEY}[{number}]"
-        found, problems = rules_of(item, place, taken)
-        mistakes += [f"{place}: {problem.text}" for problem in problems]
-        rules |= {rule.id: rule for rule in found}
-        taken = taken.union(rule.id for rule in found)
-    return RuleSet(tuple(rules.values()), tuple(mistakes))
+    added, wrong = journey_rules(of_journey, rules)
+    return RuleSet((*rules.values(), *added), (*mistakes, *(f"inputs.{text}" for text in wrong)))
 
 
-def rules_of(item: Json, place: str, taken: Collection[str] = ()) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
-    """Return the rule that a journey brings, if it can be used, and what is wrong with it.
+def journey_rules(items: Json, taken: Collection[str] = ()) -> tuple[Sequence[Rule], Sequence[str]]:
+    """Return the rules in a journey's inputs that can be used, and a sentence for each mistake in the others.
 
-    `taken` are ids that it may not have.
+    `taken` are ids that they may not have.
     """
-    return _read(lambda: marked({"rules": [item]}), place, taken)
+    rules: dict[str, Rule] = {}
+    mistakes: list[str] = []
+    for number, item in enumerate(items if isinstance(items, list) else ()):
+        reading = partial(marked, {"rules": [item]})
+        found, problems = _read(reading, f"inputs.rules[{number}]", {*taken, *rules})
+        mistakes += [f"rules[{number}]: {problem.text}" for problem in problems]
+        rules |= {rule.id: rule for rule in found}
+    return list(rules.values()), mistakes
 
 
 def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
     """Return the rules of a file that can be used, and what is wrong with all others, each with its line."""
-    return _read(lambda: read_marked(raw), file, ())
+    return _read(partial(read_marked, raw), file, ())
 
 
 def _read(
@@ -193,8 +194,3 @@ def _among(block: MappingReader, name: str, words: Sequence[tuple[str, int]], ar
     for word, line in words:
         if argument.among and word not in argument.among:
             block.problems.add(line, f"{name!r} cannot be {short(word)}{meant(word, argument.among)}")
-
-
-def severe(found: Sequence[RuleFailure], severity: Severity) -> Sequence[RuleFailure]:
-    """Return the failures of that severity."""
-    return [one for one in found if one.severity == severity]

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent, TextResourceContents
 
-from agents.catalogue import BUILT_IN, built_in
+from agents.catalogue import built_in, main_entries
 from agents.engine.state import get_state, restore_state
 from knowledge.tokens import count_tokens
 from mcp_server.app.composition import open_app
@@ -84,7 +84,7 @@ class Led:
 
 
 def test_the_scripts_take_every_transition_of_every_agent() -> None:
-    for entry in BUILT_IN:
+    for entry in main_entries():
         table = {(t.source, t.target, t.condition) for t in built_in(entry.name).graph.transitions}
         taken = {way for script in SCRIPTS if script.agent == entry.name for way in script.takes}
         assert table <= taken, (entry.name, table - taken)

@@ -110,14 +110,14 @@ class Workflow:
 
 
 HAPPY = ("PLANNING", "VALIDATING", "IMPLEMENTING", "JUDGING")
-EXHAUSTED = "It ended before it was good enough: the budget is used up: "
+EXHAUSTED = "The budget ended before the work was good enough: the budget is used up: "
 WORKFLOWS = (
     Workflow(
         "happy path",
         (
             Act(PLAN, (900, 400), "IMPLEMENTING", ["s1: Weigh the hive"]),
             Act(DONE, (1_500, 700), "JUDGING", ["s2 (for r2): treated [kb_read notes/bees.md]"]),
-            Act(GOOD, (500, 100), "SUCCEEDED", ["It has succeeded: 88 of 100"]),
+            Act(GOOD, (500, 100), "SUCCEEDED", ["The work has succeeded: 88 of 100"]),
         ),
         (*HAPPY, "SUCCEEDED"),
         ("planner_iter1", "implementer_iter1", "judge_iter1"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_types import TextResourceContents
 
-from agents.catalogue import BUILT_IN, cognitive_entries, skill_entries
+from agents.catalogue import cognitive_entries, main_entries, skill_entries
 from tests.contract.agents.spec.test_served_team_agents import hosting, until_looked
 from tests.support.agents.team_agents import SMALL as REVIEW
 from tests.support.agents.team_agents import write as write_agent
@@ -51,7 +51,7 @@ async def reviewed(host: Writer, journey: str, version: int, verdict: str) -> di
 async def test_every_agent_of_ours_works_in_a_team_s_skill(tmp_path: Path) -> None:
     """Chains and graphs of agents as data. Some name tools of connectors, which may not be there."""
     async with hosting(tmp_path) as host:
-        ours = [entry.name for entry in (*BUILT_IN, *cognitive_entries())]
+        ours = [entry.name for entry in (*main_entries(), *cognitive_entries())]
         for name in ours:
             text = f"title: One\nsummary: One agent.\nphases:\n  - {{id: only, agent: {name}}}\n"
             write(host.root, text, f"_skills/with-{name}.yaml")

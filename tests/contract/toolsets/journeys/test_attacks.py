@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, InputResponses
 
 from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
-from agents.catalogue import BUILT_IN, built_in
+from agents.catalogue import built_in, main_entries
 from agents.engine.agent import Citation
 from agents.engine.decide import started
 from agents.engine.events import Decided, Logged, Started
@@ -418,7 +418,7 @@ def test_ids_of_very_many_items_are_compared_in_no_time() -> None:
 LONG = "Much was said about it. " * 400
 EVERY_PHASE = [
     pytest.param(entry.name, phase.name, visit, id=f"{entry.name}-{phase.name}-{visit}")
-    for entry in BUILT_IN
+    for entry in main_entries()
     for phase in built_in(entry.name).graph.phases
     if not phase.automatic
     for visit in (1, 2)

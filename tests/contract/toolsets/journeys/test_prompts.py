@@ -19,7 +19,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextConte
 
 from agents import catalogue
 from agents.bounds import MOST_BRIEF_CHARS
-from agents.catalogue import BUILT_IN, CatalogueEntry, built_in, entries
+from agents.catalogue import CatalogueEntry, built_in, entries, main_entries
 from agents.engine.agent import Agent
 from agents.engine.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
@@ -129,7 +129,7 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
 ) -> None:
     """Hosts ask for the list while they start: `CatalogueEntry` says what it shows."""
     ghost = CatalogueEntry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
-    monkeypatch.setattr(catalogue, "BUILT_IN", (ghost,))
+    monkeypatch.setattr(catalogue, "main_entries", lambda: (ghost,))
     async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
         assert {"ghost": "Is nowhere."}.items() <= {
             prompt.name: prompt.description for prompt in (await client.list_prompts()).prompts
@@ -143,7 +143,7 @@ def test_a_server_starts_without_what_leads_journeys() -> None:
     assert said.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", main_entries(), ids=lambda entry: entry.name)
 def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: CatalogueEntry) -> None:
     agent = built_in(entry.name)
     assert meanings(agent.inputs) == entry.inputs

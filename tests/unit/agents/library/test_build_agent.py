@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import main_entries
 from agents.engine.events import CheckpointReached, Completed, Json, PhaseChanged, SourceFound, Speaking, Thinking
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork
-from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, plan_of
+from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, BuildRecord
 from agents.library.folder import agent
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
@@ -74,7 +74,7 @@ WAITING: Mapping[str, Work] = {MAKING: {"made": [made("s1", shown_by=[WINTER])],
 
 def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None:
     assert checked(AGENT.graph, AGENT.known_conditions, TOOLS) is AGENT.graph
-    entry = next(entry for entry in BUILT_IN if entry.name == "build")
+    entry = next(entry for entry in main_entries() if entry.name == "build")
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     assert set(AGENT.forms) == {phase.name for phase in AGENT.graph.phases} - set(AGENT.graph.complete)
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
@@ -306,7 +306,7 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(t
         await led.submit(**GROUND)
         state = await led.decide("modify", changes={"plan": GROUND["plan"][:1]})
         assert state.phase == MAKING
-        assert [s["id"] for s in plan_of(state).steps] == ["s1"]
+        assert [s["id"] for s in BuildRecord(state.works).steps] == ["s1"]
         state = await led.decide("revisit", "treat them after all", changes={"phase": GROUNDING})
         assert (state.phase, state.visit, state.backward_trigger) == (GROUNDING, 2, "revisit")
         assert "treat them after all" in await led.told()
@@ -380,7 +380,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return work that brings the journey on from where it stands, whatever was recorded."""
-    plan = plan_of(state)
+    plan = BuildRecord(state.works)
     if state.phase == GROUNDING:
         left = [{"id": plan.gap["concept"], "why": "not needed"}] if plan.gap else []
         gone = [item["id"] for item in (*plan.concepts, *plan.steps)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import main_entries
 from agents.engine.events import (
     CheckpointReached,
     Completed,
@@ -27,7 +27,7 @@ from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver, WaitsForPerson
 from agents.library.folder import agent
-from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, tree_of
+from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, Tree
 from agents.library.research.views import values
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
@@ -115,7 +115,7 @@ def without(work: Work, name: str, at: int) -> Work:
 
 def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None:
     assert checked(AGENT.graph, AGENT.known_conditions, TOOLS) is AGENT.graph
-    entry = next(entry for entry in BUILT_IN if entry.name == "research")
+    entry = next(entry for entry in main_entries() if entry.name == "research")
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     assert set(AGENT.forms) == {phase.name for phase in AGENT.graph.phases} - set(AGENT.graph.complete)
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
@@ -482,8 +482,8 @@ async def test_the_synthesis_asks_for_more_answers_and_takes_them_in(tmp_path: P
         assert "c1 (Winter)," not in told
         state = await led.submit(insights=[insight("c2", "q3", "m1", text="Water and flowers.")])
         assert state.phase == EXPAND
-        assert tree_of(state).insights["c2"]["rests_on"] == ["q3", "m1"]
-        assert tree_of(state).insights["c1"]["rests_on"] == ["q1", "q2"]
+        assert Tree(state.works).insights["c2"]["rests_on"] == ["q3", "m1"]
+        assert Tree(state.works).insights["c1"]["rests_on"] == ["q1", "q2"]
 
 
 async def test_the_synthesis_finds_a_category_missing_which_comes_before_more_answers(tmp_path: Path) -> None:
@@ -608,7 +608,7 @@ async def test_every_phase_is_resumed_within_its_budget_however_much_is_on_recor
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return work that brings the journey on from where it stands, whatever was recorded."""
-    tree = tree_of(state)
+    tree = Tree(state.works)
     if state.phase == DECOMPOSE:
         left = [{"id": one["id"], "why": "not wanted"} for one in tree.pending]
         gone = [*(q["id"] for q in tree.items(DECOMPOSE, "questions")), *(c["id"] for c in tree.categories)]

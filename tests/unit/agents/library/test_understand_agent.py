@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import main_entries
 from agents.engine.events import CheckpointReached, Json, QuestionAdded, SourceFound, Speaking, Thinking
 from agents.engine.graph import checked
 from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver
 from agents.library.folder import agent
-from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, course_of
+from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, Course
 from agents.library.understand.views import done, values
 from agents.prompts.prompt import COMMON, placeholders
 from tests.support.agents.agent_harness import (
@@ -111,7 +111,7 @@ TEACHING_SECOND: Mapping[str, Work] = {
 
 def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None:
     assert checked(AGENT.graph, AGENT.known_conditions, TOOLS) is AGENT.graph
-    entry = next(entry for entry in BUILT_IN if entry.name == "understand")
+    entry = next(entry for entry in main_entries() if entry.name == "understand")
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     assert set(AGENT.forms) == {phase.name for phase in AGENT.graph.phases} - set(AGENT.graph.complete)
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
@@ -549,7 +549,7 @@ async def test_a_failed_check_leads_to_new_probes_and_another_lesson(tmp_path: P
         assert "Taught before: What o1 is about. (failed: a2)" in await led.told()
         state = await led.submit(**TAUGHT)
         assert (state.phase, state.visit, state.backward_trigger) == (DIAGNOSE, 3, None)
-        assert course_of(state).passed == ["o1"]
+        assert Course(state.works).passed == ["o1"]
 
 
 async def test_a_gap_comes_before_a_failed_check_and_becomes_the_next_objective(tmp_path: Path) -> None:
@@ -762,7 +762,7 @@ async def test_teaching_is_resumed_within_its_budget_however_much_is_on_record(t
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return work that brings the journey on from where it stands, whatever was recorded."""
-    course, at = course_of(state), state.version
+    course, at = Course(state.works), state.version
     if state.phase == CALIBRATE:
         gap = {"objectives": [objective("g1", f"Name {course.gap['prerequisite']}.", WATER)]} if course.gap else {}
         objectives = [*CALIBRATED["objectives"], *gap.get("objectives", ())]
@@ -783,7 +783,7 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
 
 def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return what may be submitted in a state: good, half, wrong, and what leads back."""
-    course, at = course_of(state), state.version
+    course, at = Course(state.works), state.version
     failing = lesson(course.present or "o1", asked("a1", f"Why {at}?", correct=False), asked("a2", "How?"))
     gap = {"prerequisite": f"thing {at}", "check": "a1", "why": "it shows"}
     against = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import main_entries
 from agents.engine.agent import Fate
 from agents.engine.events import Json, PhaseChanged, QuestionAdded, SourceFound, Thinking
 from agents.engine.graph import checked
@@ -25,7 +25,7 @@ from agents.library.curate.record import (
     ROUTE,
     TARGET,
     TASKS,
-    record_of,
+    CurationRecord,
 )
 from agents.library.curate.views import done, values
 from agents.library.folder import agent
@@ -62,7 +62,7 @@ AGENT = agent("curate")
 
 def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None:
     assert checked(AGENT.graph, AGENT.known_conditions, TOOLS) is AGENT.graph
-    entry = next(entry for entry in BUILT_IN if entry.name == "curate")
+    entry = next(entry for entry in main_entries() if entry.name == "curate")
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     assert set(AGENT.forms) == {phase.name for phase in AGENT.graph.phases} - set(AGENT.graph.complete)
     assert {t.condition for t in AGENT.graph.transitions} == set(AGENT.conditions)
@@ -198,7 +198,7 @@ async def test_lost_scent_leads_back_to_the_map_and_from_there_to_other_pages(tm
         assert "Look only for what was missing" in told
         assert "Pages now: p1 notes/garden.md" in told
         assert (await led.submit(evidence=[evidence("e2", FLOWERS)])).phase == REASON
-        assert len(record_of(await led.state()).evidence) == 2
+        assert len(CurationRecord((await led.state()).works).evidence) == 2
 
 
 async def test_the_work_waits_for_the_person_and_goes_on_with_their_yes(tmp_path: Path) -> None:

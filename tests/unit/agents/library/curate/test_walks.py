@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agents.engine.agent import Fate
 from agents.engine.events import Json
 from agents.engine.state import JourneyState
-from agents.library.curate.record import ACT, DEEP_DIVE, MERGE, ORIENT, REASON, ROUTE, TARGET, record_of
+from agents.library.curate.record import ACT, DEEP_DIVE, MERGE, ORIENT, REASON, ROUTE, TARGET, CurationRecord
 from agents.library.folder import agent
 from tests.support.agents.agent_harness import (
     ALTERED,
@@ -156,7 +156,7 @@ def seen() -> Pages:
 
 def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
     """Return work that brings the journey on from where it stands, whatever was recorded."""
-    record = record_of(state)
+    record = CurationRecord(state.works)
     gone = [item["id"] for items in (record.candidates, record.targets, record.acts) for item in items]
     if state.phase == ROUTE:
         return [(SOUGHT, ())]

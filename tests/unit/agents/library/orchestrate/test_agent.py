@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import main_entries
 from agents.engine.events import CheckpointReached, PhaseChanged, SourceFound, Thinking, WorkRecorded
 from agents.engine.graph import checked
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.library.orchestrate.agent import AGENT, values
+from agents.library.folder import agent
 from agents.library.orchestrate.plan_rules.rules import TEAM_FILE
 from agents.library.orchestrate.record import (
     BUDGET_EXHAUSTED,
@@ -45,12 +45,14 @@ from tests.support.agents.orchestrate_works import (
 )
 from tests.support.journeys.graphs import Walk
 
+AGENT = agent("orchestrate")
+
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
 def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None:
     assert checked(AGENT.graph, AGENT.known_conditions, TOOLS) is AGENT.graph
-    entry = next(entry for entry in BUILT_IN if entry.name == "orchestrate")
+    entry = next(entry for entry in main_entries() if entry.name == "orchestrate")
     assert (AGENT.name, AGENT.title, AGENT.summary) == (entry.name, entry.title, entry.summary)
     properties = AGENT.inputs["properties"]
     assert {name: form["description"] for name, form in properties.items()} == entry.inputs
@@ -62,9 +64,9 @@ def test_the_graph_can_be_used_and_is_the_one_that_the_catalogue_shows() -> None
 
 
 def test_each_phase_has_words_for_coming_and_for_coming_back_of_its_own_tools() -> None:
-    known = COMMON | set(values(Walk(AGENT.graph).state))
+    known = COMMON | set(AGENT.values(Walk(AGENT.graph).state))
     for phase in AGENT.graph.phases:
-        first, again = AGENT.texts.get(phase.prompt, ""), AGENT.texts.get(phase.prompt_again, "")
+        first, again = AGENT.texts.get(phase.prompt, ""), AGENT.texts.get(f"{phase.name}_again", "")
         assert bool(first) != phase.automatic
         assert words_in(first) <= 350
         assert words_in(again) <= 200
@@ -97,7 +99,7 @@ async def test_the_happy_path_has_one_visit_of_each_phase(tmp_path: Path) -> Non
         assert state.work[VALIDATING].automatic
         assert state.metrics[VALIDATING].submits == 0
         told, events = await led.told(), await led.events()
-    assert "It has succeeded: 100 of 100." in told
+    assert "The work has succeeded: 100 of 100." in told
     assert [phase for phase, _ in conversations(events)] == [VALIDATING, IMPLEMENTING, JUDGING, SUCCEEDED]
     assert [e.source for e in events if isinstance(e, SourceFound)] == ["kb:notes/bees.md"]
     assert state.feedback == ()
@@ -170,7 +172,7 @@ async def test_a_soft_failure_goes_on_in_the_implementer_s_conversation_and_is_j
         assert "soft failure in JUDGING: 68 of 100" in told
         assert "You come back" not in told
         assert (await led.submit()).phase == JUDGING, "nothing of the verdict before counts"
-        assert "not judged yet: r1, r2; send the verdict whole" in await led.missing()
+        assert "not judged yet: r1, r2; send the complete verdict" in await led.missing()
         assert (await led.submit(**GOOD)).phase == SUCCEEDED
 
 
@@ -210,7 +212,7 @@ async def test_a_step_that_was_done_may_not_become_another_one_under_its_id(tmp_
         steps = [step("s2", "Burn the hive", covers=["r2"], depends_on=["s1"])]
         state = await led.submit(answers=answers, steps=steps)
         assert state.phase == PLANNING
-        assert "step s2 was done already and means something else now" in await led.told()
+        assert "step s2 was done already and now means something else" in await led.told()
         steps = [step("s2", "treat it!", covers=["r2"], depends_on=["s1"], duration="9 h")]
         assert (await led.submit(steps=steps)).phase == IMPLEMENTING, "another length is no other step"
 
@@ -235,7 +237,7 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path)
             await led.decide("answer", changes={"r2": "yes"})
         state = await led.decide("approve")
         assert (state.phase, state.status) == (FAILED, "complete")
-        assert "It has failed: r2 cannot be met, and a person agreed: acid is forbidden here." in await led.told()
+        assert "The work has failed: r2 cannot be met, and a person agreed: acid is forbidden here." in await led.told()
         assert [e.kind for e in await led.events() if isinstance(e, CheckpointReached)] == ["blocking"]
 
 
@@ -250,7 +252,7 @@ async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reas
             await led.submit(cannot={"requirement": "r2", "why": "no acid", "tried": ["asked"]})
         ).status == "waiting"
         await led.decide("approve")
-        assert "It has failed: r2 cannot be met, and a person agreed: no acid." in await led.told()
+        assert "The work has failed: r2 cannot be met, and a person agreed: no acid." in await led.told()
         assert "cannot be met: r2, no acid" in AGENT.done(await led.state()), "a memory document has it, too"
 
 
@@ -285,7 +287,7 @@ async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
         if gone:
             assert f"{gone}" in told
             assert state.feedback[-1].text.startswith("the budget is used up")
-            assert "It ended before it was good enough" in told
+            assert "The budget ended before the work was good enough" in told
 
 
 async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judged_once_more(tmp_path: Path) -> None:
@@ -312,7 +314,7 @@ async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of(tmp_path: Path
         told = await led.told()
         assert "- who does s1?" in told
         assert "- who does s2?" in told
-        assert f"these rules could not be read, and do not hold until somebody mends them: {TEAM_FILE}:3:" in told
+        assert f"these rules could not be read, and do not apply until somebody fixes them: {TEAM_FILE}:3:" in told
         owned = [{**one, "details": {"owner": "ann"}} for one in PLAN["steps"]]
         state = await led.submit(steps=owned)
         assert state.phase == IMPLEMENTING
@@ -355,7 +357,7 @@ async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_ca
         await led.submit(done=[{"id": "r1", "result": "35 kilograms", "shown_by": [WINTER]}])
         judged = [judgement("r1", steps=["r1"])]
         await led.submit(judged=judged, issues=[issue("r1", "r1", "minor")], score=97, reasons="So it is.")
-        assert "these ids are used for something else already: r1" in (await led.missing())[0]
+        assert "these ids are already used for something else: r1" in (await led.missing())[0]
         state = await led.submit(judged=judged, issues=[issue("i1", "r1", "minor")], score=97, reasons="So it is.")
         assert state.phase == SUCCEEDED
 
@@ -387,7 +389,7 @@ async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
         ({"budget": {"seconds": 10**400}}, "budget.seconds"),
         ({"requirements": [{"id": "r1", "text": "a"}, {"id": "r1", "text": "b"}]}, "two have the id r1"),
         ({"requirements": [{"id": "r1", "text": " "}]}, r"requirements\[0\]: text must say something"),
-        ({"limit": "soon"}, "limit: 'soon' is no duration: write a number"),
+        ({"limit": "soon"}, "limit: 'soon' is not a duration: write a number"),
         (
             {"rules": [{"id": "x", "kind": "usefull", "message": "m"}]},
             r"rules\[0\]: there is no kind of rule 'usefull'",

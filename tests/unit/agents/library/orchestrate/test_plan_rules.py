@@ -19,7 +19,7 @@ from agents.engine.agent import SubmitFacts
 from agents.library.orchestrate.plan_rules.checks import KINDS, statements
 from agents.library.orchestrate.plan_rules.durations import durations_in, in_words, limits_in, seconds_of
 from agents.library.orchestrate.plan_rules.order import behind, circles, doable, longest, serving
-from agents.library.orchestrate.plan_rules.rules import OF_JOURNEY, TEAM_FILE, Rule, failures, rule_set, rules_in
+from agents.library.orchestrate.plan_rules.rules import TEAM_FILE, Rule, failures, rule_set, rules_in
 from agents.library.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING, Undertaking
 from agents.library.orchestrate.validator import OWN_FILE, own_rules, validated
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
@@ -268,8 +268,14 @@ def test_a_good_plan_breaks_no_rule() -> None:
             "brief-covered: the brief says 'Get the hive through the winter within three weeks.'",
         ),
         (changed("steps", 2, covers=[]), "requirement-covered: requirement r2 (No mites) is covered by no step"),
-        (changed("steps", 1, depends_on=["s9"]), "known-dependencies: step s2 depends on what is no step: s9"),
-        (changed("steps", 1, covers=["r9", "s1"]), "known-requirements: step s2 covers what is no requirement: r9, s1"),
+        (
+            changed("steps", 1, depends_on=["s9"]),
+            "known-dependencies: step s2 depends on something that is not a step: s9",
+        ),
+        (
+            changed("steps", 1, covers=["r9", "s1"]),
+            "known-requirements: step s2 covers something that is not a requirement: r9, s1",
+        ),
         (changed("steps", 1, depends_on=["s3"]), "no-circle: these steps wait for each other: s2 -> s3 -> s2"),
         (changed("steps", 1, depends_on=["s2"]), "no-circle: these steps wait for each other: s2 -> s2"),
         (changed("steps", 0, depends_on=["s0"]), "can-begin: step s3 can never begin: it waits for s1"),
@@ -280,21 +286,21 @@ def test_a_good_plan_breaks_no_rule() -> None:
         (changed("steps", 2, depends_on=[]), "useful: step s2 (buy acid) covers no requirement"),
         (
             changed("steps", 1, duration="soon"),
-            "durations: step s2 takes 'soon': it is no duration: write a number with s, min",
+            "durations: step s2 takes 'soon': it is not a duration: write a number with s, min",
         ),
-        (changed("steps", 1, duration="90"), "durations: step s2 takes '90': it is no duration"),
+        (changed("steps", 1, duration="90"), "durations: step s2 takes '90': it is not a duration"),
         (changed("steps", 1, duration="0 h"), "durations: step s2 takes '0 h'"),
         (
             {**PLAN, "limit": {"duration": "soon", "words": "within three weeks"}},
-            "limit-holds: the limit does not hold: 'soon'",
+            "limit-holds: the limit is not valid: 'soon'",
         ),
         (
             {**PLAN, "limit": {"duration": "3 weeks", "words": "in three weeks"}},
-            "limit-holds: the limit does not hold: its words",
+            "limit-holds: the limit is not valid: its words",
         ),
         (
             {**PLAN, "limit": {"duration": "4 weeks", "words": "within three weeks"}},
-            "limit-holds: the limit does not hold: its",
+            "limit-holds: the limit is not valid: its",
         ),
         (
             changed("steps", 1, duration="3 weeks"),
@@ -323,7 +329,7 @@ def test_what_may_stay_is_a_warning() -> None:
     plan["steps"] = [*PLAN["steps"], step("s4", "look again", covers=["r3"], duration="15 days")]
     assert told(plan) == []
     assert [text.partition(";")[0] for text in told(plan, severity="warning")] == [
-        "limit-taken: the brief says 'within three weeks', and the plan has no limit: if it is one, name it in `limit`",
+        "limit-taken: the brief says 'within three weeks', and the plan has no limit: if this is one, name it in `limit`",
         "long-steps: step s4 takes 15 days: it is more than 14 days",
     ]
 
@@ -345,7 +351,7 @@ def test_requirements_and_limit_of_the_inputs_are_all_there_are() -> None:
         "within-limit: all steps together take 6 h, the limit of the inputs is 5 h; longest: s1 2 h, s2 2 h, s3 2 h"
     ]
     assert told(plan, inputs={"requirements": given_, "limit": "5"})[0].startswith(
-        "limit-holds: the limit does not hold: '5'"
+        "limit-holds: the limit is not valid: '5'"
     )
     more = told(plan, inputs={"requirements": [*given_, {"id": "r3", "text": "Wasps"}]})
     assert [text.partition(":")[0] for text in more] == ["requirement-covered"]
@@ -576,7 +582,7 @@ def test_every_kind_of_rule_tells_all_it_says_and_no_message_of_ours_has_a_gap()
 def test_whatever_a_journey_brings_as_rules_is_read_or_named(rules: Json) -> None:
     found = rule_set(own_rules(), None, [rules])
     assert (len(found.rules) > len(own_rules())) != bool(found.mistakes)
-    assert all(mistake.startswith(f"{OF_JOURNEY}[0]: ") for mistake in found.mistakes)
+    assert all(mistake.startswith("inputs.rules[0]: ") for mistake in found.mistakes)
     told(PLAN, found.rules)
 
 

@@ -42,7 +42,7 @@ async def test_a_draft_is_kept_until_the_rest_is_there() -> None:
 
 async def test_requirements_that_came_with_the_brief_are_all_there_are() -> None:
     given_ = [{"id": "r1", "text": "Honey"}]
-    assert lacks(await judge("planned", PLANNING, PLAN, requirements=given_), "there are no others: drop r1, r2")
+    assert lacks(await judge("planned", PLANNING, PLAN, requirements=given_), "so the plan adds none: drop r1, r2")
     assert (await judge("planned", PLANNING, {**PLAN, "requirements": []}, requirements=given_)).met
 
 
@@ -105,15 +105,21 @@ async def test_every_step_is_done_and_shown_or_named_as_undone(work: Work) -> No
     [
         ({}, ["not done yet: s1, s2"]),
         ({"done": DONE["done"][1:]}, ["not done yet: s1"]),
-        ({"done": [*DONE["done"], {"id": "s9", "result": "x", "said": "ann"}]}, ["no steps of the plan: s9"]),
-        ({**DONE, "undone": [{"id": "s2", "why": "no acid"}]}, ["done and not to be done: s2"]),
+        ({"done": [*DONE["done"], {"id": "s9", "result": "x", "said": "ann"}]}, ["not steps of the plan: s9"]),
+        ({**DONE, "undone": [{"id": "s2", "why": "no acid"}]}, ["as done and as undone: s2"]),
         (change(DONE, "done", 0, shown_by=[]), ["nothing shows yet that s1 is done"]),
         (change(DONE, "done", 0, shown_by=[], said=" "), ["nothing shows yet that s1 is done"]),
         (change(DONE, "done", 0, shown_by=[], artefacts=["code:a.py"]), ["nothing shows yet that s1 is done"]),
         (change(DONE, "done", 0, shown_by=[ALTERED]), ["done[s1].shown_by[0]", "does not stand in"]),
         (change(DONE, "done", 0, shown_by=[], said="ann", artefacts=["kb:wax.md"]), ["done[s1]", "wax.md"]),
-        ({"done": DONE["done"][1:], "undone": [{"id": "s1", "why": "no scales"}]}, ["s2 is done, but", "is not: s1"]),
-        (change(DONE, "done", 1, calls=[{"tool": "kb_merge"}]), ["done[s2]: no call of kb_merge was answered here"]),
+        (
+            {"done": DONE["done"][1:], "undone": [{"id": "s1", "why": "no scales"}]},
+            ["s2 is done, but", "steps that are not: s1"],
+        ),
+        (
+            change(DONE, "done", 1, calls=[{"tool": "kb_merge"}]),
+            ["done[s2]: no call of kb_merge was answered in this phase"],
+        ),
     ],
 )
 async def test_what_is_not_shown_is_named(work: Work, said: list[str]) -> None:
@@ -154,7 +160,7 @@ async def test_a_call_shows_a_step_if_it_was_carried_out(calls: list[Called]) ->
         ([called("kb_move", path="notes/log.md", status="done")], None, "no call of kb_merge notes/log.md"),
         ([called("kb_merge", path="notes/log.md", status="conflict")], None, "changed nothing: its status is conflict"),
         ([called("kb_merge", path="notes/log.md", status="analysis")], None, "changed nothing: its status is analysis"),
-        ([called("kb_merge", path="notes/log.md", status="proposed", proposal="p1")], "pending", "decision about proposal p1"),
+        ([called("kb_merge", path="notes/log.md", status="proposed", proposal="p1")], "pending", "decision on proposal p1"),
         ([called("kb_merge", path="notes/log.md", status="proposed", proposal="p1")], "rejected", "its status is proposed"),
         ([called("kb_merge", path="notes/log.md", status="proposed", proposal="p1")], None, "its status is proposed"),
     ],

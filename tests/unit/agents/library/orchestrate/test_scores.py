@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from agents.engine.agent import JourneySpent
 from agents.engine.events import Json
-from agents.library.orchestrate.agent import AGENT
-from agents.library.orchestrate.budget import WorkLimits, limits_of, used_up
-from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING
+from agents.library.folder import agent
+from agents.library.orchestrate.conditions import used_up
+from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, Undertaking, WorkLimits
 from agents.library.orchestrate.scores import ISSUE_POINTS, MET_POINTS, score_range
 from tests.support.agents.agent_harness import ALTERED, VARROA, WINTER, change, lacks
 from tests.support.agents.orchestrate_works import (
@@ -28,6 +28,8 @@ from tests.support.agents.orchestrate_works import (
     judgement,
     verdict,
 )
+
+AGENT = agent("orchestrate")
 
 # --- judging ----------------------------------------------------------------------------------------------------------
 
@@ -55,18 +57,18 @@ async def test_a_verdict_passes_that_agrees_with_itself(work: Work) -> None:
         (verdict(None), ["there is no score"]),
         ({**GOOD, "reasons": " "}, ["there are no reasons"]),
         ({**GOOD, "judged": GOOD["judged"][:1]}, ["not judged yet: r2"]),
-        ({**GOOD, "judged": [*GOOD["judged"], judgement("r9", steps=["s1"])]}, ["no requirements: r9"]),
+        ({**GOOD, "judged": [*GOOD["judged"], judgement("r9", steps=["s1"])]}, ["not requirements: r9"]),
         ({**GOOD, "judged": [judgement("r1", steps=[]), judgement("r2")]}, ["nothing shows that r1 is met"]),
         ({**GOOD, "judged": [judgement("r1", steps=["s2"]), judgement("r2")]}, ["r1 is not shown by s2"]),
         ({**GOOD, "judged": [judgement("r1", steps=["s9"]), judgement("r2")]}, ["r1 is not shown by s9"]),
         ({**GOOD, "judged": [judgement("r1", shown_by=[ALTERED]), judgement("r2")]}, ["judged[r1].shown_by[0]"]),
         (verdict(75, r2="partly"), ["r2 is met partly: name an issue about r2"]),
         (verdict(49, issue("i1", "r2", "minor"), r2="no"), ["r2 is not met: name a major or blocking issue"]),
-        (verdict(90, issue("i1", "r9")), ["about no requirement and no step: i1 (r9)"]),
-        (verdict(90, issue("r1", "r2")), ["used for something else already: r1"]),
-        (verdict(90, issue("s2", "r2")), ["used for something else already: s2"]),
-        (verdict(99), ["the score 99 does not agree with what you found: 2 yes earn 100, so it lies 100"]),
-        (verdict(88, issue("i1", "r2"), r2="partly"), ["so it lies between 55 and 70"]),
+        (verdict(90, issue("i1", "r9")), ["about neither a requirement nor a step: i1 (r9)"]),
+        (verdict(90, issue("r1", "r2")), ["already used for something else: r1"]),
+        (verdict(90, issue("s2", "r2")), ["already used for something else: s2"]),
+        (verdict(99), ["the score 99 does not agree with what you found: 2 yes earn 100, so it must be 100"]),
+        (verdict(88, issue("i1", "r2"), r2="partly"), ["so it must be between 55 and 70"]),
         (verdict(85, issue("i1", "r2", "blocking")), ["between 0 and 79; it cannot pass: i1 blocking"]),
         (verdict(80, issue("i1", "s1"), issue("i2", "s1")), []),
         (verdict(94, issue("i1", "s1"), issue("i2", "s1")), ["2 major 5 to 20 each", "between 60 and 90"]),
@@ -87,7 +89,7 @@ async def test_what_is_undone_or_only_said_keeps_a_verdict_from_passing_by_itsel
     found = await judge("passed", JUDGING, {**GOOD, "judged": quoted}, works=works)
     assert lacks(found, "these steps are not done: s2; name an issue about each")
     found = await judge("passed", JUDGING, {**verdict(90, issue("i1", "s2")), "judged": quoted}, works=works)
-    assert lacks(found, "so it lies between 59 and 79; it cannot pass: s2 not done")
+    assert lacks(found, "so it must be between 59 and 79; it cannot pass: s2 not done")
     assert (await judge("soft_failure", JUDGING, {**verdict(79, issue("i1", "s2")), "judged": quoted}, works=works)).met
     said = change(DONE, "done", 1, shown_by=[], said="ann")
     works = {**MADE, IMPLEMENTING: said}
@@ -181,8 +183,8 @@ def test_a_budget_is_used_up_when_its_last_part_is_spent(*, spent: JourneySpent,
 
 
 def test_what_the_inputs_do_not_name_is_as_usual() -> None:
-    assert limits_of({}) == WorkLimits()
-    assert limits_of({"budget": {"iterations": 2}}) == replace(WorkLimits(), iterations=2)
+    assert Undertaking("", {}).limits == WorkLimits()
+    assert Undertaking("", {"budget": {"iterations": 2}}).limits == replace(WorkLimits(), iterations=2)
 
 
 SPENT = JourneySpent(10**9, 1.0, 1)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.engine.state import JourneyState
-from agents.library.orchestrate.agent import AGENT
+from agents.library.folder import agent
 from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, SUCCEEDED, of_state
 from agents.library.orchestrate.scores import score_range
 from knowledge.tokens import count_tokens
@@ -42,6 +42,8 @@ from tests.support.agents.orchestrate_works import (
     step,
     verdict,
 )
+
+AGENT = agent("orchestrate")
 
 # --- feedback over its budget -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import BUILT_IN, BuiltIn, CatalogueEntry, built_in, entries, inputs_in, skill_entries
+from agents.catalogue import BuiltIn, CatalogueEntry, built_in, entries, inputs_in, main_entries, skill_entries
 from agents.engine.agent import Agent
 from agents.engine.state import JourneyState
 from agents.library.cognitive.library import FOLLOWING, cognitive
@@ -402,7 +402,7 @@ def test_an_agent_with_a_phase_of_the_name_that_every_place_has_is_refused() -> 
 FIRST = {"id": "first", "agent": "noting"}
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in BUILT_IN])
+@pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
 async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(tmp_path: Path, name: str) -> None:
     """Instructions as long as a skill may give them, and a long document from the agent before."""
     long = "word " * 119

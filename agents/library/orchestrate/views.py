@@ -1,0 +1,159 @@
+"""What prompts and lists say about the recorded work of orchestrating."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.engine.events import Json, Note
+from agents.engine.state import JourneyState
+from agents.engine.work.gaps import named, new_sources, short
+from agents.library.orchestrate.record import (
+    BUDGET_EXHAUSTED,
+    FAILED,
+    IMPLEMENTING,
+    ITERATIONS,
+    JUDGING,
+    PLANNING,
+    SECONDS,
+    TOKENS,
+    VALIDATING,
+    Item,
+    Undertaking,
+    list_in,
+    of_state,
+    only_said,
+    text_in,
+)
+from agents.library.orchestrate.validator import refused, validated
+from agents.prompts.context import Budget
+from agents.prompts.prompt import lines
+
+LIST_TOKENS, DONE_TOKENS = 230, 300
+"""Most tokens of a list in a prompt: with the longest brief and everything that was done, the prompt fits its budget."""
+PROMPT_TOKENS = 2_150
+"""Most tokens of a prompt with the schema of its work. An answer may have 2,500, and has other fields as well."""
+LINE = 260
+"""Most characters of a line that names many things."""
+
+PLACEHOLDERS = (
+    *("requirements", "left_out", "limit", "steps", "errors", "warnings", "issues", "work"),
+    *("pass_score", "soft_score", "budget", "ended"),
+)
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return the text for each placeholder of this agent's prompts."""
+    u = of_state(state)
+    left_out = [f"'{short(text_in(item, 'words'))}': {short(text_in(item, 'why'))}" for item in u.left_out]
+    tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
+    return {
+        "requirements": lines([_requirement(item) for item in u.requirements], LIST_TOKENS)
+        or "- none yet: take them out of the brief",
+        # The planner may have been wrong to leave words out: the judge sees them too.
+        "left_out": f"\nLeft out of the brief by the planner, and why:\n{lines(left_out, LIST_TOKENS // 2)}"
+        if left_out
+        else "",
+        "limit": f"All steps together may take {u.limit.text}." if u.limit else "There is no time limit.",
+        "steps": lines([_step(step) for step in (u.to_do or u.steps)], LIST_TOKENS) or "- none",
+        "errors": lines([item["text"] for item in u.errors], LIST_TOKENS) or "- none",
+        "warnings": lines([*(w["text"] for w in u.warnings), *u.rule_mistakes], LIST_TOKENS // 2) or "- none",
+        "issues": lines([_issue(item) for item in u.open_issues(state.phase)], LIST_TOKENS) or "- none",
+        "work": lines([*_done(u)], DONE_TOKENS) or "- nothing",
+        "pass_score": str(u.pass_score),
+        "soft_score": str(u.soft_score),
+        "budget": f"iteration {state.iteration} of {u.limits.iterations}, {tokens:,} of {u.limits.tokens:,} tokens",
+        "ended": _ended(state, u),
+    }
+
+
+def _requirement(item: Item) -> str:
+    return f"{item['id']}: {short(text_in(item, 'text') or text_in(item, 'words'), 200)}"
+
+
+def _step(step: Item) -> str:
+    after, covers = named(list_in(step, "depends_on")), named(list_in(step, "covers"))
+    told = f"{step['id']}: {short(text_in(step, 'step'))} ({text_in(step, 'duration') or 'no duration'})"
+    told += f"; done when {short(text_in(step, 'done_when')) or '?'}"
+    return told + (f"; after {short(after, 60)}" if after else "") + (f"; for {short(covers, 60)}" if covers else "")
+
+
+def _issue(item: Item) -> str:
+    return f"{item['id']} ({item['severity']}, about {item['about']}): {short(item['text'], 300)}"
+
+
+def _done(u: Undertaking) -> Iterator[str]:
+    covers = {step["id"]: list_in(step, "covers") for step in u.steps}
+    for id_, item in u.done.items():
+        yield f"{id_} (for {short(named(covers.get(id_, [])), 60) or 'others'}): {short(item['result'])} [{_shown_by(item)}]"
+    for id_, item in u.undone.items():
+        yield f"{id_} is not done: {short(item['why'])}"
+
+
+def _shown_by(item: Item) -> str:
+    if only_said(item):
+        return f"only said: {short(text_in(item, 'said'), 60)}"
+    places = [
+        *dict.fromkeys(quoted["path"] for quoted in list_in(item, "shown_by")),
+        *list_in(item, "artefacts"),
+        *dict.fromkeys(f"{call['tool']} {text_in(call, 'path')}".strip() for call in list_in(item, "calls")),
+    ]
+    return short(named(places), 100)
+
+
+def _ended(state: JourneyState, u: Undertaking) -> str:
+    """Return why the work ended."""
+    given_up = bool(state.transition_history) and state.transition_history[-1].source == PLANNING
+    if state.phase == FAILED and not given_up:
+        return f"the plan broke the same rules {u.same_failures} times in a row: {short(named(u.broken), LINE)}"
+    if state.phase == FAILED and (cannot := u.plan.get("cannot")):
+        return f"{cannot['requirement']} cannot be met, and a person agreed: {short(cannot['why'], LINE)}"
+    if state.phase == BUDGET_EXHAUSTED:
+        told = [one.text for one in state.feedback if one.text.startswith("the budget is used up")]
+        return told[-1] if told else "the budget is used up"
+    return f"{u.score} of 100" if u.score is not None else "it was not judged"
+
+
+def done(state: JourneyState) -> Sequence[str]:
+    """Return what was done, starting with what the present phase needs, so that another host can continue."""
+    u = of_state(state)
+    head = [f"goal: {short(goal, LINE)}"] if (goal := text_in(u.plan, "goal")) else []
+    if u.score is not None:
+        head.append(f"judged last: {u.score} of 100; {u.pass_score} pass")
+    if state.phase in (PLANNING, VALIDATING):
+        planned = [] if u.given_requirements else [f"requirement {_requirement(item)}" for item in u.requirements]
+        planned += [f"step {_step(step)}" for step in u.steps]
+        return [*head, *(_given_up(u) if state.status == "waiting" else ()), *planned, *_done(u)]
+    if state.phase == JUDGING:
+        return head  # the prompt has a place of its own for the work to judge
+    if state.phase == IMPLEMENTING:
+        return [*head, *_done(u)]
+    broken = [f"the plan breaks {short(named(u.broken), LINE)}"] if u.errors else []
+    return [*head, *_given_up(u), *broken, *(f"issue {_issue(issue)}" for issue in u.issues), *_done(u)]
+
+
+def _given_up(u: Undertaking) -> Iterator[str]:
+    if cannot := u.plan.get("cannot"):
+        quotes = named([f"{one['path']} > {one['section']}".strip(" >") for one in list_in(cannot, "shown_by")])
+        tried = short("; ".join(list_in(cannot, "tried")), LINE)
+        yield f"cannot be met: {cannot['requirement']}, {short(cannot['why'], LINE)}"
+        yield f"shown by: {short(quotes, LINE) or 'nothing quoted'}; tried: {tried or 'nothing'}"
+
+
+def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a work cites and the one before it did not."""
+    return new_sources(before, after)
+
+
+VIEWS = {
+    "values": values,
+    "done": done,
+    "told": told,
+    "refuses": refused,
+    "provides": {VALIDATING: validated},
+    "budgets": dict.fromkeys((PLANNING, IMPLEMENTING, JUDGING), Budget(tokens_in=PROMPT_TOKENS)),
+    "profile": {
+        "function": "ORCHESTRATION",
+        "steps": [PLANNING, VALIDATING, IMPLEMENTING, JUDGING],
+        "limits": f"{TOKENS:,} tokens, {ITERATIONS} iterations, {SECONDS:,} seconds, unless the inputs say otherwise",
+    },
+}
