@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from agents.engine.runner import Runner
     from knowledge.history.page_history import PageHistory
-    from knowledge.search.chunk_tier import Finder
+    from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexStore, StateStore

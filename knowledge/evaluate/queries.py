@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from knowledge.errors import BadQuerySet, InvalidPath
 from knowledge.pages.paths import clean_path
-from knowledge.search.route.route_kind import Mode
+from knowledge.search.answers import SearchMode
 from knowledge.state.ports import Filters
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LabelledQuery:
     query: str
     relevant: tuple[Relevant, ...]
     path: str = ""
-    mode: Mode = "auto"
+    mode: SearchMode = "auto"
     filters: Filters = field(default_factory=Filters)
     line: int = 0
 
@@ -197,10 +197,10 @@ class _CheckedMapping:
         except InvalidPath as error:
             raise self.wrong(str(error)) from error
 
-    def mode(self) -> Mode:
+    def mode(self) -> SearchMode:
         value = self.text("mode") or "auto"
-        if value not in get_args(Mode):
-            raise self.wrong(f"`mode` is one of {', '.join(get_args(Mode))}, this is {_shown(value)}")
+        if value not in get_args(SearchMode):
+            raise self.wrong(f"`mode` is one of {', '.join(get_args(SearchMode))}, this is {_shown(value)}")
         return value  # type: ignore[return-value]  # it is one of them
 
     def grade(self) -> float:

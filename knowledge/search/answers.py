@@ -1,21 +1,25 @@
-"""What the three circles answer: frozen values, cheap to import, for they are part of every tool list. Pure."""
+"""The results of the three tiers as frozen values. Every tool list imports this file, so it imports nothing heavy. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from knowledge.pages.map_view import MapEntry
-from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import QuestionRoute
+
+RouteMode = Literal["navigation", "discovery"]
+"""A question about a place, or about an idea."""
+SearchMode = Literal["auto", "navigation", "discovery"]
+ROUTE_MODES: Final[tuple[RouteMode, ...]] = ("navigation", "discovery")
+ScentLevel = Literal["sufficient", "partial", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below.
+    """Tier 1: the map of a directory. `count` is the number of documents in it and below.
 
-    `note` says what was left out when `truncated`, and how to get at it.
+    `derived` is true if the summary was not written in an `_index.md`. `note` explains a `truncated` map.
     """
 
     path: str
@@ -41,7 +45,7 @@ class OutlineLine:
 
 @dataclass(frozen=True, slots=True)
 class Citing:
-    """A task, or a thread of a channel, that names a page: `plane:KB-12`, `zulip:design`, and where it is seen."""
+    """A task or a channel thread that cites a page: its origin (`plane:KB-12`, `zulip:design`) and its address."""
 
     origin: str
     url: str
@@ -49,9 +53,9 @@ class Citing:
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end.
+    """Tier 2: a page. `text` begins at the requested offset and continues at `next_offset`, which is None at the end.
 
-    `cited_by`: what is known to name the page, newest first, where a service is configured in which anything could.
+    `cited_by` lists the newest citations first; it is empty if no connected service could cite a page.
     """
 
     path: str
@@ -70,9 +74,9 @@ class PageReading:
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """A page or directory in one line: what it is called and what it says.
+    """A page or directory in one line: title and summary. `tokens` is the size of the whole page, None if not looked up.
 
-    `tokens`: of the whole page, by which to choose between reading it and searching in it; None if not looked up.
+    A model uses `tokens` to choose between reading the page and searching in it.
     """
 
     path: str
@@ -83,7 +87,7 @@ class PageLine:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1.
+    """A matching chunk. `score` is 0..1 and comparable within one answer only; lines count from 1.
 
     `modified` is when its page was last written, ISO 8601 in UTC.
     """
@@ -104,18 +108,36 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """Documents searchable now, of those there are."""
+    """How many documents are searchable now, and how many there are."""
 
     done: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    """Ranked chunks, the route taken, and whether this is enough. `note`: which engine was missing, if any.
+class QuestionRoute:
+    """How a question was understood. `confidence` is 0..1; `reason` names the decisive sign."""
 
-    Navigation: `pages` are the places that were asked for, best first, and what lies in the first directory; the hits are
-    few. Discovery: the hits of one page stand together, pages by their best hit, and `pages` has the map line of each.
+    mode: RouteMode
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scent:
+    """Whether the shown chunks probably contain the answer, why, and the next call, which names an existing path."""
+
+    level: ScentLevel
+    reason: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Tier 3: ranked chunks, the route taken, and the scent. `note` names engines that were unavailable.
+
+    Navigation: `pages` lists the requested places, best first, then the contents of the first directory; there are few
+    hits. Discovery: hits of one page are adjacent, pages ordered by their best hit, and `pages` has one line for each.
     """
 
     pages: Sequence[PageLine]

@@ -17,7 +17,7 @@ from mcp_server.gate.taint import Taints
 if TYPE_CHECKING:
     from agents.engine.runner import Runner
     from knowledge.history.page_history import PageHistory
-    from knowledge.search.chunk_tier import Finder
+    from knowledge.search.finder import Finder
     from knowledge.search.tiers import Tiers
     from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.writer import Writer

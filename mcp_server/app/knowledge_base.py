@@ -39,13 +39,12 @@ from mcp_server.workers.pool import Workers
 if TYPE_CHECKING:
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import VectorIndex
-    from knowledge.search.chunk_tier import Finder
+    from knowledge.search.finder import Finder
     from knowledge.search.map_lines import Made
-    from knowledge.search.query.typos import Vocabulary
-    from knowledge.search.ranker import Engines
+    from knowledge.search.ranking.ranker import Engines
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.search.tiers import Tiers
-    from knowledge.state.ports import IndexIdentity, IndexStore
+    from knowledge.state.ports import IndexIdentity
     from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
     from knowledge.writing.locks.postgres_locks import PostgresLocks
@@ -67,8 +66,6 @@ LONGEST_ERRAND_WAIT_S = 45.0
 """How long a call waits for another one that does the same in another service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
-VOCABULARY_S = 10.0
-"""Loading all words of a large knowledge base takes a tenth of a second: at most so often while files keep changing."""
 
 
 class Once(Generic[T]):
@@ -210,7 +207,7 @@ async def open_base(
         stack.push_async_callback(embed.close)
 
         async def engines() -> Engines:
-            from knowledge.search.ranker import Engines
+            from knowledge.search.ranking.ranker import Engines
 
             both = await qdrant.get() if settings.qdrant_url else None
             own = Engines(await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None)
@@ -237,7 +234,8 @@ async def open_base(
 
         @cache
         def finder() -> Finder:
-            from knowledge.search.chunk_tier import Finder
+            from knowledge.search.finder import Finder
+            from knowledge.search.query.corrections import Vocabularies
             from knowledge.search.route.router import Router
 
             return Finder(
@@ -347,26 +345,3 @@ async def _front_matter(vault: Vault) -> Mapping[str, object]:
         return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
     except KnowledgeError:
         return {}
-
-
-class Vocabularies:
-    """Corrections of typing errors from the words of the index, reloaded when it has moved on, but not at every change."""
-
-    def __init__(self) -> None:
-        self._at: object = None
-        self._stale_from = 0.0
-        self._known: Vocabulary | None = None
-        self._found: dict[str, Sequence[str]] = {}
-
-    async def near(self, index: IndexStore, word: str) -> Sequence[str]:
-        """Return the known words that `word` may have been meant to be, most frequent first."""
-        from knowledge.search.query.typos import Vocabulary, near
-
-        position = await index.position()
-        if self._known is None or (self._at != position and anyio.current_time() >= self._stale_from):
-            self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
-            self._at, self._found = position, {}
-            self._stale_from = anyio.current_time() + VOCABULARY_S
-        if word not in self._found:
-            self._found[word] = near(word, self._known)
-        return self._found[word]

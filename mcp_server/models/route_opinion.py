@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import FromUser, ModelRequest, Shape
 from agents.loop.providers.usage import conversation_id
-from knowledge.search.route.route_kind import MODES, Taken
+from knowledge.search.answers import ROUTE_MODES, RouteMode
 from knowledge.search.route.second_opinion import RouteOpinion
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHAPE: Final = Shape(
     "route",
     {
         "type": "object",
-        "properties": {"mode": {"type": "string", "enum": list(MODES)}, "confidence": {"type": "number"}},
+        "properties": {"mode": {"type": "string", "enum": list(ROUTE_MODES)}, "confidence": {"type": "number"}},
         "required": ["mode", "confidence"],
         "additionalProperties": False,
     },
@@ -94,7 +94,7 @@ class AskedRoutes:
             most_tokens=MOST_TOKENS,
         )
         value = (await (await self._model.provider()).complete_json(asked, SHAPE)).value
-        mode: Taken = "navigation" if value["mode"] == "navigation" else "discovery"
+        mode: RouteMode = "navigation" if value["mode"] == "navigation" else "discovery"
         confidence = float(value["confidence"])
         return RouteOpinion(mode, confidence) if 0 <= confidence <= 1 else None
 

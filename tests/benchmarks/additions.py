@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from knowledge.search import chunk_tier as search
+from knowledge.search import finder as search
+from knowledge.search.query import question
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import load
 from mcp_server.gate.caller import Call
@@ -73,8 +74,8 @@ async def additions(base: Base) -> Additions:
         seams = (
             (search, "signs_of", "scent"),
             (search, "judge", "scent"),
-            (app.services.finder, "_routed", "router"),
-            (vars(app.services.finder)["_questions"], "_corrections", "typos"),
+            (app.services.finder, "_route", "router"),
+            (question, "find_corrections", "typos"),
             (app.services.ledger, "searched", "ledger"),
         )
         undo = [watch.put_around(*seam) for seam in seams]

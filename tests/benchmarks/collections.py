@@ -24,10 +24,11 @@ import anyio
 from knowledge.evaluate.metrics import mean, ndcg, recall, reciprocal_rank
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_stop_word, stem, words
+from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.query.question import Questions
-from knowledge.search.ranker import Ranker, SearchScope
+from knowledge.search.ranking.ranker import Ranker, SearchScope
 from knowledge.state.ports import Filters
-from mcp_server.app.knowledge_base import KnowledgeBase, Vocabularies, open_base
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.collections_read import Collection, read

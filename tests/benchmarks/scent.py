@@ -3,7 +3,7 @@
     python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit] [--write-doc]
 
 An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and the
-constants for `knowledge/search/result/scent.py` are printed; without it the constants that are there are measured. The other half
+constants for `knowledge/search/ranking/scent.py` are printed; without it the constants that are there are measured. The other half
 is only ever measured.
 """
 
@@ -23,8 +23,9 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.search import chunk_tier as search
-from knowledge.search.result.scent import ENOUGH_COVERAGE, Level, Scent, ScentSigns, level_of
+from knowledge.search import finder as search
+from knowledge.search.answers import Scent, ScentLevel
+from knowledge.search.ranking.scent import ENOUGH_COVERAGE, ScentSigns, level_of
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served
@@ -104,7 +105,7 @@ def _lines(server: Served, hit: dict[str, Any]) -> str:
     return "\n".join(text.splitlines()[hit["line_start"] - 1 : hit["line_end"]])
 
 
-def level(judged: Judged) -> Level:
+def level(judged: Judged) -> ScentLevel:
     """Return the level of an answer by the constants that are in force."""
     return level_of(judged.signs)
 

@@ -21,7 +21,7 @@ from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.index.vector_renewal import packed
 from knowledge.search.query.question import Questions
-from knowledge.search.ranker import Engines, Ranker, SearchScope
+from knowledge.search.ranking.ranker import Engines, Ranker, SearchScope
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore
 from tests.crash.renewing import AFTER, BATCH, BEFORE, POINTS, embedder, indexer
 

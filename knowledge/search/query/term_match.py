@@ -1,4 +1,4 @@
-"""Which words of a question a chunk says. Pure."""
+"""Which words of a question a chunk has. Pure."""
 
 from __future__ import annotations
 
@@ -10,69 +10,64 @@ from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import stem, words
 from knowledge.state.ports import ChunkRow
 
-ALIKE_LETTERS = 3
-"""A stem keeps at least so much of the beginning of its word."""
+STEM_LETTERS = 3
+"""A stem keeps at least this much of the beginning of its word."""
 LOOKED_CHARACTERS = 4_000
-"""Of one chunk; only an uncut table or fence has more."""
-MOST_ALIKE = 6
-"""Words of a chunk that are stemmed for one asked word; ordinary beginnings such as `con` are everywhere."""
+"""Characters of a chunk that are searched; only an uncut table or fence has more."""
+MOST_STEMMED = 6
+"""Words of a chunk that are stemmed for each beginning; ordinary ones such as `con` are everywhere."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LETTERS = re.compile(r"[^\W_]*")
 
 
-class AskedWords:
-    """The words of a question, ready to be looked for in chunks."""
+class TermMatcher:
+    """Finds the words of a question in chunks. Stemming is what costs, so only words with the right beginning are stemmed."""
 
     def __init__(self, terms: Sequence[QueryTerm]) -> None:
-        self._looked_for = [_looked_for(term) for term in terms]
+        self._wanted = [_wanted(term) for term in terms]
+        self._beginnings = tuple(start for term in self._wanted for start in term.beginnings)
 
-    def said_in(self, row: ChunkRow) -> Mapping[str, float]:
-        """Return which of the words stand in the chunk, its headings or its page's title, with the weight of the form found."""
-        text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
-        return dict(_had(self._looked_for, text, row.language))
+    def matches(self, row: ChunkRow) -> Mapping[str, float]:
+        """Return the question's words in the chunk, its headings or its page's title, with the weight of the best form."""
+        return dict(self._found(f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}", row.language))
+
+    def _found(self, text: str, language: str) -> Iterator[tuple[str, float]]:
+        # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
+        # Taking all of it apart costs ten times as much as looking for beginnings.
+        ascii_letters = not any(map(str.isalpha, _NOT_ASCII.findall(text)))
+        if ascii_letters:
+            lower = text.lower()
+        else:
+            near = (word for word in set(words(text)) if not word.isascii() or word.startswith(self._beginnings))
+            stems = frozenset(stem(word, language) for word in near)
+        for term in self._wanted:
+            if ascii_letters:
+                near = (word for start in term.beginnings for word in _words_with(lower, start))
+                stems = frozenset(stem(word, language) for word in near)
+            weight = max((term.weights[form] for form in stems & term.weights.keys()), default=0.0)
+            if weight:
+                yield term.word, weight
 
 
-class _LookedFor(NamedTuple):
-    """An asked word, the terms that count as it with their weights, and how words begin that may become such a term."""
+class _WantedTerm(NamedTuple):
+    """A word of a question, its terms with their weights, and how words begin that may have one of these stems."""
 
     word: str
     weights: Mapping[str, float]
     beginnings: tuple[str, ...]
 
 
-def _looked_for(term: QueryTerm) -> _LookedFor:
-    beginnings = {form[: max(ALIKE_LETTERS, len(form) - 1)] for form, _ in term.alternatives}
-    shortest = tuple(
-        one for one in beginnings if not any(one != other and one.startswith(other) for other in beginnings)
-    )
-    return _LookedFor(term.word, dict(term.alternatives), shortest)
+def _wanted(term: QueryTerm) -> _WantedTerm:
+    starts = {form[: max(STEM_LETTERS, len(form) - 1)] for form, _ in term.alternatives}
+    shortest = tuple(one for one in starts if not any(one != other and one.startswith(other) for other in starts))
+    return _WantedTerm(term.word, dict(term.alternatives), shortest)
 
 
-def _had(terms: Sequence[_LookedFor], text: str, language: str) -> Iterator[tuple[str, float]]:
-    """Yield which of `terms` are in `text`. Only words that begin like one of them are stemmed: that is what costs."""
-    lower = text.lower()
-    # Accents fold, and not every script has blanks; dashes and quotes change nothing.
-    plain = not any(map(str.isalpha, _NOT_ASCII.findall(text)))
-    stems = frozenset[str]() if plain else _stems_like(terms, text, language)
-    for term in terms:
-        if plain:
-            stems = frozenset(stem(word, language) for start in term.beginnings for word in _alike(lower, start))
-        weight = max((term.weights[form] for form in stems & term.weights.keys()), default=0.0)
-        if weight:
-            yield term.word, weight
-
-
-def _stems_like(terms: Sequence[_LookedFor], text: str, language: str) -> frozenset[str]:
-    beginnings = tuple(start for term in terms for start in term.beginnings)
-    near = (word for word in set(words(text)) if not word.isascii() or word.startswith(beginnings))
-    return frozenset(stem(word, language) for word in near)
-
-
-def _alike(text: str, beginning: str) -> set[str]:
-    """Return the words of `text` that begin with `beginning`; taking all of it apart costs ten times this."""
+def _words_with(text: str, beginning: str) -> set[str]:
+    """Return the first words of `text` that begin with `beginning`."""
     found: set[str] = set()
     at = text.find(beginning)
-    while at >= 0 and len(found) < MOST_ALIKE:
+    while at >= 0 and len(found) < MOST_STEMMED:
         end = at + len(beginning)
         if not at or not text[at - 1].isalnum():
             rest = _LETTERS.match(text, end)

@@ -1,4 +1,4 @@
-"""How a question is taken: rules for the clear cases, its wording and its nearest labelled examples for the rest."""
+"""Routes a question: rules decide clear cases; fitted weights over its wording and its nearest examples decide the rest."""
 
 from __future__ import annotations
 
@@ -7,125 +7,52 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
+import numpy as np
+from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
+from knowledge.search.answers import QuestionRoute, RouteMode, SearchMode
 from knowledge.search.route.examples import Example, Examples, plain, shipped_examples, team_examples
-from knowledge.search.route.phrases import NAMES, RouteSigns, signs, values
-from knowledge.search.route.route_kind import NAMED, Mode, QuestionRoute, by_rules
 from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
-from knowledge.search.route.words import HOW, INSIDE, LIST, PROBLEM, WORDS
+from knowledge.search.route.signs import RouteSigns, by_rules, sign_values, signs
+from knowledge.search.route.words import BEFORE_A_NAME, BEFORE_A_PLACE, HOW, INSIDE, KINDS, LIST, PROBLEM, WORDS
 from knowledge.state.ports import IndexPosition, IndexStore, NameMatch
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from knowledge.search.route.neighbours import Neighbours
 
 log = logging.getLogger(__name__)
 
 FRONT_PAGE: Final = "_index.md"
-"""The page whose front matter may hold a team's examples."""
+"""The page whose front matter may contain a team's examples."""
 VERY_NEAR: Final = 0.9
-"""Cosine from which a team's example decides alone."""
+"""Cosine from which a team's example decides by itself."""
 MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
 MOST_PLACE_WORDS: Final = 6
 MOST_NEAR: Final = 24
-"""Examples among which those are chosen that a second opinion is shown."""
+"""Nearest examples from which those shown to the language model are chosen."""
+NEIGHBOURS: Final = 7
+SHARPNESS: Final = 2
+"""An example counts by its cosine to this power."""
 
 FrontMatter = Callable[[], Awaitable[Mapping[str, object]]]
-"""Returns what the front matter of the root `_index.md` says now; empty if there is none."""
+"""Returns the current front matter of the root `_index.md`; empty if the page does not exist."""
 
 _WORD = re.compile(r"[^\s,;:!?¿¡\"'`()]+")
-_ABOUT = frozenset(["about", "on", "for", "zum", "zur", "zu", "über", "sobre", "acerca", "sur", "à", "su", "over"])
-_ARTICLES = frozenset(
-    [
-        "the",
-        "our",
-        "my",
-        "a",
-        "an",
-        "der",
-        "die",
-        "das",
-        "dem",
-        "den",
-        "des",
-        "ein",
-        "eine",
-        "einem",
-        "unser",
-        "unsere",
-        "el",
-        "la",
-        "los",
-        "las",
-        "un",
-        "una",
-        "nuestro",
-        "le",
-        "les",
-        "il",
-        "lo",
-        "gli",
-        "o",
-        "os",
-        "as",
-        "de",
-        "het",
-        "een",
-        "all",
-        "alle",
-        "todos",
-        "todas",
-        "tous",
-        "toutes",
-    ]
-)
-_KINDS = frozenset(
-    [
-        "folder",
-        "directory",
-        "section",
-        "page",
-        "area",
-        "ordner",
-        "verzeichnis",
-        "bereich",
-        "seite",
-        "carpeta",
-        "directorio",
-        "sección",
-        "página",
-        "dossier",
-        "répertoire",
-        "rubrique",
-        "pasta",
-        "diretório",
-        "seção",
-        "cartella",
-        "sezione",
-        "pagina",
-        "map",
-        "sectie",
-    ]
-)
-
-_BEFORE_NAMES = _ARTICLES | _KINDS
+_NO_REASON = frozenset({"bias", "length", "short"})
+"""Signs that explain nothing to a reader."""
 
 
 class Router:
-    """Says of each question whether it is about a place or an idea, how surely, and by what sign.
+    """Decides for each question whether it is about a place or an idea, with a confidence and a reason.
 
-    `index` tells which names exist; `front_matter` brings a team's examples, asked for again when the page changed. `opinion` is
-    asked about questions that neither rules nor examples nor weights are sure of.
+    `index` knows the names of this knowledge base. `front_matter` provides a team's examples and is read again when the
+    page changes. `opinion` is asked if neither rules nor examples nor weights are sure.
     """
 
     def __init__(
@@ -133,10 +60,9 @@ class Router:
     ) -> None:
         self._index, self._front_matter = index, front_matter
         self._second = SecondOpinion(opinion) if opinion is not None else None
+        self._team, self._exact = Examples(), dict[str, Example]()
         self._position: IndexPosition | None = None
-        self._revision: str | None = ""
-        self._team = Examples()
-        self._exact: dict[str, Example] = {}
+        self._revision: str | None = None
         self._neighbours: Neighbours | None = None
         self._prepared_for: tuple[str, tuple[Example, ...]] | None = None
         self._lock = anyio.Lock()
@@ -144,13 +70,13 @@ class Router:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Return one sentence for each entry of the team's examples that could not be used."""
+        """Return one sentence for each of the team's examples that could not be used."""
         return self._team.problems
 
     async def prepare(self, embedder: Embedder) -> None:
-        """Let questions be compared with the examples as `embedder` sees them; free when nothing has changed.
+        """Embed the examples with `embedder`, unless that is done already.
 
-        An embedder that is away is asked again later; until then the wording alone decides.
+        If the embedder is unavailable, it is tried again later; until then the wording alone decides.
         """
         wanted = (embedder.name, self._team.examples)
         if wanted == self._prepared_for or self._lock.locked():
@@ -159,8 +85,6 @@ class Router:
             self._calls_until_retry -= 1
             return
         async with self._lock:
-            from knowledge.search.route.neighbours import embedded
-
             try:
                 self._neighbours = await embedded(embedder, shipped_examples(), self._team.examples)
             except EmbedderUnavailable as error:
@@ -170,40 +94,43 @@ class Router:
             self._prepared_for = wanted
 
     async def route(
-        self, query: str, mode: Mode, *, named: Sequence[NameMatch], vector: NDArray[np.float32] | None
+        self, query: str, mode: SearchMode, *, named: Sequence[NameMatch], vector: NDArray[np.float32] | None
     ) -> QuestionRoute:
-        """Return the route of `query`.
+        """Return the route of `query`; the first of these that applies decides.
 
-        `named` is what bears the whole query as its name; `vector` is the query's, if it has one already, by the
-        embedder that was prepared last.
+        A mode that the caller chose; a team's example with the same words; a page or section named exactly like the query
+        (`named`); a team's example that is very near; a rule; a place here that the query names; the fitted weights, or
+        the language model where those are unsure. `vector` is the query's, from the embedder that was prepared last.
         """
         if mode != "auto":
-            return QuestionRoute(mode, 1.0, "asked for")
-        await self._look_for_team_examples()
+            return QuestionRoute(mode, 1.0, "requested by the caller")
+        await self._read_team_examples()
         if self._exact and (example := self._exact.get(plain(query))):
             return QuestionRoute(example.mode, 0.99, "your team gave this question as an example")
         if named:
-            return NAMED
+            return QuestionRoute("navigation", 0.95, "a page or section has this name")
         seen = signs(query)
-        known = (
-            self._neighbours.near(vector) if self._neighbours and vector is not None and self._team.examples else None
-        )
-        if known and known.similarity >= VERY_NEAR:
-            return QuestionRoute(
-                known.example.mode, 0.95, f"it is close to your team's example `{known.example.query}`"
-            )
+        neighbours = self._neighbours if vector is not None else None
+        if neighbours is not None and vector is not None and self._team.examples:
+            known = neighbours.nearest_of_team(vector)
+            if known and known.similarity >= VERY_NEAR:
+                reason = f"it is close to your team's example `{known.example.query}`"
+                return QuestionRoute(known.example.mode, 0.95, reason)
         if ruled := by_rules(seen):
             return ruled
         if place := await self._place_in(query, seen):
             return QuestionRoute("navigation", MOST_SURE, f"`{place}` is a place here")
-        own = weighed(seen, self._neighbours.leaning(vector) if self._neighbours and vector is not None else 0.0)
+        if neighbours is None or vector is None:
+            leaning, near = 0.0, []
+        else:
+            leaning, near = neighbours.leaning(vector), neighbours.nearest(vector, MOST_NEAR)
+        own = weighed(seen, leaning)
         if self._second is None or own.confidence >= UNSURE:
             return own
-        near = self._neighbours.nearest(vector, MOST_NEAR) if self._neighbours and vector is not None else []
         return await self._second.on(query, own, shots(self._team.examples, near))
 
-    async def _look_for_team_examples(self) -> None:
-        """Take over what the front matter of the root page says, if the page was indexed anew since the last question."""
+    async def _read_team_examples(self) -> None:
+        """Read the front matter of the root page, if that was indexed again since the last question."""
         if self._front_matter is None or (position := await self._index.position()) == self._position:
             return
         record = await self._index.document(FRONT_PAGE)
@@ -218,7 +145,7 @@ class Router:
         self._position, self._revision = position, revision
 
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
-        """Return the part of `query` that names a directory or page of this knowledge base; an empty text if none does."""
+        """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""
         if seen.groups & (PROBLEM | HOW) or not seen.groups & (INSIDE | LIST):
             return ""
         phrase = place_phrase(query)
@@ -230,57 +157,101 @@ class Router:
 
 
 def place_phrase(query: str) -> str:
-    """Return what may be a name in `query`: what follows `in`, `under`, `of`, `about`, or the verb that opens or lists."""
+    """Return what may be a name in `query`: what follows `in`, `under`, `of`, `about`, or a leading verb that opens or lists."""
     words = _WORD.findall(query)
-    said = [word.casefold() for word in words]
-    after = [n + 1 for n, word in enumerate(said) if word in _ABOUT or WORDS.get(word, 0) & INSIDE]
-    if not after and said and WORDS.get(said[0], 0) & LIST:
+    folded = [word.casefold() for word in words]
+    after = [n + 1 for n, word in enumerate(folded) if word in BEFORE_A_PLACE or WORDS.get(word, 0) & INSIDE]
+    if not after and folded and WORDS.get(folded[0], 0) & LIST:
         after = [1]
     if not after:
         return ""
     start, end = after[0], len(words)
-    while start < end - 1 and (said[start] in _BEFORE_NAMES or WORDS.get(said[start], 0) & INSIDE):
+    while start < end - 1 and (folded[start] in BEFORE_A_NAME or WORDS.get(folded[start], 0) & INSIDE):
         start += 1
-    while end > start + 1 and said[end - 1] in _KINDS:
+    while end > start + 1 and folded[end - 1] in KINDS:
         end -= 1
     return " ".join(words[start:end]).rstrip("./") if 0 < end - start <= MOST_PLACE_WORDS else ""
 
 
 def weighed(seen: RouteSigns, leaning: float) -> QuestionRoute:
-    """Return the route that the fitted weights give to the signs of a question and to its neighbours' `leaning` (-1..1)."""
+    """Return the route by the fitted weights of a question's signs and of its nearest examples' `leaning` (-1..1)."""
     weights = _weights()
-    shares = [value * weight for value, weight in zip(values(seen), weights, strict=True)]
-    shares[-1] = leaning * weights[-1]
-    odds = sum(shares)
+    shares = {name: value * weights[name] for name, value in sign_values(seen, leaning).items()}
+    odds = sum(shares.values())
+    mode: RouteMode = "navigation" if odds > 0 else "discovery"
     sure = 1 / (1 + math.exp(-abs(odds)))
-    mode = "navigation" if odds > 0 else "discovery"
-    return QuestionRoute(
-        "navigation" if odds > 0 else "discovery", round(min(sure, MOST_SURE), 2), _reason(shares, odds, mode)
-    )
+    return QuestionRoute(mode, round(min(sure, MOST_SURE), 2), _reason(shares, mode))
 
 
-def _reason(shares: Sequence[float], odds: float, mode: str) -> str:
-    """Return the two signs that spoke loudest for what was decided."""
-    side = 1 if odds > 0 else -1
-    # The bias is no sign, and neither is a length.
-    told = sorted(
-        ((share * side, name) for share, name in zip(shares, NAMES, strict=True) if name not in _SILENT), reverse=True
-    )
-    loud = [name for share, name in told[:2] if share > 0.1]
+def _reason(shares: Mapping[str, float], mode: RouteMode) -> str:
+    """Return the two signs that contributed most to the decision."""
+    side = 1 if mode == "navigation" else -1
+    ordered = sorted(((share * side, name) for name, share in shares.items() if name not in _NO_REASON), reverse=True)
+    loud = [name for share, name in ordered[:2] if share > 0.1]
     if "neighbours" in loud:
-        loud = [name for name in loud if name != "neighbours"]
         like = "questions about places" if mode == "navigation" else "questions about ideas"
-        return "; ".join([f"it is like {like}", *(f"wording: {name}" for name in loud)])
-    return (
-        f"wording: {', '.join(loud)}" if loud else "nothing in it names a place" if side < 0 else "it reads like a name"
-    )
-
-
-_SILENT: Final = frozenset({"bias", "length", "short"})
+        return "; ".join([f"it is like {like}", *(f"wording: {name}" for name in loud if name != "neighbours")])
+    if loud:
+        return f"wording: {', '.join(loud)}"
+    return "it reads like a name" if mode == "navigation" else "nothing in it names a place"
 
 
 @cache
-def _weights() -> tuple[float, ...]:
+def _weights() -> dict[str, float]:
     """Return the weight of each sign, as fitted by `python -m tests.benchmarks.routing fit`."""
     stored = json.loads(files("knowledge.search.route").joinpath("route_weights.json").read_text(encoding="utf-8"))
-    return tuple(float(stored["weights"][name]) for name in NAMES)
+    return {name: float(weight) for name, weight in stored["weights"].items()}
+
+
+# --- the nearest examples ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NearestExample:
+    """The team's example that is nearest to a question, and the cosine between them."""
+
+    example: Example
+    similarity: float
+
+
+class Neighbours:
+    """Examples with their vectors, one row each, of length 1 or 0. A vector of another embedder has no neighbours."""
+
+    def __init__(self, shipped: Sequence[Example], team: Sequence[Example], rows: NDArray[np.float32]) -> None:
+        self._team, self._all = tuple(team), (*team, *shipped)
+        self._rows = np.ascontiguousarray(rows)
+        sides = [1.0 if example.mode == "navigation" else -1.0 for example in self._all]
+        self._sides = np.array(sides, np.float32)
+
+    def nearest_of_team(self, vector: NDArray[np.float32]) -> NearestExample | None:
+        """Return the nearest of the team's examples, or None."""
+        if not self._team or vector.shape != self._rows.shape[1:]:
+            return None
+        cosines = self._rows[: len(self._team)] @ vector
+        best = int(cosines.argmax())
+        return NearestExample(self._team[best], float(cosines[best]))
+
+    def nearest(self, vector: NDArray[np.float32], most: int) -> list[Example]:
+        """Return at most `most` examples, nearest first."""
+        if vector.shape != self._rows.shape[1:]:
+            return []
+        return [self._all[at] for at in np.argsort(self._rows @ vector)[::-1][:most]]
+
+    def leaning(self, vector: NDArray[np.float32], *, without: int | None = None) -> float:
+        """Return -1..1: whether the nearest examples are about places (1) or ideas (-1), weighted by nearness.
+
+        `without` leaves out one row, so that an example can be judged by the others.
+        """
+        if vector.shape != self._rows.shape[1:]:
+            return 0.0
+        cosines = self._rows @ vector
+        if without is not None:
+            cosines[without] = -1.0
+        best = np.argpartition(cosines, -NEIGHBOURS)[-NEIGHBOURS:]
+        nearness = np.maximum(cosines[best], 0) ** SHARPNESS
+        return float(nearness @ self._sides[best]) / NEIGHBOURS
+
+
+async def embedded(embedder: Embedder, shipped: Sequence[Example], team: Sequence[Example]) -> Neighbours:
+    """Return the examples with their vectors; raises `EmbedderUnavailable` as the embedder does."""
+    return Neighbours(shipped, team, await embedder.embed([example.query for example in (*team, *shipped)]))

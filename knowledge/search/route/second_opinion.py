@@ -1,4 +1,4 @@
-"""A second opinion on questions that the router is not sure of: what may be asked, and how little may depend on it."""
+"""A second opinion on questions that the router is unsure of: when a language model is asked, and how little depends on it."""
 
 from __future__ import annotations
 
@@ -10,66 +10,66 @@ from typing import Final, Protocol
 
 import anyio
 
+from knowledge.search.answers import ROUTE_MODES, QuestionRoute, RouteMode
 from knowledge.search.route.examples import Example, plain, shipped_examples
-from knowledge.search.route.route_kind import QuestionRoute, Taken
 
 log = logging.getLogger(__name__)
 
 UNSURE: Final = 0.8
-"""Below it a second opinion is heard: about every tenth question, of which the router takes seven in ten rightly by itself."""
+"""Confidence below which the model is asked: about every tenth question, of which the router alone gets seven in ten right."""
 LONGEST_S: Final = 2.0
-"""So long a search waits for it at most."""
+"""How long a search waits for the model."""
 MOST_REMEMBERED: Final = 512
 QUESTIONS_UNTIL_RETRY: Final = 16
-"""So many questions are not asked after one that brought nothing."""
+"""How many questions are not asked after one without an answer."""
 SHOTS_A_MODE: Final = 6
 MOST_SURE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class RouteOpinion:
-    """How somebody would take a question, and how surely, 0..1."""
+    """A route and its confidence, 0..1."""
 
-    mode: Taken
+    mode: RouteMode
     confidence: float
 
 
 class RouteAdviser(Protocol):
-    """Somebody who can be asked how a question is to be taken: a language model."""
+    """A language model that can be asked for the route of a question."""
 
     @property
     def name(self) -> str:
-        """Return what a person calls it."""
+        """Return the name for display."""
         ...
 
     def ready(self) -> bool:
-        """Return whether it can be asked at once. One that cannot gets ready aside, so that no search waits for that."""
+        """Return whether it can be asked now. If not, it starts loading in the background, so that no search waits."""
         ...
 
     async def of(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
-        """Return how it would take `query`, shown how others are taken; None where it cannot tell now. It may take long."""
+        """Return the route of `query`, given labelled examples; None if it can't tell now. May take long."""
         ...
 
 
 class SecondOpinion:
-    """Asks in time, remembers what it heard, and leaves alone for a while who did not answer."""
+    """Asks with a time limit, remembers answers, and pauses after a question without an answer."""
 
     def __init__(self, opinion: RouteAdviser, *, longest_s: float = LONGEST_S) -> None:
         self._opinion, self._longest_s = opinion, longest_s
-        self._heard: OrderedDict[str, RouteOpinion] = OrderedDict()
+        self._answers: OrderedDict[str, RouteOpinion] = OrderedDict()
         self._until_retry = 0
 
     def forget(self) -> None:
-        """Ask again what was asked before: the examples are others now."""
-        self._heard.clear()
+        """Forget all answers, because the examples have changed."""
+        self._answers.clear()
 
     async def on(self, query: str, own: QuestionRoute, examples: Sequence[Example]) -> QuestionRoute:
-        """Return the surer of `own` and the second opinion; `own` where there is none in time. Raises nothing."""
-        heard = self._heard.get(plain(query)) or await self._ask(query, examples)
-        if heard is None or not own.confidence < heard.confidence <= 1:
+        """Return the more confident of `own` and the model's route; `own` without an answer in time. Never raises."""
+        answer = self._answers.get(plain(query)) or await self._ask(query, examples)
+        if answer is None or not own.confidence < answer.confidence <= 1:
             return own
-        sure = round(min(heard.confidence, MOST_SURE), 2)
-        return QuestionRoute(heard.mode, sure, f"the language model {self._opinion.name} takes it so")
+        confidence = round(min(answer.confidence, MOST_SURE), 2)
+        return QuestionRoute(answer.mode, confidence, f"the language model {self._opinion.name} decided")
 
     async def _ask(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
         if self._until_retry:
@@ -77,25 +77,25 @@ class SecondOpinion:
             return None
         if not self._opinion.ready():
             return None
-        heard = None
+        answer = None
         with anyio.move_on_after(self._longest_s):
             try:
-                heard = await self._opinion.of(query, examples)
-            except Exception as error:  # noqa: BLE001 - a search never fails for an opinion, whatever is wrong with it
+                answer = await self._opinion.of(query, examples)
+            except Exception as error:  # noqa: BLE001 - a search never fails because of an opinion
                 log.info("%s gives no opinion on a route: %s", self._opinion.name, type(error).__name__)
-        if heard is None:
+        if answer is None:
             self._until_retry = QUESTIONS_UNTIL_RETRY
             return None
-        self._heard[plain(query)] = heard
-        if len(self._heard) > MOST_REMEMBERED:
-            self._heard.popitem(last=False)
-        return heard
+        self._answers[plain(query)] = answer
+        if len(self._answers) > MOST_REMEMBERED:
+            self._answers.popitem(last=False)
+        return answer
 
 
 def shots(team: Sequence[Example], nearest: Sequence[Example]) -> list[Example]:
-    """Return examples to show, as many of one mode as of the other: the nearest first, then the team's, then those that ship."""
+    """Return examples for a prompt, equally many of each mode: the nearest first, then the team's, then shipped ones."""
     found: list[Example] = []
-    for mode in ("navigation", "discovery"):
+    for mode in ROUTE_MODES:
         of_mode = [example for example in (*nearest, *team, *shipped_examples()) if example.mode == mode]
         found += list(dict.fromkeys(of_mode))[:SHOTS_A_MODE]
     return found

@@ -1,8 +1,8 @@
-"""Words that tell a question about a place from one about an idea, by what they do in a sentence. Pure data.
+"""Words that tell a question about a place from one about an idea, grouped by their role in a sentence. Pure data.
 
 English, German, French, Spanish, Portuguese, Italian and Dutch; of other languages the question words. All case-folded.
-A word that does two things stands in two groups (`link`); one that means different things in two of the languages
-stands where it is the less harmful (`come`, `se` nowhere).
+A word with two roles is in two groups (`link`). A word that means different things in two of the languages is in the
+group where it does less harm, or in none (`come`, `se`).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ EXISTENCE: Final = (
     "hay ", "existe ", "existen ", "tenemos ", "y a-t-il", "il y a", "existe-t-il", "avons-nous", "há ", "temos ",
     "c'è", "ci sono", "abbiamo", "is er", "zijn er", "hebben we",
 )  # fmt: skip
-"""Beginnings that ask whether something is there."""
+"""Beginnings of questions whether something exists."""
 UNSPACED: Final = {
     "哪里": WHERE, "哪儿": WHERE, "在哪": WHERE, "どこ": WHERE, "어디": WHERE, "ที่ไหน": WHERE,
     "列表": LIST, "列出": LIST, "打开": LIST, "一覧": LIST, "開いて": LIST, "목록": LIST, "显示所有": LIST,
@@ -182,13 +182,28 @@ UNSPACED: Final = {
     "違い": HOW, "왜": HOW, "어떻게": HOW, "ทำไม": HOW, "อย่างไร": HOW,
     "错误": PROBLEM, "报错": PROBLEM, "失败": PROBLEM, "不显示": PROBLEM, "エラー": PROBLEM, "できない": PROBLEM, "오류": PROBLEM,
 }  # fmt: skip
-"""The same in writing without blanks between words, looked for anywhere."""
+"""The same for scripts without spaces between words, searched anywhere in the question."""
 PLACE_ENDINGS: Final = (
     "anleitung", "anleitungen", "handbuch", "leitfaden", "übersicht", "verzeichnis", "dokumentation", "doku", "ordner",
     "seite", "seiten", "liste", "protokoll", "handleiding", "overzicht", "lijst",
     "pagina",
 )  # fmt: skip
-"""Ends of German and Dutch compounds."""
+"""Endings of German and Dutch compounds."""
+BEFORE_A_PLACE: Final = frozenset(
+    ("about", "on", "for", "zum", "zur", "zu", "über", "sobre", "acerca", "sur", "à", "su", "over")
+)
+"""Words after which the name of a place may follow, beside those of `INSIDE`."""
+KINDS: Final = frozenset((
+    "folder", "directory", "section", "page", "area", "ordner", "verzeichnis", "bereich", "seite", "carpeta", "directorio",
+    "sección", "página", "dossier", "répertoire", "rubrique", "pasta", "diretório", "seção", "cartella", "sezione", "pagina",
+    "map", "sectie",
+))  # fmt: skip
+BEFORE_A_NAME: Final = KINDS | frozenset((
+    "the", "our", "my", "a", "an", "der", "die", "das", "dem", "den", "des", "ein", "eine", "einem", "unser", "unsere", "el",
+    "la", "los", "las", "un", "una", "nuestro", "le", "les", "il", "lo", "gli", "o", "os", "as", "de", "het", "een", "all",
+    "alle", "todos", "todas", "tous", "toutes",
+))  # fmt: skip
+"""Articles and kinds of places: no part of a name."""
 
 
 def _by_word() -> dict[str, int]:
@@ -200,4 +215,4 @@ def _by_word() -> dict[str, int]:
 
 
 WORDS: Final = MappingProxyType(_by_word())
-"""What each word does: the groups above, added up."""
+"""The groups of each word, added up."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from knowledge.index.engines.qdrant.engine import QdrantEngine
     from knowledge.index.engines.qdrant.fill import Terms
     from knowledge.index.ports import KeywordIndex
-    from knowledge.search.ranker import Engines
+    from knowledge.search.ranking.ranker import Engines
     from knowledge.state.ports import IndexStore, TextRow
 
 logger = logging.getLogger("knowledge_forge")

@@ -14,7 +14,7 @@ from knowledge.state.ports import IndexPosition, IndexStore
 
 if TYPE_CHECKING:
     from knowledge.index.ports import KeywordIndex, VectorIndex
-    from knowledge.search.ranker import Engines
+    from knowledge.search.ranking.ranker import Engines
 
 ROWS = 50_000
 """Codes read at once while counting."""

@@ -18,8 +18,8 @@ import knowledge.search.route
 from knowledge.index.embed.ports import Embedder
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.search.route.examples import shipped_examples
-from knowledge.search.route.neighbours import embedded
-from knowledge.search.route.phrases import NAMES, signs, values
+from knowledge.search.route.router import embedded
+from knowledge.search.route.signs import sign_values, signs
 from tests.benchmarks.routing.questions import Labelled, questions
 
 WEIGHTS = Path(knowledge.search.route.__file__).parent / "route_weights.json"
@@ -33,7 +33,7 @@ async def fit_and_write() -> None:
     rows, sides = await training_rows(StaticEmbedder(), questions("tune"))
     print(f"left-out fifths of {len(rows)} questions, wording and neighbours alone: {cross_validated(rows, sides):.3f}")
     found = fitted(rows, sides)
-    weights = {name: round(float(weight), 3) for name, weight in zip(NAMES, found, strict=True)}
+    weights = {name: round(float(weight), 3) for name, weight in zip(sign_values(signs(""), 0.0), found, strict=True)}
     made = "python -m tests.benchmarks.routing fit"
     WEIGHTS.write_text(json.dumps({"made_by": made, "weights": weights}, indent=1) + "\n", encoding="utf-8")
 
@@ -77,7 +77,7 @@ def cross_validated(rows: NDArray[np.float64], sides: NDArray[np.float64]) -> fl
 
 
 def _row(query: str, leaning: float) -> list[float]:
-    return [*values(signs(query))[:-1], leaning]
+    return list(sign_values(signs(query), leaning).values())
 
 
 async def _vector(embedder: Embedder, query: str) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from knowledge.search.route.route_kind import Taken
+from knowledge.search.answers import RouteMode
 
 Half = Literal["tune", "test"]
 
@@ -21,7 +21,7 @@ class Labelled:
     id: str
     query: str
     language: str
-    label: Taken
+    label: RouteMode
     source: str
 
     @property

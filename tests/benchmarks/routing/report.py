@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from knowledge.index.embed.static import StaticEmbedder
-from knowledge.search.route.route_kind import QuestionRoute, Taken
+from knowledge.search.answers import QuestionRoute, RouteMode
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import UNSURE
 from tests.benchmarks.routing.questions import Half, Labelled, questions
@@ -24,7 +24,7 @@ class Judged:
 
     asked: Labelled
     taken: QuestionRoute
-    trivial: Taken
+    trivial: RouteMode
 
     @property
     def right(self) -> bool:
@@ -32,7 +32,7 @@ class Judged:
         return self.taken.mode == self.asked.label
 
 
-def trivial(query: str) -> Taken:
+def trivial(query: str) -> RouteMode:
     """Return navigation for a path or for where, list, show, open, what's in at the beginning, else discovery."""
     return "navigation" if _TRIVIAL.search(query) else "discovery"
 

@@ -29,7 +29,7 @@ from knowledge.index.engines.qdrant.engine import QdrantEngine
 from knowledge.index.engines.qdrant.fill import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.ports import QueryTerm
-from knowledge.search.fusion import fuse
+from knowledge.search.ranking.fusion import fuse
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, Remove, Replace, Stamp, Touch
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_vector_index import embedded, some

@@ -13,7 +13,7 @@ from knowledge.errors import EngineUnavailable
 from knowledge.index.engines.memory import MemoryVectorIndex
 from knowledge.index.engines.qdrant.engine import QdrantEngine
 from knowledge.index.engines.qdrant.server import QdrantLine
-from knowledge.search.ranker import Engines
+from knowledge.search.ranking.ranker import Engines
 from mcp_server.app.factories import engines
 from mcp_server.app.factories.engines import indexed_terms, keep_up
 from mcp_server.app.knowledge_base import open_base
@@ -23,7 +23,7 @@ from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.qdrant import PLACES, engine_at, server
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore
-from tests.unit.search.test_chunk_tier import Base
+from tests.unit.search.test_finder import Base
 
 T = TypeVar("T")
 

@@ -52,7 +52,7 @@ async def test_an_unclear_question_is_taken_as_the_model_says_with_its_confidenc
         await loaded(host)
         first, again = await routed(host, UNCLEAR), await routed(host, UNCLEAR)
         used = host.app.services.model.book.total(agent="router")
-    expected = {"mode": "discovery", "confidence": 0.9, "reason": f"the language model {vendor}:some-model takes it so"}
+    expected = {"mode": "discovery", "confidence": 0.9, "reason": f"the language model {vendor}:some-model decided"}
     assert first == again == expected
     assert len(host.model.asked) == 1
     assert "canary" not in told(host), "the question goes out and labelled examples, no page"

@@ -10,9 +10,7 @@ from knowledge.errors import NoSuchPath
 from knowledge.evaluate.compare import compare, measured_from
 from knowledge.evaluate.queries import LabelledQuery, Relevant
 from knowledge.evaluate.run import Measured, Subject, run, summarise, unresolved
-from knowledge.search.answers import Hit, IndexCoverage, PageLine, PageReading, SearchAnswer
-from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import QuestionRoute
+from knowledge.search.answers import Hit, IndexCoverage, PageLine, PageReading, QuestionRoute, Scent, SearchAnswer
 
 PAGE = "# Deploy\n\nA long story.\n\n## Rolling back\n\nSwitch the router to the previous colour.\n"
 ANSWER = LabelledQuery("q1", "roll back", (Relevant("deploy.md", "Rolling back", quote="previous colour"),), line=4)

@@ -6,7 +6,7 @@ import pytest
 
 from knowledge.pages.markdown.language import detect
 from tests.benchmarks.unspaced import LANGUAGES, code_points, load, long, ours, short
-from tests.unit.search.test_chunk_tier import Base
+from tests.unit.search.test_finder import Base
 
 FLOORS = {"zh": 0.97, "ja": 0.94, "ko": 0.91, "th": 0.98}
 

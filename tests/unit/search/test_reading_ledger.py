@@ -11,10 +11,8 @@ import pytest
 
 from knowledge.errors import DatabaseUnavailable
 from knowledge.pages.map_view import MapEntry
-from knowledge.search.answers import Hit, IndexCoverage, MapView, SearchAnswer
+from knowledge.search.answers import Hit, IndexCoverage, MapView, QuestionRoute, Scent, SearchAnswer
 from knowledge.search.reading_ledger import Reader, ReadingLedger
-from knowledge.search.result.scent import Scent
-from knowledge.search.route.route_kind import QuestionRoute
 from knowledge.state.ports import ReadingMark
 from tests.support.state.memory.state import MemoryStateStore
 

@@ -12,7 +12,7 @@ from knowledge.pages.vault import Vault
 from knowledge.search.tiers import MOST_CHILDREN, Tiers
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.memory.index import MemoryIndexStore
-from tests.unit.search.test_chunk_tier import Base
+from tests.unit.search.test_finder import Base
 
 
 async def tiers_over(folder: Path, **pages: str) -> tuple[Tiers, MemoryIndexStore]:

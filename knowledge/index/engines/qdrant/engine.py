@@ -22,7 +22,7 @@ from knowledge.index.engines.qdrant.points import asked, by_number, restriction
 from knowledge.index.engines.qdrant.server import ENGINE, Gone, QdrantLine
 from knowledge.index.ports import Both, QueryTerm, Scored
 from knowledge.index.preparation.file_lock import try_lock
-from knowledge.search.fusion import fuse
+from knowledge.search.ranking.fusion import fuse
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.memory import MemoryEmbedder
 from knowledge.index.embed.static import StaticEmbedder
+from knowledge.search.answers import ROUTE_MODES, RouteMode
 from knowledge.search.route.examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
-from knowledge.search.route.route_kind import MODES, Taken
 from knowledge.search.route.router import Router
 from knowledge.state.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
 from tests.benchmarks.routing.questions import questions
@@ -191,7 +191,7 @@ async def test_without_an_embedder_or_with_the_vector_of_another_one_the_wording
     assert by_wording.mode == "navigation"
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_what_the_caller_asks_for_is_what_it_gets(mode: Taken) -> None:
+@pytest.mark.parametrize("mode", ROUTE_MODES)
+async def test_what_the_caller_asks_for_is_what_it_gets(mode: RouteMode) -> None:
     taken = await Router(MemoryIndexStore()).route("where is it", mode, named=(), vector=None)
-    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "asked for")
+    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "requested by the caller")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
+from knowledge.search.answers import QuestionRoute
 from knowledge.search.route.examples import Example, shipped_examples
-from knowledge.search.route.route_kind import QuestionRoute
 from knowledge.search.route.router import Router
 from knowledge.search.route.second_opinion import (
     MOST_REMEMBERED,
@@ -54,10 +54,10 @@ async def test_only_what_the_router_is_not_sure_of_is_asked_and_once() -> None:
     router = Router(await index_of(), None, model)
     for clear in CLEAR:
         assert (await router.route(clear, "auto", named=(), vector=None)).confidence >= UNSURE
-    assert (await router.route(UNCLEAR, "discovery", named=(), vector=None)).reason == "asked for"
+    assert (await router.route(UNCLEAR, "discovery", named=(), vector=None)).reason == "requested by the caller"
     assert not model.asked
     taken = [await router.route(query, "auto", named=(), vector=None) for query in (UNCLEAR, "Anything  under legal")]
-    assert set(taken) == {QuestionRoute("discovery", 0.9, "the language model somebody takes it so")}
+    assert set(taken) == {QuestionRoute("discovery", 0.9, "the language model somebody decided")}
     assert [query for query, _ in model.asked] == [UNCLEAR]
 
 

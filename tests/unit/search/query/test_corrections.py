@@ -6,7 +6,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.search.query.typos import Vocabulary, near
+from knowledge.search.query.corrections import Vocabulary
 
 
 def distance(a: str, b: str) -> int:
@@ -29,7 +29,7 @@ def test_near_words_are_those_within_the_edits(word: str, counts: dict[str, int]
     edits = 0 if len(word) < 4 else 1 if len(word) < 9 else 2
     close = [w for w in counts if w != word and distance(word, w) <= edits]
     expected = sorted(close, key=lambda w: (distance(word, w), -counts[w], w))
-    assert near(word, Vocabulary(list(counts.items())), limit=100) == (expected if edits else [])
+    assert Vocabulary(list(counts.items())).near(word, limit=100) == (expected if edits else [])
 
 
 @settings(max_examples=300)
@@ -45,16 +45,16 @@ def test_every_single_edit_is_found_back(word: str, data: st.DataObject) -> None
     }[kind]
     typed = word[:at] + rest
     if len(typed) >= 4 and typed != word:
-        assert near(typed, Vocabulary([(word, 1)])) == [word]
+        assert Vocabulary([(word, 1)]).near(typed) == [word]
 
 
 def test_the_most_frequent_come_first_and_no_more_than_asked() -> None:
     known = Vocabulary([("journey", 3), ("journeys", 9), ("jorney", 1), ("bourney", 2), ("kourney", 2)])
-    assert near("ourney", known) == ["journey", "bourney", "kourney"]
+    assert known.near("ourney") == ["journey", "bourney", "kourney"]
 
 
 def test_one_edit_comes_before_two_however_frequent_the_other_is() -> None:
-    assert near("relaation", Vocabulary([("relation", 900), ("relaxation", 2), ("delation", 5000)])) == [
+    assert Vocabulary([("relation", 900), ("relaxation", 2), ("delation", 5000)]).near("relaation") == [
         "relation",
         "relaxation",
         "delation",
@@ -63,22 +63,22 @@ def test_one_edit_comes_before_two_however_frequent_the_other_is() -> None:
 
 def test_short_words_and_words_with_digits_have_no_neighbours() -> None:
     known = Vocabulary([("the", 1), ("word", 1), ("version2", 1), ("abcde1", 1)])
-    assert near("teh", known) == []
-    assert near("wrod", known) == ["word"]
-    assert near("version1", known) == []
-    assert near("words", Vocabulary([])) == []
+    assert known.near("teh") == []
+    assert known.near("wrod") == ["word"]
+    assert known.near("version1") == []
+    assert Vocabulary([]).near("words") == []
 
 
 def test_a_hundred_thousand_words_take_milliseconds() -> None:
     rng = random.Random(1)  # noqa: S311 - a corpus, no secret
     known = {"".join(rng.choices("abcdefghijklmnop", k=rng.randint(4, 13))): 1 for _ in range(100_000)}
     vocabulary = Vocabulary(list(known.items()))
-    near("knowledge", vocabulary)
+    vocabulary.near("knowledge")
     best = min(_seconds(word, vocabulary) for word in ["knowledgf", "abcdefghij"] for _ in range(3))
     assert best < 0.05
 
 
 def _seconds(word: str, vocabulary: Vocabulary) -> float:
     started = time.process_time()
-    near(word, vocabulary)
+    vocabulary.near(word)
     return time.process_time() - started

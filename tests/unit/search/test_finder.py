@@ -21,10 +21,10 @@ from knowledge.index.indexer import Indexer
 from knowledge.index.ports import KeywordIndex
 from knowledge.pages.vault import Vault
 from knowledge.search import RECIPE
-from knowledge.search.chunk_tier import Finder
+from knowledge.search.finder import Finder
+from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
-from knowledge.search.query.typos import Vocabulary, near
-from knowledge.search.ranker import Engines
+from knowledge.search.ranking.ranker import Engines
 from knowledge.state.ports import IndexIdentity, IndexStore
 from mcp_server.app.factories.engines import indexed_terms
 from tests.support.knowledge_bases.folders import PAGES, write
@@ -61,7 +61,7 @@ class Base:
 
 
 async def correct(index: IndexStore, word: str) -> Sequence[str]:
-    return near(word, Vocabulary(await index.vocabulary()))
+    return Vocabulary(await index.vocabulary()).near(word)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.pages.map_view import MapEntry
-from knowledge.search.result.layout import (
+from knowledge.search.layout import (
     LONGEST_LINE,
     MOST_SNIPPET,
     SHORTEST_SNIPPET,

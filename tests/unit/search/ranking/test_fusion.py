@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.index.ports import Scored
-from knowledge.search.fusion import collapse, fuse
+from knowledge.search.ranking.fusion import collapse, fuse
 
 Lists = list[list[int]]
 LISTS = st.lists(st.lists(st.integers(1, 30), unique=True, max_size=20), min_size=1, max_size=4)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.result.snippet import snippet
+from knowledge.search.snippet import snippet
 
 FILLER = "Nothing to see in here. " * 30
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.search.query.relevance_feedback import MOST_TERMS, WEIGHT, RelevanceWords, weigh
+from knowledge.search.ranking.feedback import MOST_TERMS, WEIGHT, RelevanceWords
+from knowledge.search.ranking.fusion import weigh
 
 
 def asked(*words: str) -> list[QueryTerm]:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import stem, words
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.ranker import Ranking
-from knowledge.search.result.measures import signs_of
-from knowledge.search.result.scent import LONGEST_STEP, ScentSigns, ShownChunk, chance, judge
+from knowledge.search.ranking.ranker import Ranking
+from knowledge.search.ranking.scent import LONGEST_STEP, ScentSigns, ShownChunk, chance, judge, signs_of
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong

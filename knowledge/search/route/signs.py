@@ -1,10 +1,14 @@
-"""The signs in a question's wording that tell a place from an idea. Pure, no model, some microseconds."""
+"""Signs in a question's wording that tell a place (navigation) from an idea (discovery), and the rules for clear cases.
+
+Pure and without a model: a question takes some microseconds.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
 
+from knowledge.search.answers import QuestionRoute
 from knowledge.search.route.words import (
     ALL,
     CHANGE,
@@ -27,7 +31,7 @@ from knowledge.search.route.words import (
 )
 
 MOST_CHARACTERS: Final = 400
-"""What a question is, it says at its beginning; the rest of a pasted text is not looked at."""
+"""Only the beginning of a query is analysed: the rest of a pasted text does not change what kind of question it is."""
 
 _WORD = re.compile(r"[\w'-]+")
 _PATH = re.compile(r"(?:^|[\s`'\"(])(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?|(?:^|[\s`'\"(])\.{0,2}/[\w.-]+|^[\w.-]+/$")
@@ -71,57 +75,11 @@ _WHICH_ARE_THERE = re.compile(
 _DOCUMENTATION = frozenset({"docs", "doc", "documentation", "doku", "readme", "wiki", "website", "site", "manual"})
 _ASKS = ("?", "\uff1f")
 
-NAMES: Final = (
-    "bias",
-    "asks where",
-    "asks where first",
-    "asks how",
-    "asks how first",
-    "asks which",
-    "asks whether first",
-    "wants a list",
-    "wants a list first",
-    "names kinds of places",
-    "ends with a kind of place",
-    "tells of a problem",
-    "something is gone",
-    "a kind of place is gone",
-    "tells of an edit",
-    "a kind of place is edited",
-    "sets a condition",
-    "asks for all",
-    "asks whether there is one",
-    "has a path",
-    "has a file name",
-    "is a key",
-    "question mark",
-    "a sentence",
-    "length",
-    "short",
-    "a kind of place, no problem",
-    "where, but a problem",
-    "list, but a problem",
-    "a list of something",
-    "asks what something is",
-    "asks which there are",
-    "asks what is inside",
-    "marked as documentation",
-    "marked as a change",
-    "tells how it behaves",
-    "behaves, and no kind of place",
-    "names things that have a place",
-    "things, no problem",
-    "a thing is gone",
-    "a thing is edited",
-    "neighbours",
-)
-"""The signs in the order of `values`; the last is filled in by whoever has a vector."""
-
 
 class RouteSigns(NamedTuple):
-    """A question as it is heard, without its mark (`docs:`, `[bug]`) and its quotations, and what its words do.
+    """A parsed question. `first` and `groups` are the word groups (`words.py`) of the first word and of all words.
 
-    `first` and `groups` are groups of `route_words`, of the first word and of all.
+    `text` is case-folded; `said` is `text` without its mark (`docs:`, `[bug]`) and its quotations.
     """
 
     text: str
@@ -139,26 +97,25 @@ class RouteSigns(NamedTuple):
     asks_inside: bool
     what: str | None
 
-    @property
-    def is_path(self) -> bool:
-        """Return whether the whole question is a path, a file name or a key."""
-        return (self.has_path or self.has_file or self.is_key) and " " not in self.text
-
 
 def signs(query: str) -> RouteSigns:
-    """Return `query` taken apart: as much as the rules need."""
+    """Return `query` parsed as far as the rules need it."""
     text = query[:MOST_CHARACTERS].strip().casefold().replace("\u2019", "'")
     marked = _MARK.match(text)
     bare = text[marked.end() :] if marked else text
-    # What stands in quotation marks is a name, whatever its words mean.
+    # A quotation is a name, whatever its words mean.
     said = bare if _QUOTED.fullmatch(bare) else _QUOTED.sub(" ", bare)
     if _UNLISTED.search(said):
-        said = _UNLISTED.sub(" missing", said)  # a page that nothing leads to is gone, and no program is at fault
+        said = _UNLISTED.sub(" missing", said)  # the page is missing from a list; the program is not at fault
     words = _WORD.findall(said)
     kinds = [WORDS[word] if word in WORDS else _ending(word) for word in words]
-    groups = _unspaced(text) if not text.isascii() else 0
+    groups = 0
+    if not text.isascii():
+        for sign, group in UNSPACED.items():
+            groups |= group if sign in text else 0
     for kind in kinds:
         groups |= kind
+    # A question that begins with a quotation has no first word.
     first = 0 if said[:1] == " " else kinds[0] if kinds else groups
     if _SYMPTOM.search(said):
         groups |= PROBLEM
@@ -184,68 +141,82 @@ def signs(query: str) -> RouteSigns:
     )
 
 
-def values(seen: RouteSigns) -> tuple[float, ...]:
-    """Return one number a name of `NAMES`; more than the rules need, and what the weights are for."""
+def _ending(word: str) -> int:
+    return PLACE if len(word) > 6 and word.endswith(PLACE_ENDINGS) else 0
+
+
+def by_rules(seen: RouteSigns) -> QuestionRoute | None:
+    """Return the route of a question whose wording leaves no doubt, else None."""
+    if (seen.has_path or seen.has_file or seen.is_key) and " " not in seen.text:
+        return QuestionRoute("navigation", 0.97, "it is a path, a file name or a key")
+    first, groups = seen.first, seen.groups
+    unclear = groups & (PROBLEM | HOW)
+    if first & WHERE and not unclear:
+        return QuestionRoute("navigation", 0.96, "it asks where something is")
+    if first & HOW and not groups & WHERE:
+        return QuestionRoute("discovery", 0.97, "it asks how, why or what the difference is")
+    if first & CONDITION and not groups & WHERE:
+        return QuestionRoute("discovery", 0.93, "it asks when, or names a condition")
+    if first & LIST and groups & (PLACE | THING) and not groups & (PROBLEM | HOW | CHANGE):
+        return QuestionRoute("navigation", 0.93, "it asks for a list, or to open something")
+    if seen.asks_inside and not unclear:
+        return QuestionRoute("navigation", 0.95, "it asks what is in a place")
+    if first & WHETHER and not seen.asks_existence and not groups & (WHERE | LIST):
+        return QuestionRoute("discovery", 0.92, "it asks whether or what one can, should or must")
+    if groups & PROBLEM and not groups & (PLACE | THING | LIST | WHERE | GONE):
+        return QuestionRoute("discovery", 0.95, "it describes a problem")
+    return None
+
+
+def sign_values(seen: RouteSigns, leaning: float) -> dict[str, float]:
+    """Return the value of each sign that has a fitted weight; `leaning` (-1..1) is that of the nearest examples."""
     groups, first, count = seen.groups, seen.first, len(seen.words)
     where, how, which, listed, problem, gone, edited, change, thing = (
         bool(groups & group) for group in (WHERE, HOW, WHICH, LIST, PROBLEM, GONE, EDIT, CHANGE, THING)
     )
     place = bool(groups & PLACE) or seen.has_path or seen.has_file
     documentation = bool(seen.mark) and not _DOCUMENTATION.isdisjoint(_WORD.findall(seen.mark.replace("-", " ")))
-    found: tuple[float, ...] = (
-        1.0,
-        where,
-        bool(first & WHERE),
-        how,
-        bool(first & HOW),
-        which,
-        bool(first & WHETHER) and not seen.asks_existence,
-        listed,
-        bool(first & LIST),
-        min(seen.places, 3) / 2,
-        seen.ends_with_place,
-        problem,
-        gone,
-        gone and place,
-        edited,
-        edited and place,
-        bool(groups & CONDITION),
-        bool(groups & ALL),
-        seen.asks_existence and place,
-        seen.has_path,
-        seen.has_file,
-        seen.is_key,
-        any(mark in seen.text for mark in _ASKS),
-        seen.text.endswith(("!", ".")),
-        min(count, 24) / 8,
-        count <= 2,
-        place and not problem and not how,
-        where and problem,
-        listed and problem,
-        not problem and _LIST_OF.search(seen.said) is not None,
-        seen.what is not None and not seen.asks_inside,
-        which and _WHICH_ARE_THERE.search(seen.said) is not None,
-        seen.asks_inside,
-        documentation,
-        bool(seen.mark) and not documentation,
-        change,
-        change and not place,
-        thing,
-        thing and not problem and not how and not change,
-        thing and gone,
-        thing and edited,
-        0.0,
-    )
-    return found
-
-
-def _unspaced(text: str) -> int:
-    groups = 0
-    for sign, group in UNSPACED.items():
-        if sign in text:
-            groups |= group
-    return groups
-
-
-def _ending(word: str) -> int:
-    return PLACE if len(word) > 6 and word.endswith(PLACE_ENDINGS) else 0
+    return {
+        "bias": 1.0,
+        "asks where": where,
+        "asks where first": bool(first & WHERE),
+        "asks how": how,
+        "asks how first": bool(first & HOW),
+        "asks which": which,
+        "asks whether first": bool(first & WHETHER) and not seen.asks_existence,
+        "asks for a list": listed,
+        "asks for a list first": bool(first & LIST),
+        "names kinds of places": min(seen.places, 3) / 2,
+        "ends with a kind of place": seen.ends_with_place,
+        "describes a problem": problem,
+        "something is gone": gone,
+        "a kind of place is gone": gone and place,
+        "asks for an edit": edited,
+        "a kind of place is edited": edited and place,
+        "names a condition": bool(groups & CONDITION),
+        "asks for all": bool(groups & ALL),
+        "asks whether there is one": seen.asks_existence and place,
+        "has a path": seen.has_path,
+        "has a file name": seen.has_file,
+        "is a key": seen.is_key,
+        "question mark": any(mark in seen.text for mark in _ASKS),
+        "a sentence": seen.text.endswith(("!", ".")),
+        "length": min(count, 24) / 8,
+        "short": count <= 2,
+        "a kind of place, no problem": place and not problem and not how,
+        "where, but a problem": where and problem,
+        "list, but a problem": listed and problem,
+        "a list of something": not problem and _LIST_OF.search(seen.said) is not None,
+        "asks what something is": seen.what is not None and not seen.asks_inside,
+        "asks which there are": which and _WHICH_ARE_THERE.search(seen.said) is not None,
+        "asks what is inside": seen.asks_inside,
+        "marked as documentation": documentation,
+        "marked as a change": bool(seen.mark) and not documentation,
+        "describes behaviour": change,
+        "behaviour, no kind of place": change and not place,
+        "names things that have a place": thing,
+        "things, no problem": thing and not problem and not how and not change,
+        "a thing is gone": thing and gone,
+        "a thing is edited": thing and edited,
+        "neighbours": leaning,
+    }

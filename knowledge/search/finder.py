@@ -1,23 +1,20 @@
-"""Circle 3: from a question to ranked chunks. Puts words, both engines, fusion and scent together."""
+"""Tier 3: from a question to ranked chunks with snippets. Joins question, ranking, route, scent and layout."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import anyio
 
-from knowledge.errors import NoSuchPath
+from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.pages.claim_source import authority_of
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import clean_path
-from knowledge.search.answers import Hit, IndexCoverage, PageLine, SearchAnswer
-from knowledge.search.cursor import fingerprint, mark, seal, unseal
-from knowledge.search.map_lines import document_entry, when
-from knowledge.search.query.place_names import Places
-from knowledge.search.query.question import Correct, Questions, SearchQuestion
-from knowledge.search.ranker import Engines, Ranker, Ranking, SearchScope
-from knowledge.search.result.layout import (
+from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
+from knowledge.search.layout import (
     ANSWER_CHARACTERS,
     LONGEST_LINE,
     MANY_LINES,
@@ -26,33 +23,40 @@ from knowledge.search.result.layout import (
     TELLING_SNIPPET,
     grouped,
     hit_cost,
+    json_length,
     line_cost,
     most_that_fit,
     page_line,
     share,
-    snippet_cost,
 )
-from knowledge.search.result.measures import signs_of
-from knowledge.search.result.scent import ShownChunk, judge
-from knowledge.search.result.snippet import snippet
-from knowledge.search.route.route_kind import Mode, QuestionRoute
+from knowledge.search.map_lines import document_entry, when
+from knowledge.search.query.corrections import Correct
+from knowledge.search.query.place_names import Places
+from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.search.ranking.ranker import Engines, Ranker, Ranking, SearchScope
+from knowledge.search.ranking.scent import ShownChunk, judge, signs_of
 from knowledge.search.route.router import Router
+from knowledge.search.snippet import snippet
 from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
 LOOK_S = 0.02
 USUAL = 8
 SURE = 10
-"""So many hits are shown to who asks for them, with snippets as short as need be."""
+"""An explicit limit up to this is always honoured, with snippets as short as necessary."""
 MOST_WITH_PLACES = 3
 """Chunks shown beside the places that were asked for."""
 NUDGE_CHARACTERS = 110
 REST_CHARACTERS = 520
-"""What reasons, next step, nudge and cursor take at most, as a rule; needed before they are known."""
+"""Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
+LONGEST_NAME = 200
+MARK_BYTES = 6
+"""Among a few hundred chunks, two share a mark once in a thousand million times."""
+KEY_DIGITS = 12
 
 
 class Finder:
-    """Answers questions from the index; what is not indexed yet is not found, and the answer says so."""
+    """Answers questions from the index. Pages that are not indexed yet are not found, and the answer says so."""
 
     def __init__(
         self,
@@ -74,57 +78,63 @@ class Finder:
         query: str,
         *,
         path: str = "",
-        mode: Mode = "auto",
+        mode: SearchMode = "auto",
         limit: int | None = None,
         cursor: str | None = None,
         filters: Filters | None = None,
     ) -> SearchAnswer:
         """Return the chunks that answer `query` best, restricted to `path` and `filters`.
 
-        At most `limit`, fewer where a place was asked for or where the answer's tokens allow no more; without a limit as
-        many as have room for snippets that tell something, at most `USUAL`. `next_cursor` goes on.
+        At most `limit` hits; fewer for a question about a place, or if the answer's tokens allow no more. Without a
+        limit, at most `USUAL`, as many as have room for a telling snippet. `next_cursor` continues the answer.
 
         Raises:
-            InvalidPath, NoSuchPath: `path` is nothing in this knowledge base.
+            InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
             BadCursor: `cursor` belongs to another question.
         """
         await self._wait_for_first_pages()
-        # Half a character (a terminal that does not speak UTF-8) can neither be stored nor sent, so it is nowhere either.
+        # Lone surrogates (from a terminal without UTF-8) can be neither stored nor sent.
         query = query.encode(errors="replace").decode()
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
-        key = fingerprint(query, mode, chosen)
-        seen = unseal(cursor, key) if cursor else []
+        # A cursor must not be used for another question.
+        key = hashlib.sha256(repr((query, mode, chosen)).encode()).hexdigest()[:KEY_DIGITS]
+        seen = _marks_in(cursor, key) if cursor else []
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         most = USUAL if limit is None else limit
         ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=len(seen) + most)
-        way = await self._routed(query, mode, names, ranking)
-        fresh = _fresh(ranking, frozenset(seen))
-        wanted = fresh[: min(most, MOST_WITH_PLACES) if way.mode == "navigation" else most]
-        if way.mode == "discovery":
+        route = await self._route(query, mode, names, ranking)
+        earlier = frozenset(seen)
+        fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
+        if route.mode == "discovery":
             wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
-        places = await self._asked_for(query, names, ranking, place) if way.mode == "navigation" and not seen else []
+        places: Sequence[MapEntry] = ()
+        if route.mode == "navigation" and not seen:
+            near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
+            languages = await self._questions.languages()
+            places = await self._places.asked_for(query, names, near, directory=place, languages=languages)
         sure = 0 if limit is None else min(limit, SURE)
-        pages, shown = self._laid_out([page_line(e) for e in places], wanted, ranking, records, sure=sure)
+        pages, shown = self._laid_out([page_line(entry) for entry in places], wanted, ranking, records, sure=sure)
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
-            [_as_place(ranking.rows[seq], records) for seq in shown],
+            [_shown_chunk(ranking.rows[seq], records) for seq in shown],
             indexed=progress.done >= progress.total > 0,
             directory=place,
         )
         more = len(fresh) > len(shown)
-        marks = [*seen, *(mark(ranking.rows[seq]) for seq in shown)] if more else []
+        marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
         answer = SearchAnswer(
             pages=pages,
-            hits=[_bare_hit(ranking.rows[seq], ranking.scores[seq]) for seq in shown],
-            route=way,
+            hits=[_hit_without_snippet(ranking.rows[seq], ranking.scores[seq]) for seq in shown],
+            route=route,
             scent=scent,
             nudge=None,
-            next_cursor=seal(marks, key) if more else None,
+            next_cursor=key + "".join(marks) if more else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join(ranking.notes) or None,
@@ -132,18 +142,11 @@ class Finder:
         least = SHORTEST_SNIPPET if sure else TELLING_SNIPPET
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
 
-    async def _routed(self, query: str, mode: Mode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
+    async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:
             return await self._router.route(query, mode, named=names, vector=None)
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
-
-    async def _asked_for(
-        self, query: str, names: Sequence[NameMatch], ranking: Ranking, place: str
-    ) -> Sequence[MapEntry]:
-        near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
-        languages = await self._questions.languages()
-        return await self._places.asked_for(query, names, near, directory=place, languages=languages)
 
     def _laid_out(
         self,
@@ -154,55 +157,51 @@ class Finder:
         *,
         sure: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return the map lines, those of `places` or else of the hits' pages, and as many of `wanted` as fit with them."""
+        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as fit beside them."""
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = {} if places else _lines(docs, records)
+        # A page's line is paid for by its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
         costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
         room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, places))
-        hits = [hit_cost(_bare_hit(ranking.rows[seq], 0.0)) for seq in wanted]
+        hits = [hit_cost(_hit_without_snippet(ranking.rows[seq], 0.0)) for seq in wanted]
         count = most_that_fit(hits, costs, room, sure=sure)
         return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
 
     def _with_snippets(
         self, answer: SearchAnswer, texts: Sequence[str], question: SearchQuestion, *, least: int
     ) -> SearchAnswer:
-        """Return `answer` with as much of each text as there is room for, most of the first."""
-        said = (
-            answer.route.reason,
-            answer.scent.reason,
-            answer.scent.next,
-            answer.next_cursor or "",
-            answer.corrected or "",
-            answer.note or "",
-        )
-        room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, said))
+        """Return `answer` with as much of each text as there is room for, most for the first."""
+        optional = (answer.next_cursor or "", answer.corrected or "", answer.note or "")
+        prose = (answer.route.reason, answer.scent.reason, answer.scent.next, *optional)
+        room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, prose))
         room -= sum(map(line_cost, answer.pages)) + sum(map(hit_cost, answer.hits))
         hits = []
         for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
-            limit = share(place, len(texts), room, least=least)
-            shown = snippet(_below_heading(text), question.content, limit_chars=limit)
-            room -= snippet_cost(shown)
+            # The heading is in `section` already, unless it is all there is.
+            first, _, rest = text.partition("\n")
+            body = rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else text
+            shown = snippet(body, question.content, limit_chars=share(place, len(texts), room, least=least))
+            room -= json_length(shown)
             hits.append(replace(hit, snippet=shown))
         return replace(answer, hits=hits)
 
     async def _wait_for_first_pages(self) -> None:
-        """Give the very first index a moment, once: an empty answer tells a new user that it does not work."""
+        """Wait a moment for the very first index, once: to a new user an empty answer would look like a failure."""
         patience, self._patience_s = self._patience_s, 0.0
         if not patience or (await self._index.progress()).done:
             return
         with anyio.move_on_after(patience):
-            while not await self._is_complete():  # noqa: ASYNC110 - the index has no bell
+            while True:
+                # Without a page, no engine is loaded.
+                if (await self._index.progress()).done:
+                    found = await self._searchable()
+                    if found.done >= found.total:
+                        return
                 await anyio.sleep(LOOK_S)
 
-    async def _is_complete(self) -> bool:
-        if not (await self._index.progress()).done:
-            return False  # and no engine is loaded to find that out
-        found = await self._searchable()
-        return found.done >= found.total
-
     async def _searchable(self) -> Progress:
-        """Return how much can be found: a page counts once its words are in the keyword index as well."""
+        """Return how many pages can be found; the last one counts when the keyword index has caught up."""
         progress = await self._index.progress()
         engines = await self._engines()
         if progress.done < progress.total or await engines.keyword.position() == await self._index.position():
@@ -210,7 +209,7 @@ class Finder:
         return Progress(max(progress.done - 1, 0), progress.total)
 
     async def _place(self, path: str) -> str:
-        """Return `path` as the directory or document to search in, checked that it exists."""
+        """Return the path of the directory or document to search in, after checking that it exists."""
         asked = clean_path(path)
         if not asked or await self._index.directory(asked) or await self._index.document(asked):
             return asked
@@ -218,36 +217,52 @@ class Finder:
             return f"{asked}.md"
         progress = await self._index.progress()
         if progress.done < progress.total or not progress.total:
-            return asked  # it may be there and not be indexed yet; the answer says how far indexing is
+            return asked  # it may exist and not be indexed yet; the answer tells how far indexing is
         raise NoSuchPath(asked, await self._index.paths(contains=asked.rpartition("/")[2], limit=3))
 
     async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
+        """Return the documents and sections whose name is exactly `query`."""
         name = query.strip().strip("\"'`")
-        if not name or len(name) > 200:
+        if not name or len(name) > LONGEST_NAME:
             return ()
         return [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
 
 
-def _fresh(ranking: Ranking, seen: frozenset[str]) -> list[int]:
-    """Return what was not shown on an earlier page of this answer."""
-    if not seen:
-        return list(ranking.ranked)
-    return [seq for seq in ranking.ranked if mark(ranking.rows[seq]) not in seen]
+def _mark(row: ChunkRow) -> str:
+    """Return a name for a chunk's place and text that stays the same when its page is indexed again.
+
+    Cursors consist of these marks, so that a later page of an answer repeats nothing although files change.
+    """
+    content = "\0".join((row.path, *row.section, row.text)).encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()
+
+
+def _marks_in(cursor: str, key: str) -> list[str]:
+    """Return the marks in a cursor.
+
+    Raises:
+        BadCursor: it belongs to another question, or is no cursor at all.
+    """
+    length = len(base64.urlsafe_b64encode(bytes(MARK_BYTES)))
+    marks = cursor[KEY_DIGITS:]
+    if cursor[:KEY_DIGITS] != key or len(marks) % length or not marks.isascii():
+        raise BadCursor(cursor)
+    return [marks[at : at + length] for at in range(0, len(marks), length)]
 
 
 def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[int, PageLine]:
-    """Return the map line of each page; of many, short ones."""
+    """Return the map line of each page; short lines if there are many pages."""
     known = [doc for doc in dict.fromkeys(docs) if doc in records]
     longest = LONGEST_LINE if len(known) <= MANY_LINES else SHORT_LINE
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
-def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> ShownChunk:
+def _shown_chunk(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> ShownChunk:
     short = row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS
     return ShownChunk(row.path, chunk_section(row.section), short=short)
 
 
-def _bare_hit(row: ChunkRow, score: float) -> Hit:
+def _hit_without_snippet(row: ChunkRow, score: float) -> Hit:
     return Hit(
         path=row.path,
         section=chunk_section(row.section),
@@ -262,9 +277,3 @@ def _bare_hit(row: ChunkRow, score: float) -> Hit:
         authority=authority_of(row.source),
         tainted=is_tainted(row.source, untrusted=row.untrusted),
     )
-
-
-def _below_heading(text: str) -> str:
-    """Return `text` without the heading it begins with, which `section` says already; the heading if that is all."""
-    first, _, rest = text.partition("\n")
-    return rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else text

@@ -12,15 +12,13 @@ from knowledge.search.query.analysis import words
 ELLIPSIS = "..."
 SHORTEST_STEM = 4
 LOOKED_AT = 20_000
-"""Characters of a chunk that are looked at; only an uncut table or fence has more."""
+"""Characters of a chunk that are searched; only an uncut table or fence has more."""
+_MARGIN = 2 * (len(ELLIPSIS) + 1)
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[\u3002\uff01\uff1f])")
 
 
-_MARGIN = 2 * (len(ELLIPSIS) + 1)
-
-
 class _Unit(NamedTuple):
-    """A sentence, or a line of code; `start` and `end` are places in the chunk."""
+    """A sentence, or a line of code, from `start` to `end` in the chunk; `hits` are the query words in it, by number."""
 
     start: int
     end: int
@@ -28,10 +26,10 @@ class _Unit(NamedTuple):
 
 
 def snippet(text: str, query_words: Sequence[str], *, limit_chars: int = 320) -> str:
-    """Return the part of `text`, at most `limit_chars` long, that holds most of `query_words`, `...` where it is cut.
+    """Return the part of `text`, at most `limit_chars` long, that has most of `query_words`, with `...` where it is cut.
 
-    Whole sentences, or whole lines of code as they stand; one that is too long by itself is cut between words, around
-    the words asked for. A chunk that is short enough is returned whole. No hit: the beginning.
+    It consists of whole sentences, or whole lines of code. A sentence that is too long by itself is cut between words,
+    around the query's words. A chunk that is short enough is returned unchanged. Without a hit: the beginning.
     """
     text = text.strip("\n")
     if len(text) <= limit_chars:
@@ -39,58 +37,49 @@ def snippet(text: str, query_words: Sequence[str], *, limit_chars: int = 320) ->
     asked = tuple(dict.fromkeys(query_words))
     units = _units(text[:LOOKED_AT], asked)
     if not units:
-        return _shown(text, 0, _word_end(text, limit_chars - _MARGIN), limit_chars)
+        return _with_ellipses(text, 0, _word_end(text, limit_chars - _MARGIN), limit_chars)
     first, last = _best_run(units, limit_chars)
     start, end = units[first].start, units[last].end
     if end - start > limit_chars - _MARGIN:
         start, end = _around_hits(text, start, end, asked, limit_chars)
-    return _shown(text, start, end, limit_chars)
+    return _with_ellipses(text, start, end, limit_chars)
 
 
 def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
-    alike = _Alike(asked)
     lines = text.split("\n")
-    code = _code_lines(text, lines)
+    code: set[int] = set()
+    # Most texts show at a glance that they have no code; scanning blocks is the slow part.
+    if any(mark in text for mark in ("```", "~~~", "\n    ", "\n\t")) or text.startswith(("    ", "\t")):
+        for block in scan(lines).blocks:
+            if block.kind in ("fence", "code"):
+                code.update(range(block.start, block.end))
+    by_start: dict[str, list[tuple[int, str]]] = {}
+    for index, word in enumerate(asked):
+        by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
     units: list[_Unit] = []
     at = 0
     for number, line in enumerate(lines):
         starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE.finditer(line))]
         for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
-            if line[start:end].strip():
-                units.append(_Unit(at + start, at + start + len(line[start:end].rstrip()), alike.hits(line[start:end])))
+            part = line[start:end]
+            if part.strip():
+                units.append(_Unit(at + start, at + start + len(part.rstrip()), _hits(part, by_start)))
         at += len(line) + 1
     return units
 
 
-def _code_lines(text: str, lines: Sequence[str]) -> set[int]:
-    """Return the numbers of the lines that are code; most texts show at a glance that they have none."""
-    if not any(mark in text for mark in ("```", "~~~", "\n    ", "\n\t")) and not text.startswith(("    ", "\t")):
-        return set()
-    blocks = (block for block in scan(lines).blocks if block.kind in ("fence", "code"))
-    return {number for block in blocks for number in range(block.start, block.end)}
-
-
-class _Alike:
-    """The words asked for, by how they begin: two words are the same only if their first letters are."""
-
-    def __init__(self, asked: Sequence[str]) -> None:
-        self._by_start: dict[str, list[tuple[int, str]]] = {}
-        for index, word in enumerate(asked):
-            self._by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
-
-    def hits(self, text: str) -> frozenset[int]:
-        """Return which of the words asked for `text` has, in any inflection that begins alike."""
-        by_start = self._by_start
-        if text.isascii():
-            folded = text.lower()
-            if not any(start in folded for start in by_start):
-                return frozenset()  # most sentences; taking one apart costs twenty times this look
-        return frozenset(
-            index
-            for word in set(words(text))
-            for index, other in by_start.get(word[:SHORTEST_STEM], ())
-            if _same(other, word)
-        )
+def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[int]:
+    """Return the numbers of the query words in `text`, in any inflection with the same beginning."""
+    if text.isascii():
+        folded = text.lower()
+        if not any(start in folded for start in by_start):
+            return frozenset()  # most sentences; splitting one into words costs twenty times this look
+    return frozenset(
+        index
+        for word in set(words(text))
+        for index, other in by_start.get(word[:SHORTEST_STEM], ())
+        if _same(other, word)
+    )
 
 
 def _same(asked: str, other: str) -> bool:
@@ -102,7 +91,7 @@ def _same(asked: str, other: str) -> bool:
 
 
 def _best_run(units: Sequence[_Unit], limit: int) -> tuple[int, int]:
-    """Return first and last of the neighbouring units that fit and hold most words; of equals the densest, then the first."""
+    """Return first and last of the adjacent units that fit and have most words; of equals the densest, then the first."""
     room = limit - _MARGIN
     best, best_score = (0, 0), (-1, -1.0)
     for first, unit in enumerate(units):
@@ -119,7 +108,7 @@ def _best_run(units: Sequence[_Unit], limit: int) -> tuple[int, int]:
             if score > best_score:
                 best, best_score = (first, last), score
     first, last = best
-    # What room is left shows how it goes on.
+    # Remaining room shows what follows, then what precedes.
     while last + 1 < len(units) and units[last + 1].end - units[first].start <= room:
         last += 1
     while first and units[last].end - units[first - 1].start <= room:
@@ -128,7 +117,7 @@ def _best_run(units: Sequence[_Unit], limit: int) -> tuple[int, int]:
 
 
 def _around_hits(text: str, start: int, end: int, asked: Sequence[str], limit: int) -> tuple[int, int]:
-    """Return the window of a long unit that begins shortly before the first word asked for, at word borders."""
+    """Return the window of a long unit that begins shortly before the first query word, at word boundaries."""
     room = limit - _MARGIN
     stems = [re.escape(word[: max(SHORTEST_STEM, len(word) - 2)]) for word in asked if word]
     found = re.compile("|".join(stems), re.IGNORECASE).search(text, start, end) if stems else None
@@ -141,15 +130,14 @@ def _around_hits(text: str, start: int, end: int, asked: Sequence[str], limit: i
 
 
 def _word_end(text: str, at: int) -> int:
-    """Return the last place not after `at` where a word ends; `at` itself when one word is longer than a snippet."""
+    """Return the last word boundary not after `at`; `at` itself within a very long word."""
     if at >= len(text) or text[at].isspace():
         return min(at, len(text))
     space = max(text.rfind(" ", max(0, at - 80), at), text.rfind("\n", max(0, at - 80), at))
     return space if space > 0 else at
 
 
-def _shown(text: str, start: int, end: int, limit: int) -> str:
+def _with_ellipses(text: str, start: int, end: int, limit: int) -> str:
     before = f"{ELLIPSIS} " if text[:start].strip() else ""
-    shown = text[start:end].rstrip()
     after = f" {ELLIPSIS}" if text[end:].strip() else ""
-    return (before + shown + after)[:limit]
+    return (before + text[start:end].rstrip() + after)[:limit]

@@ -1,0 +1,84 @@
+"""Fitting an answer into its tokens: which hits are shown, and how long each snippet may be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from knowledge.pages.map_view import MapEntry
+from knowledge.search.answers import Hit, PageLine
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+ANSWER_CHARACTERS = 290
+"""Characters of an answer's field names; without hits, pages, reasons, nudge, note and cursor."""
+HIT_CHARACTERS = 210
+"""Characters of a hit beside its path, section, title, source and snippet."""
+LINE_CHARACTERS = 56
+LONGEST_LINE, SHORT_LINE = 110, 50
+MANY_LINES = 5
+"""Up to this many pages have long lines."""
+TELLING_SNIPPET, SHORTEST_SNIPPET = 250, 60
+"""Room for the sentence that answers, and room to show at least what a chunk is about."""
+MOST_SNIPPET = 900
+"""Longer snippets rarely help: this holds the sentence that answers and its neighbours."""
+FADING = 0.7
+"""How much less room each next snippet gets: the answer is most likely in the first."""
+
+
+def grouped(ranked: Sequence[T], key: Iterable[K]) -> list[T]:
+    """Return `ranked` with items of the same key adjacent; groups by their best item, order within a group unchanged."""
+    groups: dict[K, list[T]] = {}
+    for item, group in zip(ranked, key, strict=True):
+        groups.setdefault(group, []).append(item)
+    return [item for group in groups.values() for item in group]
+
+
+def page_line(entry: MapEntry, tokens: int | None = None, *, longest: int = LONGEST_LINE) -> PageLine:
+    """Return the map line of `entry`, cut after a word; `tokens` is the size of its page, if known."""
+    line = f"{entry.title}: {entry.summary}" if entry.summary else entry.title
+    if len(line) > longest:
+        head = line[: longest - 3]
+        line = head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
+    return PageLine(entry.path, entry.kind, line, tokens)
+
+
+def line_cost(line: PageLine) -> int:
+    """Return the characters of a map line."""
+    return LINE_CHARACTERS + json_length(line.path) + json_length(line.line)
+
+
+def hit_cost(hit: Hit) -> int:
+    """Return the characters of a hit without its snippet."""
+    return HIT_CHARACTERS + sum(map(json_length, (hit.path, hit.section, hit.title, hit.source)))
+
+
+def json_length(text: str) -> int:
+    """Return the length of `text` as JSON."""
+    return len(text) + text.count("\n") + text.count('"') + text.count("\\") + text.count("\t")
+
+
+def most_that_fit(hits: Sequence[int], lines: Sequence[int], room: int, *, sure: int) -> int:
+    """Return how many hits fit, at least one. `hits` are their costs, `lines` the cost of a map line that comes with each.
+
+    The first `sure` hits fit with the shortest snippets; a further one only if all can have a telling snippet.
+    """
+    taken = 0
+    for count, (hit, line) in enumerate(zip(hits, lines, strict=True)):
+        taken += hit + line
+        each = SHORTEST_SNIPPET if count < sure else TELLING_SNIPPET
+        if count and taken + (count + 1) * each > room:
+            return count
+    return len(hits)
+
+
+def share(place: int, count: int, room: int, *, least: int = SHORTEST_SNIPPET) -> int:
+    """Return the room for the snippet at `place` (from 0), when `room` is left for it and those after it, up to `count`.
+
+    Each gets at least `least` if there is enough for all.
+    """
+    weights = [1 / (1 + FADING * at) for at in range(place, count)]
+    faded = int(room * weights[0] / sum(weights))
+    left = room - (count - place - 1) * least
+    return max(SHORTEST_SNIPPET, min(MOST_SNIPPET, max(faded, least), left))

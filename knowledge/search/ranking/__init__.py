@@ -1,0 +1,15 @@
+"""From a question to ranked chunks, and the verdict whether they are enough.
+
+`ranker.py` runs the steps in order; decision records 14 and 17 give the reasons for their constants.
+
+| step | where |
+|---|---|
+| ask both engines | `ranker.py` |
+| join their lists: by score, or by reciprocal rank | `fusion.py`: `weigh`, `fuse` |
+| search again with words that the best chunks share | `feedback.py` |
+| exact names first, near-duplicates out | `ranker.py`, `fusion.py`: `collapse` |
+| move up chunks with more of the question's words | `ranker.py`: `boost_coverage` |
+| the verdict: sufficient, partial or lost | `scent.py` |
+
+Corrections of typing errors happen before all of this, in `knowledge/search/query/corrections.py`.
+"""

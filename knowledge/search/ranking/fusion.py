@@ -1,0 +1,113 @@
+"""Joining the ranked lists of two engines into one, and dropping near-duplicates. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge.index.ports import Scored
+
+SAME_SHARE = 0.9
+"""Share of common words from which two chunks of one document count as duplicates."""
+COSINE_WEIGHT = 1.0
+"""Weight of a cosine of 1, where the best chunk by words has 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A chunk in the joined list. `ranks` has its place, from 1, in every list that was joined; None where it is absent."""
+
+    seq: int
+    doc: int
+    score: float
+    ranks: tuple[int | None, ...]
+
+
+def fuse(lists: Sequence[Sequence[Scored]], k: int = 60) -> list[Fused]:
+    """Return every chunk of `lists` once, best first, by the sum of 1 / (k + rank); equal scores by `seq`.
+
+    Only places count, never scores, so engines with different scales can be joined. If a list names a chunk twice, its
+    better place counts.
+
+    Source: Cormack, Clarke, Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
+    methods", SIGIR 2009.
+    """
+    ranks: dict[int, list[int | None]] = {}
+    docs: dict[int, int] = {}
+    for number, ranked in enumerate(lists):
+        place = 0
+        for hit in ranked:
+            places = ranks.get(hit.seq)
+            if places is None:
+                places = ranks[hit.seq] = [None] * len(lists)
+                docs[hit.seq] = hit.doc
+            if places[number] is None:
+                place += 1
+                places[number] = place
+    fused = [Fused(seq, docs[seq], _reciprocal_sum(places, k), tuple(places)) for seq, places in ranks.items()]
+    fused.sort(key=lambda hit: (-hit.score, hit.seq))
+    return fused
+
+
+def _reciprocal_sum(places: Sequence[int | None], k: int) -> float:
+    # Sorted, because floating-point addition in another order may break a real tie.
+    found = [place for place in places if place is not None]
+    return 1 / (k + found[0]) if len(found) == 1 else sum(1 / (k + place) for place in sorted(found))
+
+
+def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]) -> list[Fused]:
+    """Return every chunk of both lists once, best first, by its share of the best keyword score plus its cosine.
+
+    `cosines` has those of chunks that only `keyword` found. Equal sums are ordered by `seq`.
+
+    Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
+    TOIS 42(1), 2023.
+    """
+    places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
+    docs = {hit.seq: hit.doc for hits in (keyword, vectors) for hit in hits}
+    return [
+        Fused(seq, docs[seq], -negative, (places[0].get(seq), places[1].get(seq)))
+        for negative, seq in weighted_sums(keyword, vectors, cosines)
+    ]
+
+
+def weighted_sums(
+    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]
+) -> list[tuple[float, int]]:
+    """Return the negative weight and the `seq` of each chunk as `weigh` orders them; negative, to sort without a key."""
+    best = max((hit.score for hit in keyword), default=0.0) or 1.0
+    sums = {hit.seq: hit.score / best for hit in keyword}
+    near = {hit.seq: hit.score for hit in vectors}
+    for seq in near.keys() | sums.keys():
+        cosine = near[seq] if seq in near else cosines.get(seq, 0.0)
+        if cosine > 0:
+            sums[seq] = sums.get(seq, 0.0) + COSINE_WEIGHT * cosine
+    return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())
+
+
+def collapse(ranked: Sequence[tuple[int, int, str]], *, share: float = SAME_SHARE) -> list[int]:
+    """Return the `seq` of each `(seq, doc, text)` without those that repeat a better one of the same document.
+
+    Two texts repeat each other if at least `share` of all their words are common (Jaccard); case, spacing and the order
+    of lines are ignored. The order is kept.
+    """
+    kept: list[int] = []
+    words_of_kept: dict[int, list[frozenset[str]]] = {}
+    several = {doc for doc, count in Counter(doc for _, doc, _ in ranked).items() if count > 1}
+    for seq, doc, text in ranked:
+        if doc in several:
+            words = frozenset(text.casefold().split())
+            better = words_of_kept.setdefault(doc, [])
+            if any(_same(words, other, share) for other in better):
+                continue
+            better.append(words)
+        kept.append(seq)
+    return kept
+
+
+def _same(one: frozenset[str], other: frozenset[str], share: float) -> bool:
+    if min(len(one), len(other)) < share * max(len(one), len(other)):
+        return False  # sizes this different can't reach `share`; saves most intersections
+    common = len(one & other)
+    return common >= share * (len(one) + len(other) - common)

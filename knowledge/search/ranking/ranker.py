@@ -1,0 +1,308 @@
+"""From a question to ranked chunks: asks both engines, joins their lists and puts exact names first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
+from knowledge.index.embed.ports import Embedder, EmbedderOf
+from knowledge.index.ports import HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
+from knowledge.pages.markdown.chunk import Chunk
+from knowledge.search.query.question import SearchQuestion
+from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
+from knowledge.search.ranking.fusion import Fused, collapse, fuse, weigh, weighted_sums
+from knowledge.state.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
+
+log = logging.getLogger(__name__)
+
+DEPTH = 64
+"""Chunks taken from each engine before they are joined."""
+SPARE = 12
+"""Chunks ranked beyond those that are shown, to replace near-duplicates."""
+MOST_NAMED = 5
+COVERAGE_CHUNKS = 10
+"""Best chunks whose text is searched for the question's words; about as many as are shown."""
+COVERAGE_BOOST = 0.2
+"""Added to a chunk that has every word of the question, where the best chunk has 1."""
+FEWEST_TERMS = 2
+"""Words of a question from which on feedback is used."""
+MOST_READ = 2_000
+"""Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
+TRIES = 3
+"""Vectors are exchanged as a whole when the embedder changes; twice during one question is very unlikely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The costly parts of search, built at the first search."""
+
+    keyword: KeywordIndex
+    vectors: VectorIndex
+    embedder: EmbedderOf
+    """Returns the embedder for questions that matches the index's current vectors."""
+    hybrid: HybridIndex | None = None
+    """An engine with both words and vectors. It is asked once, instead of the two above, unless it is unavailable."""
+    ours: bool = True
+    """Whether `keyword` ranks by BM25 over our terms: only then its scores can be weighed, and feedback terms be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A question's vector and its embedder."""
+
+    embedder: Embedder
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Chunks best first with their rows and scores (0..1), each engine's list, exact names, and notes on missing engines.
+
+    `embedded` is the question as vectors were searched for it; None if they were not.
+    """
+
+    ranked: Sequence[int]
+    rows: Mapping[int, ChunkRow]
+    scores: Mapping[int, float]
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    exact: frozenset[int]
+    notes: tuple[str, ...]
+    embedded: Embedded | None = None
+    matches: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """For the first chunks: the question's words that they have, with the weight of the best form."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """Where to search: as document numbers (None: everywhere), and as the filters that select them."""
+
+    docs: frozenset[int] | None
+    filters: Filters
+
+
+@dataclass(frozen=True, slots=True)
+class _EngineResults:
+    """Each engine's list, the joined list, and notes on what was missing."""
+
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    fused: Sequence[Fused]
+    notes: tuple[str, ...] = ()
+    embedded: Embedded | None = None
+    weighed: bool = False
+    """Whether scores were joined, not places, so that they tell by how much one chunk is better than another."""
+
+
+class Ranker:
+    """Ranks chunks with the engines that answer; a missing engine is noted and is not an error."""
+
+    def __init__(self, index: IndexStore, engines: Callable[[], Awaitable[Engines]]) -> None:
+        self._index, self._engines = index, engines
+
+    async def rank(
+        self, question: SearchQuestion, names: Sequence[NameMatch], scope: SearchScope, *, room: int
+    ) -> Ranking:
+        """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
+        if scope.docs is not None and not scope.docs:
+            return Ranking((), {}, {}, (), (), frozenset(), ())
+        found = await self._search(question, scope)
+        # Among equals those with the words come first: a single page with a rare word is probably meant.
+        fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        exact: list[int] = []
+        for match in names[:MOST_NAMED]:
+            seq = await self._index.first_chunk(match.doc, match.section)
+            if seq and seq not in exact:
+                exact.append(seq)
+        ordered = exact + [hit.seq for hit in fused if hit.seq not in exact]
+        rows = await self._index.chunks(ordered[: room + SPARE])
+        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+        # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
+        best = max((hit.score for hit in fused), default=0.0) or 1.0
+        scores = {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
+        ranking = Ranking(
+            ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
+        )
+        return boost_coverage(ranking, question) if found.weighed else ranking
+
+    async def _search(self, question: SearchQuestion, scope: SearchScope) -> _EngineResults:
+        """Ask the hybrid engine if there is one; if it is unavailable, the other two, with a note."""
+        engines = await self._engines()
+        if engines.hybrid is None:
+            return await self._search_separately(engines, question, scope)
+        note = ""
+        try:
+            # Until it is filled for the first time, the other engines know more.
+            filled = (await engines.hybrid.position()).generation
+            for _ in range(TRIES if filled else 0):
+                space = await self._index.space()
+                embedded = await _embedded(engines, space.identity, question)
+                both = await engines.hybrid.search_both(
+                    question.terms, embedded.vector, limit=DEPTH, docs=scope.docs, filters=scope.filters
+                )
+                if (await self._index.space()).position.generation == space.position.generation:
+                    words = {hit.seq: place for place, hit in enumerate(both.keyword, 1)}
+                    meaning = {hit.seq: place for place, hit in enumerate(both.vectors, 1)}
+                    fused = [
+                        Fused(hit.seq, hit.doc, hit.score, (words.get(hit.seq), meaning.get(hit.seq)))
+                        for hit in both.fused
+                    ]
+                    return _EngineResults(both.keyword, both.vectors, fused, embedded=embedded)
+        except (EmbedderUnavailable, EngineUnavailable) as error:
+            note = f"searched by the engines on this machine: {error}"
+        found = await self._search_separately(engines, question, scope)
+        return replace(found, notes=(note, *found.notes)) if note else found
+
+    async def _search_separately(
+        self, engines: Engines, question: SearchQuestion, scope: SearchScope
+    ) -> _EngineResults:
+        """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
+        keyword: Sequence[Scored] = ()
+        vectors: Sequence[Scored] = ()
+        failures: list[KnowledgeError] = []
+        notes: list[str] = []
+        embedded: Embedded | None = None
+
+        async def by_words() -> None:
+            nonlocal keyword
+            try:
+                keyword = await _search_words(engines, question.terms, scope)
+            except EngineUnavailable as error:
+                notes.append(f"searched by meaning only: {error}")
+            except KnowledgeError as error:
+                failures.append(error)
+
+        async def by_meaning() -> None:
+            nonlocal vectors, embedded
+            try:
+                vectors, embedded = await self._search_meaning(engines, question, scope)
+            except (EmbedderUnavailable, EngineUnavailable) as error:
+                notes.append(f"searched by words only: {error}")
+            except KnowledgeError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(by_words)
+            both.start_soon(by_meaning)
+        if failures:
+            raise failures[0]  # itself, not an exception group
+        notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
+        for note in notes:
+            log.warning("%s", note)
+        if engines.ours:
+            second = _SecondSearch(self._index, engines, scope, question, embedded)
+            fused = await second.weighed(keyword, vectors)
+        else:
+            fused = fuse([keyword, vectors])
+        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, weighed=engines.ours)
+
+    async def _search_meaning(
+        self, engines: Engines, question: SearchQuestion, scope: SearchScope
+    ) -> tuple[Sequence[Scored], Embedded]:
+        """Search by vector; again if the index's vectors were exchanged between embedding the question and searching."""
+        for _ in range(TRIES):
+            space = await self._index.space()
+            embedded = await _embedded(engines, space.identity, question)
+            if not embedded.vector.any():
+                return (), embedded
+            found = await engines.vectors.search(
+                self._index, embedded.vector, limit=DEPTH, docs=scope.docs, filters=scope.filters
+            )
+            if (await self._index.space()).position.generation == space.position.generation:
+                return found, embedded
+        raise EngineUnavailable("the vector index", "its vectors are being exchanged again and again")
+
+
+async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQuestion) -> Embedded:
+    embedder = await engines.embedder(identity)
+    return Embedded(embedder, (await embedder.embed([question.to_embed]))[0])
+
+
+async def _search_words(engines: Engines, terms: Sequence[QueryTerm], scope: SearchScope) -> Sequence[Scored]:
+    return await engines.keyword.search(terms, limit=DEPTH, docs=scope.docs, filters=scope.filters)
+
+
+@dataclass(frozen=True, slots=True)
+class _SecondSearch:
+    """Joins two lists by score, after a second keyword search with the words that the best chunks share."""
+
+    index: IndexStore
+    engines: Engines
+    scope: SearchScope
+    question: SearchQuestion
+    embedded: Embedded | None
+
+    async def weighed(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
+        """Return both lists joined by score."""
+        cosines = {hit.seq: hit.score for hit in vectors}
+        await self._add_cosines(keyword, cosines)
+        # If both engines agree on the first chunk, a second search changes little and costs a third of the time.
+        agreed = bool(keyword and vectors) and keyword[0].seq == vectors[0].seq
+        # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
+        # single word is what the caller wants; words around it would drown it.
+        if not agreed and keyword and len(self.question.terms) >= FEWEST_TERMS:
+            best = [seq for _, seq in weighted_sums(keyword, vectors, cosines)[:CHUNKS]]
+            if added := await self._shared_terms(best):
+                keyword = await self._search_again(added) or keyword
+                await self._add_cosines(keyword, cosines)
+        return weigh(keyword, vectors, cosines)
+
+    async def _shared_terms(self, best: Sequence[int]) -> tuple[QueryTerm, ...]:
+        rows = await self.index.chunks(best)
+        # In ranked order, so that floating-point sums are the same each time.
+        texts = [
+            (Chunk(0, row.section, 0, 0, row.text).indexed_text[:MOST_READ], row.language)
+            for seq in best
+            if (row := rows.get(seq))
+        ]
+        feedback = RelevanceWords(texts, self.question.terms)
+        return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()
+
+    async def _search_again(self, added: Sequence[QueryTerm]) -> Sequence[Scored]:
+        try:
+            return await _search_words(self.engines, (*self.question.terms, *added), self.scope)
+        except EngineUnavailable:
+            return ()  # the first list is used
+
+    async def _add_cosines(self, keyword: Sequence[Scored], cosines: dict[int, float]) -> None:
+        """Add the cosine of each chunk in `keyword` that has a vector of the question's embedder."""
+        if self.embedded is None or not (missing := [hit.seq for hit in keyword if hit.seq not in cosines]):
+            return
+        vector = self.embedded.vector
+        if isinstance(self.engines.vectors, HoldsVectors):
+            cosines.update(self.engines.vectors.cosines(vector, missing))
+            if not (missing := [seq for seq in missing if seq not in cosines]):
+                return
+        halves = await self.index.halves(missing)
+        # While vectors are exchanged, some may have another length.
+        usable = [place for place, half in enumerate(halves) if len(half) == 2 * len(vector)]
+        if not usable:
+            return
+        stored = np.frombuffer(b"".join(halves[i] for i in usable), "<f2").reshape(len(usable), -1).astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored)) * float(np.linalg.norm(vector))
+        products = np.einsum("ij,j->i", stored, vector)
+        found = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        cosines.update(zip((missing[i] for i in usable), found.tolist(), strict=True))
+
+
+def boost_coverage(ranking: Ranking, question: SearchQuestion) -> Ranking:
+    """Return `ranking` with those of the best chunks moved up that have more of the question's words.
+
+    In BM25 one rare word can outweigh several others, and words from feedback were not asked for.
+    """
+    matcher = TermMatcher(question.terms)
+    best = ranking.ranked[:COVERAGE_CHUNKS]
+    matches = {seq: matcher.matches(ranking.rows[seq]) for seq in best}
+    share = {seq: sum(matches[seq].values()) / max(len(question.terms), 1) for seq in best}
+    boosted = {seq: score + COVERAGE_BOOST * share.get(seq, 0.0) for seq, score in ranking.scores.items()}
+    most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
+    scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
+    ordered = sorted(best, key=lambda seq: -scores[seq])
+    return replace(ranking, ranked=(*ordered, *ranking.ranked[COVERAGE_CHUNKS:]), scores=scores, matches=matches)

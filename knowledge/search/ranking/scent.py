@@ -1,0 +1,225 @@
+"""The verdict on an answer: whether it is probably enough, and the next call if not.
+
+`signs_of` measures an answer, `judge` rates the measurements (pure). Decision record 17 gives the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from knowledge.index.ports import Scored
+from knowledge.search.answers import Scent, ScentLevel
+from knowledge.search.query.question import SearchQuestion
+from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.ranking.ranker import Ranking
+from knowledge.state.ports import IndexStore
+
+BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.5, 3.9, 2.0, 3.0, 1.1
+SUFFICIENT_FROM = 0.84
+LOST_BELOW = 0.24
+"""Weights of a logistic model, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
+ENOUGH_COVERAGE = 0.87
+"""Coverage that `sufficient` needs as well: at most one rare word of five or six is missing, or two ordinary ones."""
+
+LOOKED_AT = 8
+"""How many shown chunks are searched for the question's words."""
+ORDINARY_CHARACTERS = 1_200
+"""Length of an ordinary chunk: about where a long section is cut."""
+REST = slice(9, 20)
+"""The tenth to the twentieth nearest passage, which are about as near to any question."""
+LEAST_COSINE = 0.3
+"""Cosines below this are noise, so a passage can't stand out from the rest by more than its share of this."""
+
+FULL, HALF = 0.95, 0.5
+LONGEST_STEP = 150
+MOST_WORDS = 4
+SHORTEST_WORD = 4
+MOST_MISSING = 3
+_WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScentSigns:
+    """What was measured of an answer; all shares are 0..1.
+
+    `coverage`: share of the question's words on the best shown page, weighted by rarity. `agreement`: how high both
+    engines rank the first chunk; 1 if it is first in both. `nearness`: how far the nearest passage stands out from the
+    tenth to twentieth. `substance`: length of the first chunk, 1 for an ordinary one; a stub rarely answers. `exact`: a
+    page or section has exactly the name in the question. `missing`: the question's words that no shown chunk has,
+    rarest first. `asked`: the question's content words.
+    """
+
+    coverage: float
+    agreement: float
+    nearness: float
+    substance: float
+    exact: bool
+    missing: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChunk:
+    """A shown chunk as the next step needs it; `short` if its page is short enough to be read whole."""
+
+    path: str
+    section: str
+    short: bool = False
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+async def signs_of(index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
+    """Return the signs of the answer that shows the chunks `shown`, best first."""
+    if not shown:
+        return ScentSigns(0.0, 0.0, 0.0, 0.0, exact=False)
+    best = shown[0]
+    known = await index.frequencies(question.content)
+    # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
+    rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
+    coverage, missing = _coverage(rarity, _words_by_page(question, ranking, shown[:LOOKED_AT]))
+    places = [_place(best, found) for found in (ranking.keyword, ranking.vectors)]
+    return ScentSigns(
+        coverage,
+        # An engine that is unavailable counts 0.
+        agreement=fmean(1 / place if place else 0.0 for place in places),
+        nearness=_nearness(ranking.vectors),
+        substance=min(1.0, len(ranking.rows[best].text) / ORDINARY_CHARACTERS),
+        exact=best in ranking.exact,
+        missing=missing,
+        asked=question.content,
+    )
+
+
+def _words_by_page(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> list[dict[str, float]]:
+    """Return for each page the question's words in its chunks, each with the weight of its best form.
+
+    Words are collected by page, because a page may say one thing in one section and another in the next.
+    """
+    matcher = TermMatcher(question.terms)
+    pages: dict[int, dict[str, float]] = {}
+    for seq in shown:
+        row = ranking.rows[seq]
+        page = pages.setdefault(row.doc, {})
+        matches = ranking.matches[seq] if seq in ranking.matches else matcher.matches(row)
+        for word, weight in matches.items():
+            page[word] = max(weight, page.get(word, 0.0))
+    return list(pages.values())
+
+
+def _coverage(rarity: Mapping[str, float], pages: Sequence[Mapping[str, float]]) -> tuple[float, tuple[str, ...]]:
+    """Return the best page's share of the question's words by rarity, and the words on no page, rarest first."""
+    total = sum(rarity.values())
+    if not total:
+        return 0.0, ()
+    best = max(sum(rarity[word] * weight for word, weight in page.items()) for page in pages)
+    found = set().union(*pages)
+    return best / total, tuple(sorted(set(rarity) - found, key=lambda word: (-rarity[word], word)))
+
+
+def _place(seq: int, found: Sequence[Scored]) -> int | None:
+    return next((place for place, hit in enumerate(found, 1) if hit.seq == seq), None)
+
+
+def _nearness(vectors: Sequence[Scored]) -> float:
+    rest = vectors[REST]
+    if not rest or vectors[0].score <= 0:
+        return 0.0  # too few passages to stand out from
+    nearest = vectors[0].score
+    return min(1.0, max(0.0, nearest - fmean(hit.score for hit in rest)) / max(nearest, LEAST_COSINE))
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+def chance(signs: ScentSigns) -> float:
+    """Return the probability, 0..1, that the shown chunks contain the answer."""
+    logit = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement
+    logit += NEARNESS * signs.nearness + SUBSTANCE * signs.substance
+    return 1 / (1 + math.exp(-logit))
+
+
+def level_of(signs: ScentSigns) -> ScentLevel:
+    """Return the level of an answer with these signs.
+
+    A high probability is not enough for `sufficient`: a page without one of the rare words is about something else,
+    however near. Without any of the words an answer is `lost`: nothing but nearness speaks for it.
+    """
+    if signs.exact:
+        return "sufficient"
+    probability = chance(signs)
+    if probability >= SUFFICIENT_FROM and signs.coverage >= ENOUGH_COVERAGE:
+        return "sufficient"
+    return "partial" if probability >= LOST_BELOW and signs.coverage else "lost"
+
+
+def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, directory: str) -> Scent:
+    """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`."""
+    if not places:
+        waiting = "" if indexed else "; indexing is not finished, so ask again soon"
+        return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
+    level = level_of(signs)
+    if level == "sufficient":
+        return Scent(level, "a page or section has this name" if signs.exact else _reason(signs), _read(places[0]))
+    if level == "partial":
+        return Scent(level, _reason(signs), _look_inside(places[0], signs.asked, directory))
+    return Scent(level, _reason(signs), _look_around(places))
+
+
+def _reason(signs: ScentSigns) -> str:
+    if signs.coverage >= FULL:
+        coverage = "one page has all the words asked for"
+    else:
+        share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
+        coverage = f"the best page has {share} of the words asked for"
+    if signs.agreement < HALF:
+        agreement = "keyword and semantic search disagree"
+    elif signs.agreement == HALF:
+        agreement = "only one of keyword and semantic search ranks it first"
+    else:
+        agreement = "keyword and semantic search agree"
+    reasons = [coverage, agreement]
+    if signs.missing:
+        reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
+    return "; ".join(reasons)
+
+
+def _read(place: ShownChunk) -> str:
+    """Return the call that reads the section; a heading path that is too long is cut from the front."""
+    whole = f"kb_read({place.path!r})"
+    if place.short or not place.section:
+        return whole
+    headings = place.section.split(" > ")
+    calls = (f"kb_read({place.path!r}, section={' > '.join(headings[i:])!r})" for i in range(len(headings)))
+    return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
+
+
+def _look_inside(place: ShownChunk, asked: Sequence[str], directory: str) -> str:
+    """Return the call that finds more on the page: read a short page, search a long one unless that was just done."""
+    step = f"kb_search({' '.join(asked)!r}, path={place.path!r})"
+    return _read(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
+
+
+def _look_around(places: Sequence[ShownChunk]) -> str:
+    """Return the call for the map of the directory with most hits, with words that its pages use in headings."""
+    directories = Counter(_directory_of(place.path) for place in places)
+    best = max(directories, key=lambda directory: directories[directory])  # the first of equals has the best hit
+    headings = [place.section.rpartition(" > ")[2] for place in places if _directory_of(place.path) == best]
+    counted = Counter(word for heading in headings for word in dict.fromkeys(_WORD.findall(heading.lower())))
+    used = [word for word, _ in counted.most_common(MOST_WORDS)]
+    call = f"kb_map({best!r})"
+    for count in range(len(used), 0, -1):
+        step = f"{call}; its pages mention {', '.join(used[:count])}"
+        if len(step) <= LONGEST_STEP:
+            return step
+    return call
+
+
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0] if path.endswith((".md", ".markdown", ".mdx")) else path

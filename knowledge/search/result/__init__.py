@@ -1,1 +1,0 @@
-"""What a search returns: snippets, layout and the scent."""
