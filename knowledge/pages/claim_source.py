@@ -22,28 +22,30 @@ AUTHORITY: dict[str, float] = {
 }
 UNKNOWN_AUTHORITY = 0.2
 DIRECT = "direct/"
-"""What stands before the names of people who talk with each other alone."""
+"""Prefix of a private conversation in Zulip, before the names of its people."""
 FETCHED_KINDS = frozenset({"plane", "zulip", "url", "http", "https"})
-"""Kinds whose text somebody else wrote: it is data to a model, never instruction."""
+"""Kinds whose text somebody else wrote: data for a model, never an instruction."""
+SERVICES = frozenset({"plane", "zulip"})
+"""Services that a person can trust as a whole. The web is not one: nobody can answer for all of it."""
 
 
 def source_kind(source: str) -> str:
-    """Return the kind of `source`: what stands before the first colon, lower case (`plane:PROJ-12` -> `plane`)."""
+    """Return the kind of `source`, the lower-case text before its first colon (`plane:PROJ-12` -> `plane`)."""
     return source.partition(":")[0].strip().lower()
 
 
 def authority_of(source: str) -> float:
-    """Return the authority, 0..1, that the table gives to `source`."""
+    """Return the authority, 0..1, of a source's kind."""
     return AUTHORITY.get(source_kind(source), UNKNOWN_AUTHORITY)
 
 
 def place_of(origin: str) -> str:
-    """Return the place that text lies in, as far as others who can read it there go: `plane:KB-12` -> `plane:KB`.
+    """Return the place whose readers can see the text at `origin`: `plane:KB-12` -> `plane:KB`.
 
-    `zulip:design/merge` is `zulip:design`; a conversation between people is a place of its own, `zulip:direct/ann, bob`.
-    Everything else is its own place. Case tells none of them apart.
+    `zulip:design/merge` is `zulip:design`; a private conversation is a place of its own, `zulip:direct/ann, bob`.
+    Any other origin is its own place. Case is ignored.
     """
-    kind, locator = source_kind(origin), " ".join(origin.partition(":")[2].split())
+    kind, locator = _split(origin)
     if kind == "plane":
         project, dash, number = locator.rpartition("-")
         return f"plane:{(project if dash and number.isdigit() else locator).upper()}"
@@ -53,24 +55,20 @@ def place_of(origin: str) -> str:
     return origin
 
 
-SERVICES = frozenset({"plane", "zulip"})
-"""Services that a person can vouch for as a whole. Of everybody's web there is no such thing."""
-
-
 def trusted_place(text: str) -> str:
-    """Return the place that a person vouches for, in one spelling.
+    """Return the canonical form of a place that a person trusts.
 
-    `plane`, `plane:KB`, `zulip`, `zulip:design`, `zulip:design/topic`, `zulip:direct/Ann, Bob`, and `kb:inbox` for pages that are
-    marked untrusted.
+    Places are `plane`, `plane:KB`, `zulip`, `zulip:design`, `zulip:design/topic`, `zulip:direct/Ann, Bob`, and `kb:inbox` for
+    pages that are marked untrusted.
 
     Raises:
-        ValueError: it is none; the message says what one looks like.
+        ValueError: it is not a place; the message lists the forms.
     """
-    said = " ".join(text.split())
-    kind, locator = source_kind(said), said.partition(":")[2].strip()
+    place = " ".join(text.split())
+    kind, locator = _split(place)
     if kind in SERVICES and not locator.strip("#/ "):
-        if ":" in said:
-            raise ValueError(f"{said!r} names nothing in {kind}; {kind} alone means all of it")
+        if ":" in place:
+            raise ValueError(f"{place!r} names nothing in {kind}; {kind} alone means all of it")
         return kind
     if kind == "plane" and "/" not in locator:
         return f"plane:{locator.upper()}"
@@ -84,19 +82,19 @@ def trusted_place(text: str) -> str:
         if path:
             return f"kb:{path}"
     raise ValueError(
-        f"{said[:80]!r} is no place to vouch for; places are plane, plane:PROJECT, zulip, zulip:CHANNEL, zulip:CHANNEL/TOPIC and "
-        "kb:FOLDER"
+        f"{place[:80]!r} is not a place that can be trusted; places are plane, plane:PROJECT, zulip, zulip:CHANNEL, "
+        "zulip:CHANNEL/TOPIC and kb:FOLDER"
     )
 
 
 def vouched(places: Iterable[str], origin: str) -> bool:
-    """Return whether one of the places, in the spelling of `trusted_place`, holds text that comes from there."""
-    kind, locator = source_kind(origin), " ".join(origin.partition(":")[2].split())
+    """Return whether text from `origin` lies in one of the places, which are in the form that `trusted_place` returns."""
+    kind, locator = _split(origin)
+    topic = locator.lstrip("#").casefold()
     for place in places:
         if kind != source_kind(place):
             continue
         wanted = place.partition(":")[2]
-        topic = locator.lstrip("#").casefold()
         if (
             (not wanted and kind in SERVICES)
             or (kind == "plane" and place_of(origin) == place)
@@ -108,8 +106,13 @@ def vouched(places: Iterable[str], origin: str) -> bool:
 
 
 def place_to_trust(origin: str) -> str | None:
-    """Return the place that a person can vouch for so that text from there holds nobody up; None where there is none."""
+    """Return the place to trust so that text from `origin` no longer taints anybody; None if it can't be trusted."""
     try:
         return trusted_place(place_of(origin))
     except ValueError:
         return None
+
+
+def _split(origin: str) -> tuple[str, str]:
+    """Return kind and locator; white space in the locator is collapsed, because people type these."""
+    return source_kind(origin), " ".join(origin.partition(":")[2].split())

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.pages.front_matter import read_front_matter
@@ -13,21 +14,21 @@ from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
 from knowledge.pages.markdown.language import detect, normal_language
-from knowledge.pages.paths import INDEX_NAME, parent
+from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, parent
 
 SUMMARY_CHARACTERS = 200
 SUMMARY_BLOCKS = 40
-"""Blocks that are looked at for a sentence worth showing."""
-LOOKED_AT = 500
-"""Characters of one block that are looked at for it: a block may be the whole file on one line."""
+"""How many blocks are searched for a first sentence."""
+SUMMARY_BLOCK_CHARACTERS = 500
+"""How much of one block is searched: a block can be the whole file on one line."""
 LONGEST_TITLE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """An ATX or setext heading outside quotes and lists. `line` counts from 1 in the file; `path` is the headings above it and itself.
+    """An ATX or setext heading outside quotes and lists. `line` counts from 1; `path` is the headings above it and itself.
 
-    `text` is as it reads, without inline markup.
+    `text` has no inline markup.
     """
 
     level: int
@@ -38,12 +39,12 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What one file says.
+    """The contents of one file.
 
-    `text` is the file decoded (a BOM dropped, CR LF and CR made LF), front matter included, so that line numbers fit
-    the file; `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front
-    matter made plain JSON. `problems` says in short sentences what was odd (broken front matter, invalid UTF-8).
-    `blocks` are the outermost ones of the text, kept so that cutting need not look for them again.
+    `text` is the decoded file (BOM dropped, CR LF and CR made LF) with its front matter, so that line numbers match the file;
+    `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front matter as plain JSON.
+    `problems` are short sentences about what was odd (broken front matter, invalid UTF-8).
+    `blocks` are the outermost blocks, kept so that cutting into chunks does not scan the text again.
     """
 
     path: str
@@ -71,19 +72,21 @@ _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 _LIST_MARK = re.compile(r"^ *(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _WORDY = re.compile(r"[^\W\d_]{2}|[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
+_NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
 
 def parse(path: str, raw: bytes) -> Document:
-    """Return what the file says. Never raises: what is odd is read as well as it can be and told in `problems`."""
+    """Return the parsed file. Never raises: odd input is read as well as possible and described in `problems`."""
     text, problems = _decoded(raw)
     lines = text.split("\n")
     front = read_front_matter(lines)
     if front.problem:
         problems.append(front.problem)
-    metadata, origin = front.metadata, _said_origin(front.metadata)
+    metadata, origin = front.metadata, _origin(front.metadata)
     found = scan(lines, front.body)
     headings = _headings(found.blocks)
     prose = _prose(lines, found)
+    front_tags = [tag for item in _listed(metadata, "tags", "tag", split=True) if (tag := item.lstrip("#").strip())]
     return Document(
         path=path,
         text=text,
@@ -93,7 +96,7 @@ def parse(path: str, raw: bytes) -> Document:
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
         language=normal_language(_word(metadata, "lang", "language")) or detect(prose),
-        tags=tuple(dict.fromkeys([*_front_tags(metadata), *inline_tags(prose)])),
+        tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(link_targets(prose)) if "[" in prose else (),
         headings=headings,
@@ -106,7 +109,7 @@ def parse(path: str, raw: bytes) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the front matter of a page says: all of it, and where the page's text comes from."""
+    """The front matter of a page, and what it says about the origin of the page's text."""
 
     metadata: Mapping[str, object]
     source: str
@@ -114,61 +117,72 @@ class Head:
 
 
 def head(raw: bytes) -> Head:
-    """Return what the front matter of a file says, exactly as `parse` takes it."""
-    return _said_origin(read_front_matter(_decoded(raw)[0].split("\n")).metadata)
+    """Return the front matter of a file, exactly as `parse` reads it."""
+    return _origin(read_front_matter(_decoded(raw)[0].split("\n")).metadata)
 
 
-def _said_origin(metadata: Mapping[str, object]) -> Head:
+def _origin(metadata: Mapping[str, object]) -> Head:
     untrusted = _word(metadata, "untrusted").lower() in ("true", "yes", "on", "1")
     return Head(metadata, _word(metadata, "source") or "user", untrusted)
 
 
-def find_section(document: Document, asked: str) -> Heading:
-    """Return the heading of the document that `asked` names, as `find_heading` does."""
-    return find_heading(document.path, document.headings, asked)
+def find_section(document: Document, name: str) -> Heading:
+    """Return the heading of the document that `name` means, as `find_heading` does."""
+    return find_heading(document.path, document.headings, name)
 
 
-def find_heading(path: str, headings: Sequence[Heading], asked: str) -> Heading:
-    """Return the heading that `asked` names, of those of the page at `path`.
+def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
+    """Return the heading that `name` means, among the headings of the page at `path`.
 
-    It names it by its text, its path `A > B` (or the end of one), its line of `#`s, or its anchor.
-
-    Case and white space do not count. One heading whose whole path is asked for wins over others that only end alike.
+    A name is the heading's text, its path `A > B` (or the end of one), its line of `#`s, or its anchor. Case and white space
+    are ignored. A match of the whole path wins over headings whose paths only end the same.
 
     Raises:
-        NoSuchSection: none is so named; carries those there are.
-        AmbiguousName: several are, and their paths do not tell which.
+        NoSuchSection: no heading matches; carries those of the page.
+        AmbiguousName: several match, and their paths do not tell them apart.
     """
-    wanted = _folded(asked.lstrip("#")) if asked.startswith("#") else _folded(asked)
-    anchors = _anchors(headings)
-    by_anchor = anchors.get(asked.strip().lstrip("#").strip().casefold())
-    texts = [" > ".join(_folded(part) for part in heading.path) for heading in headings]
-    whole = [heading for heading, text in zip(headings, texts, strict=True) if text == wanted]
-    ends = [h for h, text in zip(headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)]
-    found = whole or ends
-    if by_anchor is not None and (not found or _is_anchor(asked)):
+    wanted = _folded(name.lstrip("#"))
+    by_anchor = _anchors(headings).get(name.strip().lstrip("#").strip().casefold())
+    paths = [HEADING_SEPARATOR.join(_folded(part) for part in heading.path) for heading in headings]
+
+    def ending(text: str) -> list[Heading]:
+        return [h for h, path in zip(headings, paths, strict=True) if f" > {path}".endswith(f" > {text}")]
+
+    found = [h for h, path in zip(headings, paths, strict=True) if path == wanted] or ending(wanted)
+    # `#name` tells headings apart even where their texts are the same; `# Name` and `## Name` are lines of the page.
+    is_anchor = name.startswith("#") and not name.startswith(("##", "# "))
+    if by_anchor is not None and (not found or is_anchor):
         return by_anchor
-    if not found and (plain_wanted := _folded(plain(asked.lstrip("# ")))) != wanted:
-        found = [h for h, text in zip(headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)]
+    if not found:
+        found = ending(_folded(plain(name.lstrip("# "))))
     if not found or not wanted:
-        raise NoSuchSection(path, asked, [" > ".join(heading.path) for heading in headings])
-    return _only(headings, asked, found)
+        raise NoSuchSection(path, name, [HEADING_SEPARATOR.join(heading.path) for heading in headings])
+    if len(found) > 1:
+        anchors = {heading.line: anchor for anchor, heading in _anchors(headings).items()}
+        shown = [f"{HEADING_SEPARATOR.join(h.path)} (#{anchors[h.line]}, line {h.line})" for h in found]
+        raise AmbiguousName(name, shown)
+    return found[0]
 
 
-def _is_anchor(asked: str) -> bool:
-    """Return whether `#name` is asked for, which tells headings apart even where their texts are the same."""
-    return asked.startswith("#") and not asked.startswith(("##", "# "))
+def _folded(text: str) -> str:
+    return HEADING_SEPARATOR.join(" ".join(part.split()) for part in text.split(">")).casefold().strip()
 
 
-def _only(headings: Sequence[Heading], asked: str, found: Sequence[Heading]) -> Heading:
-    if len(found) == 1:
-        return found[0]
-    anchors = {heading.line: anchor for anchor, heading in _anchors(headings).items()}
-    raise AmbiguousName(asked, [f"{' > '.join(h.path)} (#{anchors[h.line]}, line {h.line})" for h in found])
+def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
+    """Return every heading by its GitHub anchor; the second of a name has `-1`, and so on."""
+    found: dict[str, Heading] = {}
+    counts: dict[str, int] = {}
+    for heading in headings:
+        slug = base = _ANCHOR_DROPPED.sub("", heading.text.casefold()).strip().replace(" ", "-")
+        while slug in found:
+            counts[base] = counts.get(base, 0) + 1
+            slug = f"{base}-{counts[base]}"
+        found[slug] = heading
+    return found
 
 
 def section_text(document: Document, heading: Heading) -> tuple[int, int, str]:
-    """Return first line, last line (from 1, both included) and text of a section: to the next heading of its level or above."""
+    """Return first line, last line (from 1, both included) and text of a section, up to the next heading of its level or above."""
     lines = document.text.split("\n")
     last = next(
         (h.line - 1 for h in document.headings if h.line > heading.line and h.level <= heading.level), len(lines)
@@ -179,25 +193,21 @@ def section_text(document: Document, heading: Heading) -> tuple[int, int, str]:
 
 
 def section_tokens(document: Document) -> dict[int, int]:
-    """Return, by the line of each heading, the tokens of its whole section, the sections inside it included."""
-    ends: list[int] = []
-    at = 0
-    for line in document.text.split("\n"):
-        at += len(line) + 1
-        ends.append(at)
+    """Return the tokens of each section, including the sections inside it, by the line of its heading."""
+    line_ends = list(accumulate(len(line) + 1 for line in document.text.split("\n")))
     tokens: dict[int, int] = {}
     open_headings: list[Heading] = []
 
     def close(level: int, before: int) -> None:
         while open_headings and open_headings[-1].level >= level:
             done = open_headings.pop()
-            start = ends[done.line - 2] if done.line > 1 else 0
+            start = line_ends[done.line - 2] if done.line > 1 else 0
             tokens[done.line] = -(-(before - start) // 4)
 
     for heading in document.headings:
-        close(heading.level, ends[heading.line - 2] if heading.line > 1 else 0)
+        close(heading.level, line_ends[heading.line - 2] if heading.line > 1 else 0)
         open_headings.append(heading)
-    close(0, at - 1)
+    close(0, line_ends[-1] - 1)
     return tokens
 
 
@@ -211,11 +221,12 @@ def _decoded(raw: bytes) -> tuple[str, list[str]]:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        name = encoding.upper()
-        problems.append(f"not valid {name} (first at byte {error.start}); what could not be read is shown as \ufffd")
+        problems.append(
+            f"not valid {encoding.upper()} (first at byte {error.start}); unreadable bytes are shown as \ufffd"
+        )
         text = raw.decode(encoding, errors="replace")
     if encoding == "utf-16":
-        problems.append("the file is UTF-16; it was read, but UTF-8 is what other tools expect")
+        problems.append("the file is UTF-16; it was read, but other tools expect UTF-8")
         # A lone surrogate cannot be stored or sent.
         text = text.encode("utf-8", "replace").decode("utf-8")
     if "\x00" in text:
@@ -241,7 +252,7 @@ def _headings(blocks: Sequence[Block]) -> tuple[Heading, ...]:
 
 
 def _prose(lines: Sequence[str], found: Scan) -> str:
-    """Return the text that a person wrote as text: without code, HTML and comments."""
+    """Return the text without code, HTML and comments."""
     hidden = iter(found.code)
     span = next(hidden, None)
     parts: list[str] = []
@@ -254,12 +265,9 @@ def _prose(lines: Sequence[str], found: Scan) -> str:
             at = span[1]
             span = next(hidden, None)
         block = "\n".join(lines[at:end])
-        # Ticks of one item do not pair with those of another.
+        # Backticks of one list item do not pair with those of another, so each item becomes a paragraph.
         parts.append(block.replace("\n", "\n\n") if kind == "list" and "`" in block else block)
     return without_code("\n\n".join(parts))
-
-
-_NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
 
 def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading]) -> str:
@@ -275,18 +283,19 @@ def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading
 
 
 def _summary(metadata: Mapping[str, object], lines: Sequence[str], blocks: Sequence[Block]) -> str:
+    """Return the written summary, or the first sentence of a paragraph or quote, or else of a list item."""
     if written := _word(metadata, "summary", "description"):
         return shortened(written)
-    spoken = [block for block in blocks if block.kind in ("paragraph", "list", "quote")][:SUMMARY_BLOCKS]
-    for block in sorted(spoken, key=lambda block: block.kind == "list"):
-        text = "\n".join(lines[block.start : block.end])[:LOOKED_AT]
+    candidates = [block for block in blocks if block.kind in ("paragraph", "list", "quote")][:SUMMARY_BLOCKS]
+    for block in sorted(candidates, key=lambda block: block.kind == "list"):
+        text = "\n".join(lines[block.start : block.end])[:SUMMARY_BLOCK_CHARACTERS]
         if sentence := _first_sentence(text, block):
             return shortened(sentence)
     return ""
 
 
 def _first_sentence(text: str, block: Block) -> str:
-    """Return the first sentence of a block, "" when the block says nothing (badges, images, lists of links)."""
+    """Return the first sentence of a block, "" if it has no prose (badges, images, lists of links)."""
     if block.kind == "quote":
         text = _QUOTE_MARK.sub("", _CALLOUT.sub("", text))
     elif block.kind == "list":
@@ -297,6 +306,7 @@ def _first_sentence(text: str, block: Block) -> str:
     read = plain(re.sub(r"!\[[^\[\]]*+\](?:\([^()]*+\))?", "", text))
     if not _WORDY.search(re.sub(r"(?<!\S)#\S+", "", read)):
         return ""
+    # A sentence of a few characters is an abbreviation or a number with a dot, so the next end is taken.
     ends = [found.end() for found in _SENTENCE.finditer(read)]
     return next((read[:end].strip() for end in ends if end >= 20), read)
 
@@ -321,41 +331,15 @@ def _word(metadata: Mapping[str, object], *keys: str) -> str:
 
 
 def _listed(metadata: Mapping[str, object], *keys: str, split: bool) -> list[str]:
+    """Return the words and numbers under these keys as texts; with `split`, a plain text is a list with commas or blanks."""
     found: list[str] = []
     for key in keys:
         value = metadata.get(key)
-        items = value if isinstance(value, list) else [value]
-        for item in items:
+        for item in value if isinstance(value, list) else [value]:
             if isinstance(item, bool) or not isinstance(item, (str, int, float)):
                 continue
-            found += (
-                re.split(r"[,\s]+", str(item))
-                if split and not isinstance(value, list)
-                else [" ".join(str(item).split())]
-            )
+            if split and not isinstance(value, list):
+                found += re.split(r"[,\s]+", str(item))
+            else:
+                found.append(" ".join(str(item).split()))
     return [item for item in found if item]
-
-
-def _front_tags(metadata: Mapping[str, object]) -> list[str]:
-    return [tag for tag in (item.lstrip("#").strip() for item in _listed(metadata, "tags", "tag", split=True)) if tag]
-
-
-def _folded(text: str) -> str:
-    parts = (" ".join(part.split()) for part in text.split(">"))
-    return " > ".join(parts).casefold().strip()
-
-
-def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
-    """Return every heading by its GitHub anchor; the second of a name has `-1`, and so on."""
-    found: dict[str, Heading] = {}
-    counts: dict[str, int] = {}
-    for heading in headings:
-        slug = base = _ANCHOR_DROPPED.sub("", heading.text.casefold()).strip().replace(" ", "-")
-        while slug in found:
-            counts[base] = counts.get(base, 0) + 1
-            slug = f"{base}-{counts[base]}"
-        found[slug] = heading
-    return found
-
-
-__all__ = ["Document", "Heading", "find_section", "parse", "plain", "section_text", "section_tokens", "shortened"]

@@ -1,14 +1,17 @@
-"""The metadata at the head of a document: where it ends, and what it says as plain JSON. Pure.
+"""The metadata at the head of a document: where it ends, and its values as plain JSON. Pure.
 
-YAML is read event by event into plain values: nothing is constructed, nothing recurses, and an alias that multiplies
-itself runs into a budget instead of into memory.
+YAML is read event by event into plain values. Nothing is constructed, so a tag can't run code; nothing recurses; and every value
+behind an alias is counted, so a text that multiplies itself runs into a limit instead of into memory.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import yaml
 
 MOST_CHARACTERS = 64 * 1024
 DEEPEST = 20
@@ -19,41 +22,44 @@ _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})$")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?$")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ \t]+(\d\d?:\d\d:\d\d(?:\.\d+)?)$")
 _NOT_JSON = frozenset({".nan", ".inf", "-.inf", "+.inf"})
+_TOO_DEEP = f"it is nested deeper than {DEEPEST}"
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DROPPED = object()
 
 
 class FrontMatter(NamedTuple):
-    """`body` is the index, from 0, of the first line after it; `problem` is a sentence, empty when all is well."""
+    """`body` is the index, from 0, of the first line after it; `problem` is a sentence, empty if it was read without one."""
 
     body: int
     metadata: Mapping[str, object]
     problem: str = ""
 
 
+_NONE = FrontMatter(0, {})
+
+
 class _FrontMatterRefused(Exception):
-    """The block is YAML that we do not take."""
+    """The block is YAML that we do not accept."""
 
 
 def read_front_matter(lines: Sequence[str]) -> FrontMatter:
-    """Return what the front matter of a document says; with none, nothing, and the body begins at once."""
+    """Return the front matter of a document; without one the metadata is empty and the body begins at line 0."""
     first = lines[0].rstrip(" \t") if lines else ""
     if first == "+++":
-        end = _closing(lines, ("+++",))
-        return (
-            FrontMatter(end + 1, {}, "the front matter is TOML, which is not read: write YAML between lines of ---")
-            if end
-            else _NONE
-        )
+        if not (end := _closing(lines, ("+++",))):
+            return _NONE
+        return FrontMatter(end + 1, {}, "the front matter is TOML, which is not read: write YAML between lines of ---")
     if first != "---":
         return _NONE
     end = _closing(lines, ("---", "..."))
+    # Text between two rules can look like front matter; only a line `key: value` near the top shows that it was meant as such.
     begins_with_key = any(_KEY_LINE.match(line) for line in lines[1 : min(4, end or 4)])
     if not end:
-        problem = (
-            "the front matter that line 1 opens is never closed with ---, so it was read as text"
-            if begins_with_key
-            else ""
-        )
-        return FrontMatter(0, {}, problem)
+        if begins_with_key:
+            return FrontMatter(
+                0, {}, "the front matter that line 1 opens is never closed with ---, so it was read as text"
+            )
+        return _NONE
     return _read(lines[1:end], end + 1, begins_with_key=begins_with_key)
 
 
@@ -67,11 +73,8 @@ def _closing(lines: Sequence[str], marks: tuple[str, ...]) -> int:
 def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMatter:
     text = "\n".join(block)
     if len(text) > MOST_CHARACTERS:
-        return FrontMatter(
-            body, {}, f"the front matter has {len(text)} characters, more than the {MOST_CHARACTERS} that are read"
-        )
-    import yaml
-
+        problem = f"the front matter has {len(text)} characters; at most {MOST_CHARACTERS} are read"
+        return FrontMatter(body, {}, problem)
     try:
         value = _built(text)
     except _FrontMatterRefused as refused:
@@ -79,32 +82,28 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
     except yaml.YAMLError as error:
         # libyaml has a limit of its own (1,000) and meets it while it still scans, before the builder sees anything.
         if "nesting depth" in str(error):
-            return FrontMatter(body, {}, f"the front matter was not read: it is nested deeper than {DEEPEST}")
+            return FrontMatter(body, {}, f"the front matter was not read: {_TOO_DEEP}")
         if not begins_with_key:
             return _NONE
-        return FrontMatter(
-            body, _salvaged(block), f"the front matter is broken YAML{_where(error)}; only its plain lines were read"
-        )
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" at line {mark.line + 2}"
+        problem = f"the front matter is broken YAML{where}; only its plain `key: value` lines were read"
+        return FrontMatter(body, _salvaged(block), problem)
     if value is None or value == "":
         return FrontMatter(body, {})
     if isinstance(value, dict):
         return FrontMatter(body, value)
     if begins_with_key or isinstance(value, list):
-        return FrontMatter(body, {}, "the front matter is no list of `key: value` lines, so it was not read")
-    # Text between two rules, no front matter at all.
+        return FrontMatter(body, {}, "the front matter is not a list of `key: value` lines, so it was not read")
     return _NONE
 
 
 def _built(text: str) -> object:
     """Return the first YAML document of `text` as plain JSON values."""
-    import yaml
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = _FrontMatterBuilder()
-    for event in yaml.parse(text, Loader=loader):
+    for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.style is None or event.style == ""
-            builder.scalar(event.value, event.anchor, plain=plain)
+            builder.scalar(event.value, event.anchor, plain=not event.style)
         elif isinstance(event, yaml.MappingStartEvent):
             builder.open({}, event.anchor)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -118,51 +117,63 @@ def _built(text: str) -> object:
     return builder.root
 
 
-_DROPPED = object()
+@dataclass(slots=True)
+class _OpenValue:
+    """A mapping or list that is not complete; `key` is a mapping's key whose value comes next, None if a key comes next."""
+
+    value: Any
+    anchor: str | None
+    counted_before: int
+    key: str | None = None
+
+    @property
+    def wants_key(self) -> bool:
+        return isinstance(self.value, dict) and self.key is None
 
 
 class _FrontMatterBuilder:
-    """Puts YAML events together, counting every value, those behind an alias each time they appear."""
+    """Puts YAML events together and counts every value, those behind an alias each time they appear."""
 
     def __init__(self) -> None:
         self.root: object = None
-        self._stack: list[tuple[Any, str | None, int]] = []
-        self._keys: list[str | None] = []
+        self._stack: list[_OpenValue] = []
         self._anchors: dict[str, tuple[object, int]] = {}
         self._count = 0
 
     def scalar(self, text: str, anchor: str | None, *, plain: bool) -> None:
-        wants_key = bool(self._stack) and isinstance(self._stack[-1][0], dict) and self._keys[-1] is None
-        value = text if wants_key or not plain else _plain_value(text)
+        is_key = bool(self._stack) and self._stack[-1].wants_key
+        value = text if is_key or not plain else _plain_value(text)
         self._spend(1)
         if anchor:
             self._anchors[anchor] = (value, 1)
         self._add(value)
 
     def open(self, value: object, anchor: str | None) -> None:
-        if self._stack and isinstance(self._stack[-1][0], dict) and self._keys[-1] is None:
-            raise _FrontMatterRefused("a key is no plain word")
+        if self._stack and self._stack[-1].wants_key:
+            raise _FrontMatterRefused("a key is not a plain word")
         if len(self._stack) >= DEEPEST:
-            raise _FrontMatterRefused(f"it is nested deeper than {DEEPEST}")
+            raise _FrontMatterRefused(_TOO_DEEP)
         self._spend(1)
-        self._stack.append((value, anchor, self._count))
-        self._keys.append(None)
+        self._stack.append(_OpenValue(value, anchor, self._count))
 
     def close(self) -> None:
-        value, anchor, before = self._stack.pop()
-        self._keys.pop()
-        if anchor:
-            self._anchors[anchor] = (value, self._count - before + 1)
-        self._add(value)
+        closed = self._stack.pop()
+        if closed.anchor:
+            self._anchors[closed.anchor] = (closed.value, self._count - closed.counted_before + 1)
+        self._add(closed.value)
 
     def alias(self, anchor: str) -> None:
-        # An anchor that is still open would contain itself.
+        # An anchor that is still open would contain itself, so only complete values are in `_anchors`.
         if anchor not in self._anchors:
-            raise _FrontMatterRefused(f"its alias *{anchor[:40]} names nothing that is complete")
+            raise _FrontMatterRefused(f"its alias *{anchor[:40]} does not name a complete value")
         value, size = self._anchors[anchor]
         self._spend(size)
-        if self._depth_of(value) + len(self._stack) > DEEPEST:
-            raise _FrontMatterRefused(f"it is nested deeper than {DEEPEST}")
+        # The depth is measured level by level, so that this does not recurse either.
+        depth, level = len(self._stack), [value]
+        while level := [inner for outer in level for inner in _inside(outer)]:
+            depth += 1
+            if depth > DEEPEST:
+                raise _FrontMatterRefused(_TOO_DEEP)
         self._add(value)
 
     def _spend(self, values: int) -> None:
@@ -170,43 +181,35 @@ class _FrontMatterBuilder:
         if self._count > MOST_VALUES:
             raise _FrontMatterRefused(f"it stands for more than {MOST_VALUES} values")
 
-    def _depth_of(self, value: object) -> int:
-        depth, level = 0, [value]
-        while level and depth <= DEEPEST:
-            level = [
-                inner
-                for outer in level
-                if isinstance(outer, (dict, list))
-                for inner in (outer.values() if isinstance(outer, dict) else outer)
-            ]
-            depth += 1
-        return depth - 1
-
     def _add(self, value: object) -> None:
         if not self._stack:
             self.root = None if value is _DROPPED else value
             return
-        holder = self._stack[-1][0]
-        if isinstance(holder, list):
+        holder = self._stack[-1]
+        if isinstance(holder.value, list):
             if value is not _DROPPED:
-                holder.append(value)
-            return
-        key = self._keys[-1]
-        if key is None:
+                holder.value.append(value)
+        elif holder.key is None:
             if not isinstance(value, (str, int, float)):
-                raise _FrontMatterRefused("a key is no plain word")
-            self._keys[-1] = str(value)
-            return
-        self._keys[-1] = None
-        if key == "<<" and isinstance(value, dict):
-            for name, inner in value.items():
-                holder.setdefault(name, inner)
-        elif value is not _DROPPED:
-            holder[key] = value
+                raise _FrontMatterRefused("a key is not a plain word")
+            holder.key = str(value)
+        else:
+            key, holder.key = holder.key, None
+            if key == "<<" and isinstance(value, dict):
+                for name, inner in value.items():
+                    holder.value.setdefault(name, inner)
+            elif value is not _DROPPED:
+                holder.value[key] = value
+
+
+def _inside(value: object) -> Sequence[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else ()
 
 
 def _plain_value(text: str) -> object:
-    """Return what an unquoted scalar means in JSON; YAML 1.1's `no`, `on` and `12:30` stay what the writer wrote."""
+    """Return the JSON value of an unquoted scalar. YAML 1.1's `no`, `on` and `12:30` stay the text that the writer typed."""
     lowered = text.lower()
     if lowered in ("", "~", "null"):
         return None
@@ -224,7 +227,7 @@ def _plain_value(text: str) -> object:
 
 
 def _salvaged(block: Sequence[str]) -> dict[str, object]:
-    """Return the `key: value` lines of a block that is no YAML, values as text: a colon in a title must not cost the title."""
+    """Return the `key: value` lines of invalid YAML, values as text: a colon in a title must not lose the title."""
     found: dict[str, object] = {}
     for line in block:
         pair = _KEY_LINE.match(line)
@@ -232,11 +235,3 @@ def _salvaged(block: Sequence[str]) -> dict[str, object]:
         if pair and value and value[0] not in "[{&*|>!%@`":
             found[pair[1]] = value.strip("\"'")
     return found
-
-
-def _where(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f" at line {mark.line + 2}" if mark is not None else ""
-
-
-_NONE = FrontMatter(0, {})

@@ -1,4 +1,4 @@
-"""What a map of the knowledge base shows: one line for each child, and a sentence where nobody wrote one. Pure."""
+"""Entries of a map of the knowledge base, one line per child, and derived titles and summaries. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from knowledge.pages.paths import MARKDOWN_SUFFIXES
+from knowledge.pages.paths import without_suffix
 
-NAMED = 3
-"""Children that a derived summary names."""
-NOTHING_KNOWN = "Empty."
+NAMED_CHILDREN = 3
+"""How many children a derived summary names."""
+EMPTY_SUMMARY = "Empty."
 SHORT_SUMMARY = 60
 ENTRY_CHARACTERS = 105
-"""Characters of an entry beside its name, path, title and summary: the fields' names, kind, count and time."""
+"""Characters of a JSON entry in addition to its name, path, title and summary: field names, kind, count and time."""
 _SEPARATORS = re.compile(r"[_\-]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
 
 
 @dataclass(frozen=True, slots=True)
 class MapEntry:
-    """One child of a directory. `count` is the documents it stands for; `modified` is ISO 8601 in UTC, None when unknown."""
+    """One child of a directory. `count` is the number of documents in it; `modified` is ISO 8601 in UTC, None if unknown."""
 
     name: str
     path: str
@@ -35,12 +35,8 @@ class MapEntry:
 
 
 def readable(name: str) -> str:
-    """Return a file or folder name as a title: `release_check-list.md` becomes `Release check list`; dates stay whole."""
-    bare = name
-    for suffix in MARKDOWN_SUFFIXES:
-        if bare.lower().endswith(suffix):
-            bare = bare[: -len(suffix)]
-            break
+    """Return a file or folder name as a title: `release_check-list.md` becomes `Release check list`; dates keep their dashes."""
+    bare = without_suffix(name)
     date = _DATE.match(bare)
     head = date[0] if date else ""
     words = " ".join(_SEPARATORS.sub(" ", bare[len(head) :]).split())
@@ -49,15 +45,15 @@ def readable(name: str) -> str:
 
 
 def entry_tokens(entry: MapEntry) -> int:
-    """Return about how many tokens the entry costs in an answer."""
-    written = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
-    return (written + ENTRY_CHARACTERS) // 4
+    """Return roughly how many tokens the entry takes in an answer."""
+    text = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
+    return (text + ENTRY_CHARACTERS) // 4
 
 
 def within_tokens(entries: Sequence[MapEntry], tokens: int, *, most: int) -> list[MapEntry]:
-    """Return the entries, their summaries cut short or left out as far as `tokens` demand.
+    """Return the entries with summaries shortened, or dropped, until they fit into `tokens`.
 
-    Without summaries they may take up to `most` tokens; only then the last ones are left out. Names are never cut.
+    Without summaries they may take up to `most` tokens; only beyond that are the last entries dropped. Names are never cut.
     """
     if sum(map(entry_tokens, entries)) <= tokens:
         return list(entries)
@@ -77,16 +73,16 @@ def _cut(summary: str) -> str:
 
 
 def describe_directory(entries: Sequence[MapEntry]) -> str:
-    """Return a sentence for a directory without an `_index.md`: what it holds, by number and by the first names."""
+    """Return a one-line summary for a directory without an `_index.md`: counts, then the first few titles."""
     documents = sum(entry.count for entry in entries)
     folders = sum(entry.kind == "directory" for entry in entries)
     if not entries:
-        return NOTHING_KNOWN
+        return EMPTY_SUMMARY
     parts = [_number(documents, "document")] if documents or not folders else []
     if folders:
         parts.append(_number(folders, "folder"))
-    shown = ", ".join(entry.title for entry in entries[:NAMED])
-    more = ", ..." if len(entries) > NAMED else ""
+    shown = ", ".join(entry.title for entry in entries[:NAMED_CHILDREN])
+    more = ", ..." if len(entries) > NAMED_CHILDREN else ""
     return f"{' in '.join(parts)}: {shown}{more}"
 
 

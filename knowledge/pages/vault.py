@@ -1,11 +1,10 @@
-"""The only code that opens files of the knowledge base. Nothing outside its folder is ever read.
+"""The only code that opens files of the knowledge base for reading. Nothing outside its folder is ever read.
 
-Which files are documents: regular files named like Markdown, in folders that are not hidden, up to `LARGEST_BYTES`.
-Symbolic links: a document counts once, under its real path. So the scan follows no link to a folder or to a document
-(what stays inside is found at its own place, which also makes loops harmless); a link named like Markdown to a plain
-file of another name is the one way to that file, so it is a document under the link's name. A link may be read through
-as long as its target lies inside and is not hidden: a checked-out link to `.env` must not publish it. Hard links are
-files like any other.
+Documents are regular files named like Markdown, in folders that are not hidden, up to `LARGEST_BYTES`.
+Symbolic links: a document counts once, under its real path. So a scan follows no link to a folder or to a document
+(the target inside is found at its own place, which also makes loops harmless). A link named like Markdown to a plain
+file with another name is the only way to that file, so it is a document under the link's name. A link may be read through
+if its target is inside and not hidden: a checked-out link to `.env` must not publish it. Hard links are ordinary files.
 
 All methods block; call them from a worker thread where the event loop matters.
 """
@@ -17,27 +16,26 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from knowledge.errors import InvalidPath, NoSuchPath, UnreadableDocument, VaultUnavailable
 from knowledge.pages.paths import LONGEST_PATH, clean_path, is_hidden, is_markdown, parent
 from knowledge.state.ports import Stamp
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LARGEST_BYTES = 32 * 1024 * 1024
 MOST_PROBLEMS = 200
 READ_TRIES = 4
+PART_BYTES = 1 << 20
 REVISION_DIGITS = 16
 
-# Control characters and lone surrogates (names that are not UTF-8) cannot be spoken; a backslash would be read as "/".
-_UNSPEAKABLE = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
+# Control characters and lone surrogates (names that are not UTF-8) cannot be sent; hosts would read a backslash as "/".
+_UNSENDABLE = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _LINK_IN_THE_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENAMETOOLONG})
+_ABSENT = _LINK_IN_THE_WAY | {errno.ENOENT, errno.ENAMETOOLONG, errno.ENXIO}  # ENXIO: opening a socket
 # Windows has neither openat nor O_NOFOLLOW; there the opened file is compared with the resolved path instead.
 _HAS_OPENAT = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -47,7 +45,7 @@ _FOLDER_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """The bytes of a document, what the file looked like when they were read, and the bytes' revision."""
+    """The bytes of a document, their revision, and what the file looked like when they were read."""
 
     raw: bytes
     stamp: Stamp
@@ -56,7 +54,7 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A document that exists, and what its file looks like from outside."""
+    """A document that exists, and what its file looks like without reading it."""
 
     path: str
     stamp: Stamp
@@ -64,7 +62,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryListing:
-    """Names right below a directory, each sorted."""
+    """Names of the children of a directory, each kind sorted."""
 
     directories: tuple[str, ...]
     documents: tuple[str, ...]
@@ -72,14 +70,14 @@ class DirectoryListing:
 
 @dataclass(frozen=True, slots=True)
 class VaultProblem:
-    """Something of the knowledge base that is left out or odd, and why."""
+    """A file or folder that is left out of the knowledge base, or is odd, and why."""
 
     path: str
     reason: str
 
 
 def revision_of(raw: bytes) -> str:
-    """Return the revision that names these bytes: the first 16 hexadecimal digits of their SHA-256."""
+    """Return the revision of these bytes: the first 16 hexadecimal digits of their SHA-256."""
     return hashlib.sha256(raw).hexdigest()[:REVISION_DIGITS]
 
 
@@ -109,7 +107,7 @@ class Vault:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return what the last scan left out and why: the first 200 of `problem_count`."""
+        """Return the first 200 things that the last scan left out; `problem_count` counts all."""
         return tuple(self._problems)
 
     @property
@@ -121,13 +119,21 @@ class Vault:
         """Return if the folder can be used now.
 
         Raises:
-            VaultUnavailable: as `open` says it.
+            VaultUnavailable: as `open`.
+        """
+        self.identity()
+
+    def identity(self) -> tuple[int, int]:
+        """Return device and inode of the folder, which tell it from another one put in its place.
+
+        Raises:
+            VaultUnavailable: as `open`.
         """
         try:
             with os.scandir(self._root) as entries:
                 next(entries, None)
-            # Listing needs the folder's read bit, opening what is listed its search bit.
-            os.stat(os.path.join(self._root, "."))  # noqa: PTH116, PTH118  Path drops the dot that does the asking
+            # Listing needs the folder's read bit; reaching something in it, such as `.`, needs its search bit.
+            status = os.stat(os.path.join(self._root, "."))  # noqa: PTH116, PTH118  Path would drop the dot
         except FileNotFoundError as error:
             raise VaultUnavailable(self._root, "there is no such folder; create it or name another (--kb)") from error
         except NotADirectoryError as error:
@@ -135,60 +141,48 @@ class Vault:
         except PermissionError as error:
             raise VaultUnavailable(self._root, "its folder may not be read; change its permissions") from error
         except OSError as error:
-            raise VaultUnavailable(self._root, f"{_why(error)}; see that the disk is there") from error
-
-    def identity(self) -> tuple[int, int]:
-        """Return what tells this folder from another one that is put in its place.
-
-        Raises:
-            VaultUnavailable: as `open`.
-        """
-        self.check()
-        try:
-            status = os.stat(self._root)  # noqa: PTH116  a plain call, like its neighbours
-        except OSError as error:
-            raise VaultUnavailable(self._root, f"{_why(error)}; see that the disk is there") from error
+            raise VaultUnavailable(self._root, f"{_why(error)}; check that the disk is attached") from error
         return status.st_dev, status.st_ino
 
     def read(self, path: str, *, plain: bool = False) -> FileRead:
         """Return the document's bytes as they were at one moment, with the stamp of that moment.
 
-        A file that keeps changing under the reader comes with the stamp from before, so that it counts as changed. `plain`: no
-        link is followed, not even one that stays inside. What configures the server is read so, or whoever may edit the file
-        that the link leads to could change it.
+        A file that keeps changing comes with the stamp from before the read, so that it counts as changed. `plain`: no
+        link is followed, not even one that stays inside. Files that configure the server are read this way; otherwise
+        anybody who may edit a link's target could change the configuration.
 
         Raises:
-            InvalidPath: `path` can never name a document, its real place is outside or hidden, or a link is not to be followed.
-            NoSuchPath: no such file, it vanished meanwhile, or it is no regular file.
-            UnreadableDocument: it is there and may not be read, or it is too large.
+            InvalidPath: `path` can never name a document, its real place is outside or hidden, or `plain` met a link.
+            NoSuchPath: no such file, it vanished meanwhile, or it is not a regular file.
+            UnreadableDocument: it exists and may not be read, or it is too large.
         """
-        asked = clean_path(path)
+        path = clean_path(path)
         try:
-            with self._opened(asked, plain=plain) as descriptor:
-                raw, status = read_steadily(descriptor, asked)
+            with self._opened(path, plain=plain) as descriptor:
+                raw, status = read_steadily(descriptor, path)
         except OSError as error:
-            raise self._refusal(asked, error) from error
+            raise self._refusal(path, error) from error
         return FileRead(raw, stamp_of(status), revision_of(raw))
 
     def is_plain(self, path: str) -> bool:
-        """Return whether no link lies on the way to what is at `path` now, nor is it one."""
-        whole = self._absolute(path)
-        return os.path.realpath(whole) == whole
+        """Return whether neither `path` nor a folder above it is a link now."""
+        absolute = self._absolute(path)
+        return os.path.realpath(absolute) == absolute
 
     def resolve(self, path: str) -> str:
-        """Return the real path, relative to the root, of the file or directory that `path` names right now.
+        """Return the real path, relative to the root, of the file or directory that `path` names now.
 
         Raises:
             InvalidPath: it leaves the knowledge base, or its real place is hidden.
             NoSuchPath: nothing is there.
         """
-        asked = clean_path(path)
-        if not asked:
-            return asked
+        path = clean_path(path)
+        if not path:
+            return path
         try:
-            real = os.path.realpath(self._absolute(asked), strict=True)
+            real = os.path.realpath(self._absolute(path), strict=True)
         except OSError as error:
-            raise NoSuchPath(asked) from error
+            raise NoSuchPath(path) from error
         if real == self._root:
             return ""
         prefix = self._root.rstrip(os.sep) + os.sep
@@ -197,32 +191,32 @@ class Vault:
         return clean_path(real[len(prefix) :])
 
     def list_dir(self, path: str) -> DirectoryListing:
-        """Return the names of the subdirectories and documents right below `path` now, as a scan counts them.
+        """Return the names of the subdirectories and documents in `path` now, as a scan would find them.
 
         Raises:
             InvalidPath: as `read`.
             NoSuchPath: no such directory.
             UnreadableDocument: it may not be read.
         """
-        asked = clean_path(path)
-        real = self.resolve(asked)
+        path = clean_path(path)
+        real = self.resolve(path)
         directories, documents = [], []
         try:
             with os.scandir(self._absolute(real)) as entries:
                 for entry in entries:
-                    if is_hidden(entry.name) or _UNSPEAKABLE.search(entry.name):
+                    if is_hidden(entry.name) or _UNSENDABLE.search(entry.name):
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
                     elif is_markdown(entry.name) and self.look(_join(real, entry.name)) is not None:
                         documents.append(entry.name)
         except OSError as error:
-            raise self._refusal(asked, error) from error
+            raise self._refusal(path, error) from error
         return DirectoryListing(tuple(sorted(directories)), tuple(sorted(documents)))
 
     def look(self, path: str) -> Scanned | None:
-        """Return the document at `path` if a scan would find one there now."""
-        if not is_markdown(path) or not _is_clean(path) or _UNSPEAKABLE.search(path) or self._crosses_link(path):
+        """Return the document at `path` if a scan would find one there now. Reads nothing."""
+        if not is_markdown(path) or not _is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(parent(path)):
             return None
         try:
             status: os.stat_result | None = os.lstat(self._absolute(path))
@@ -233,19 +227,19 @@ class Vault:
         return None if status is None or _unfit(status) else Scanned(path, stamp_of(status))
 
     def scan(self, below: str = "") -> Iterator[Scanned]:
-        """Yield every document below the directory `below`, in no promised order; what is left out is in `problems`.
+        """Yield every document below the directory `below` in any order; `problems` then has what was left out.
 
-        What vanishes meanwhile is left out silently.
+        Files that vanish meanwhile are left out silently.
 
         Raises:
-            VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Only then may
-                a caller not conclude that what was not yielded is gone.
+            VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Only then a caller
+                must not conclude that a document which was not yielded is gone.
         """
         self._problems, self._problem_count = [], 0
         self.check()
-        if below and self._crosses_link(below):
+        if below and not self.is_plain(parent(below)):
             return
-        followed: set[str] = set()
+        followed: set[tuple[int, int]] = set()
         waiting = [below]
         while waiting:
             directory = waiting.pop()
@@ -258,7 +252,7 @@ class Vault:
                     self._report(directory, f"the folder cannot be listed: {_why(error)}")
         self.check()
 
-    def _scan_one(self, directory: str, waiting: list[str], followed: set[str]) -> Iterator[Scanned]:
+    def _scan_one(self, directory: str, waiting: list[str], followed: set[tuple[int, int]]) -> Iterator[Scanned]:
         with os.scandir(self._absolute(directory)) as entries:
             for entry in entries:
                 name = entry.name
@@ -268,18 +262,18 @@ class Vault:
                 if not is_directory and not is_markdown(name):
                     continue
                 path = _join(directory, name)
-                if not _speakable(path, name):
+                # A folder named like a drive ("c:") is a fine name here and an absolute path to a Windows host.
+                is_drive = path[1:2] == ":" and not _is_clean(path)
+                if len(path) > LONGEST_PATH or _UNSENDABLE.search(name) or is_drive:
                     self._report(
                         path, "the name cannot be used: not UTF-8, a control character, a backslash or too long"
                     )
                 elif is_directory:
                     waiting.append(path)
-                else:
-                    found = self._scan_file(entry, path, followed)
-                    if found is not None:
-                        yield found
+                elif (found := self._scan_file(entry, path, followed)) is not None:
+                    yield found
 
-    def _scan_file(self, entry: os.DirEntry[str], path: str, followed: set[str]) -> Scanned | None:
+    def _scan_file(self, entry: os.DirEntry[str], path: str, followed: set[tuple[int, int]]) -> Scanned | None:
         try:
             status = self._link_target(path) if entry.is_symlink() else entry.stat(follow_symlinks=False)
         except InvalidPath as error:
@@ -287,24 +281,25 @@ class Vault:
             return None
         except (OSError, NoSuchPath):
             return None
-        if status is None or (entry.is_symlink() and _seen(status, followed)):
+        if status is None:
             return None
-        reason = _unfit(status)
-        if reason:
+        if entry.is_symlink():
+            # Two links to one file are one document, under whichever name comes first.
+            target = (status.st_dev, status.st_ino)
+            if target in followed:
+                return None
+            followed.add(target)
+        if reason := _unfit(status):
             self._report(path, reason)
             return None
         return Scanned(path, stamp_of(status))
 
     def _link_target(self, path: str) -> os.stat_result | None:
-        """Return the status of the file that only the link at `path` leads to; None if a scan finds it elsewhere."""
+        """Return the status of the file that only the link at `path` leads to; None if a scan finds it at its own place."""
         real = self.resolve(path)
         if is_markdown(real):
             return None
         return os.lstat(self._absolute(real))
-
-    def _crosses_link(self, path: str) -> bool:
-        above = self._absolute(parent(path))
-        return os.path.realpath(above) != above
 
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path.split("/")) if path else self._root  # noqa: PTH118  hot in scans
@@ -312,49 +307,49 @@ class Vault:
     def _report(self, path: str, reason: str) -> None:
         self._problem_count += 1
         if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(VaultProblem(speakable(path), reason))
+            self._problems.append(VaultProblem(printable(path), reason))
 
-    def _refusal(self, asked: str, error: OSError) -> NoSuchPath | UnreadableDocument:
-        if error.errno in _ABSENT or error.errno == errno.ENXIO:  # ENXIO: opening a socket
+    def _refusal(self, path: str, error: OSError) -> NoSuchPath | UnreadableDocument:
+        if error.errno in _ABSENT:
             self.check()  # a folder that went away as a whole must not look like a deleted document
-            return NoSuchPath(asked)
-        return UnreadableDocument(asked, _why(error))
+            return NoSuchPath(path)
+        return UnreadableDocument(path, _why(error))
 
     @contextmanager
-    def _opened(self, asked: str, *, plain: bool) -> Iterator[int]:
-        descriptor = self._open_plain(asked) if plain else self._open_confined(asked)
+    def _opened(self, path: str, *, plain: bool) -> Iterator[int]:
+        descriptor = self._open_plain(path) if plain else self._open_confined(path)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NoSuchPath(asked)
+                raise NoSuchPath(path)
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _open_plain(self, asked: str) -> int:
+    def _open_plain(self, path: str) -> int:
         """Open the file unless a link is in the way."""
-        if not _HAS_OPENAT and self.is_plain(asked):
-            return self._open_and_compare(asked)
+        if not _HAS_OPENAT and self.is_plain(path):
+            return self._open_and_compare(path)
         try:
             if _HAS_OPENAT:
-                return self._walk(asked)
+                return self._walk(path)
         except OSError as error:
             if error.errno not in _LINK_IN_THE_WAY:
                 raise
-        if self.resolve(asked) == asked:
-            raise NoSuchPath(asked)  # a file lies where a folder should be
-        raise InvalidPath(asked, "it is a link, or lies below one; put the file itself there")
+        if self.resolve(path) == path:
+            raise NoSuchPath(path)  # no link: a file lies where a folder should be
+        raise InvalidPath(path, "it is a link, or lies below one; put the file itself there")
 
-    def _open_confined(self, asked: str) -> int:
+    def _open_confined(self, path: str) -> int:
         """Open the file; no link that is swapped in at any moment leads outside."""
         if not _HAS_OPENAT:
-            return self._open_and_compare(asked)
+            return self._open_and_compare(path)
         try:
-            return self._walk(asked)
+            return self._walk(path)
         except OSError as error:
             if error.errno not in _LINK_IN_THE_WAY:
                 raise
-        # The resolved path has no link in it. If one is there by now, the walk refuses it.
-        return self._walk(self.resolve(asked))
+        # The resolved path has no link in it. If somebody puts one there meanwhile, the walk refuses it.
+        return self._walk(self.resolve(path))
 
     def _walk(self, path: str) -> int:
         """Open `path` part by part, each relative to the one before, following no link."""
@@ -369,29 +364,30 @@ class Vault:
         finally:
             os.close(here)
 
-    def _open_and_compare(self, asked: str) -> int:
-        descriptor = os.open(self._absolute(asked), _FILE_FLAGS)
+    def _open_and_compare(self, path: str) -> int:
+        """Open the file where there is no openat: then see that it is the one that the path really leads to."""
+        descriptor = os.open(self._absolute(path), _FILE_FLAGS)
         try:
-            real = os.lstat(self._absolute(self.resolve(asked)))
+            real = os.lstat(self._absolute(self.resolve(path)))
             same = os.path.samestat(os.fstat(descriptor), real)
         except BaseException:
             os.close(descriptor)
             raise
         if not same:
             os.close(descriptor)
-            raise NoSuchPath(asked)
+            raise NoSuchPath(path)
         return descriptor
 
 
-def speakable(path: str) -> str:
-    """Return `path` fit to be shown and encoded: what cannot be spoken becomes a question mark."""
-    return _UNSPEAKABLE.sub("?", path)
+def printable(path: str) -> str:
+    """Return `path` with a question mark for every character that can't be shown or encoded."""
+    return _UNSENDABLE.sub("?", path)
 
 
-def read_steadily(descriptor: int, asked: str) -> tuple[bytes, os.stat_result]:
+def read_steadily(descriptor: int, path: str) -> tuple[bytes, os.stat_result]:
     """Return the bytes of an open file as they were at one moment, and what the file looked like then.
 
-    Of one that keeps changing: the latest bytes, and what it looked like before they were read.
+    For a file that keeps changing: the latest bytes, and what it looked like before they were read.
 
     Raises:
         UnreadableDocument: it is larger than `LARGEST_BYTES`.
@@ -399,53 +395,35 @@ def read_steadily(descriptor: int, asked: str) -> tuple[bytes, os.stat_result]:
     raw, before = b"", os.fstat(descriptor)
     for _ in range(READ_TRIES):
         before = os.fstat(descriptor)
-        if before.st_size > LARGEST_BYTES:
-            raise UnreadableDocument(asked, _too_large(before.st_size))
+        if reason := _too_large(before):
+            raise UnreadableDocument(path, reason)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        # One byte more than there were shows that it grew; reading on until the end might never end.
-        raw = _read_at_most(descriptor, before.st_size + 1)
+        # One byte more than the size shows that the file grew; reading on to its end might never end.
+        parts, left = [], before.st_size + 1
+        while left > 0 and (part := os.read(descriptor, min(left, PART_BYTES))):
+            parts.append(part)
+            left -= len(part)
+        raw = b"".join(parts)
         after = os.fstat(descriptor)
         if stamp_of(before) == stamp_of(after) and len(raw) == after.st_size:
             break
     return raw, before
 
 
-def _read_at_most(descriptor: int, size: int) -> bytes:
-    parts, left = [], size
-    while left > 0:
-        part = os.read(descriptor, min(left, 1 << 20))
-        if not part:
-            break
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what a file with that status looks like from outside."""
+    """Return what a file with that status looks like without reading it."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _unfit(status: os.stat_result) -> str:
-    """Say why a file cannot be a document; nothing if it can."""
-    if not stat.S_ISREG(status.st_mode):
-        return "not a regular file"
-    return _too_large(status.st_size) if status.st_size > LARGEST_BYTES else ""
+    """Return why a file cannot be a document, "" if it can."""
+    return _too_large(status) if stat.S_ISREG(status.st_mode) else "not a regular file"
 
 
-def _seen(status: os.stat_result, followed: set[str]) -> bool:
-    key = f"{status.st_dev}:{status.st_ino}"
-    if key in followed:
-        return True
-    followed.add(key)
-    return False
-
-
-def _speakable(path: str, name: str) -> bool:
-    if len(path) > LONGEST_PATH or _UNSPEAKABLE.search(name):
-        return False
-    # A folder named like a drive ("c:") is a fine name here and an absolute path to a Windows host.
-    return path[1:2] != ":" or _is_clean(path)
+def _too_large(status: os.stat_result) -> str:
+    if status.st_size <= LARGEST_BYTES:
+        return ""
+    return f"too large ({status.st_size / 2**20:.0f} MiB; at most {LARGEST_BYTES // 2**20} MiB are read)"
 
 
 def _is_clean(path: str) -> bool:
@@ -461,7 +439,3 @@ def _join(directory: str, name: str) -> str:
 
 def _why(error: OSError) -> str:
     return error.strerror or type(error).__name__
-
-
-def _too_large(size: int) -> str:
-    return f"too large ({size / 2**20:.0f} MiB; at most {LARGEST_BYTES // 2**20} MiB are read)"

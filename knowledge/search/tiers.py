@@ -15,7 +15,7 @@ from knowledge.index.preparation.page_rows import DirectoryTrust
 from knowledge.offload import Aside, Here
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
-from knowledge.pages.map_view import NOTHING_KNOWN, MapEntry, entry_tokens, readable, within_tokens
+from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, entry_tokens, readable, within_tokens
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
@@ -116,7 +116,7 @@ class Tiers:
         name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
         title, summary, derived = await self._entries.described(directory, name)
         # What the index has not come to yet is known from the files alone.
-        return title, derived_summary(own) if summary == NOTHING_KNOWN and own else summary, derived
+        return title, derived_summary(own) if summary == EMPTY_SUMMARY and own else summary, derived
 
     async def _children(self, directory: str, *, complete: bool) -> list[MapEntry]:
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)

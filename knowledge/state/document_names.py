@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from knowledge.pages.paths import MARKDOWN_SUFFIXES
+from knowledge.pages.paths import HEADING_SEPARATOR, without_suffix
 
 if TYPE_CHECKING:
     from knowledge.state.ports import DocumentRecord
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 BY = ("path", "path", "title", "alias", "heading")
 """What `NameMatch.by` says for each rank: the path, the file's name, the title, an alias, a heading."""
 
-HEADING_SEPARATOR = " > "
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -57,14 +56,6 @@ def begins_in(headings: Sequence[str], section: str | None) -> bool:
         return True
     path = HEADING_SEPARATOR.join(headings)
     return path == section or path.startswith(section + HEADING_SEPARATOR)
-
-
-def without_suffix(path: str) -> str:
-    """Return `path` without the suffix that makes it a document."""
-    for suffix in MARKDOWN_SUFFIXES:
-        if path.lower().endswith(suffix):
-            return path[: -len(suffix)]
-    return path
 
 
 def after_prefix(prefix: str) -> str | None:

@@ -1,7 +1,7 @@
 """Where the blocks of a Markdown text begin and end. Pure.
 
-One pass over the lines, no tree: indexing needs only the outermost blocks, the headings among them, and which lines are
-code. Containers (quotes, list items) are followed inwards just as far as it takes to know where they end.
+One pass over the lines, no tree: readers need only the outermost blocks, the headings among them, and which lines are
+code. Containers (quotes, list items) are followed inwards only as far as needed to know where they end.
 
 Source: CommonMark 0.31.2, section 3 and appendix "A parsing strategy"; GitHub Flavored Markdown for tables.
 """
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 BlockKind = Literal["heading", "paragraph", "fence", "code", "html", "quote", "list", "table", "break", "comment"]
 
 DEEPEST = 100
-"""Containers inside containers that are followed; deeper ones are text, so that a line of `>>>>` costs no more than its length."""
+"""How many nested containers are followed. Deeper ones are text, so that a line of `>>>>` takes time in proportion to its length."""
 
 _RULE = re.compile(r"(?:\*[ ]*){3,}+$|(?:-[ ]*){3,}+$|(?:_[ ]*){3,}+$")
 _SETEXT = re.compile(r"(?:=+|-+)[ ]*$")
@@ -27,6 +27,7 @@ _DEFINITION = re.compile(
     r"(?:[ \t]*(?:[ \t]|\n)[ \t]*(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?[ \t]*(?:\n|$)"
 )
 _DELIMITER = re.compile(r"[|:-][|: -]+$")
+_COLUMN = re.compile(r":?-+:?$")
 _UNESCAPED_PIPE = re.compile(r"(?<!\\)\|")
 _HTML_TAGS = (
     "address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset"
@@ -47,10 +48,15 @@ _HTML: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
 )
 _HTML_ANY_TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-Za-z0-9-]*+\s*+)>\s*$")
 _STARTERS = frozenset(">#`~<=-*_+0123456789|:%")
+"""First characters of lines that may begin a block other than a paragraph."""
+_PLAIN = (None, "paragraph", "table")
 
 
 class Block(NamedTuple):
-    """Lines `start` up to, not including, `end`, from 0. `level` and `text` are a heading's; `items` are where list items begin."""
+    """Lines `start` up to, not including, `end`, from 0.
+
+    `level` and `text` are those of a heading; `items` are the lines where the items of a list begin.
+    """
 
     kind: BlockKind
     start: int
@@ -68,13 +74,13 @@ class Scan(NamedTuple):
 
 
 def scan(lines: Sequence[str], first: int = 0) -> Scan:
-    """Return the blocks of `lines` from line `first` on; lines hold no line ends."""
+    """Return the blocks of `lines` from line `first` on; the lines have no line ends."""
     return _Scanner(lines).run(first)
 
 
 @dataclass(slots=True)
 class _Container:
-    """`width` is the indent that keeps a line in a list item; a quote has none."""
+    """A quote or a list item. `width` is the indent that keeps a line in the item; a quote has none."""
 
     marker: str
     width: int = 0
@@ -83,6 +89,8 @@ class _Container:
 
 @dataclass(slots=True)
 class _Scanner:
+    """`outer` is the outermost quote or list that is open, `leaf` the open block that holds text, inside it or outside."""
+
     lines: Sequence[str]
     blocks: list[Block] = field(default_factory=list)
     code: list[tuple[int, int]] = field(default_factory=list)
@@ -98,7 +106,9 @@ class _Scanner:
     outer_marker: str = ""
     items: list[int] = field(default_factory=list)
     no_comment_end: bool = False
+    """The rest of the text has no `%%`: so it is searched at most once, however many lines begin a comment."""
     no_rule: str = ""
+    """The character that the rest of this line is known not to be a rule of."""
 
     def run(self, first: int) -> Scan:
         lines = self.lines
@@ -110,7 +120,7 @@ class _Scanner:
                     self._close_leaf()
                     number += 1
                     continue
-                # Nothing but text begins with a letter, and most lines do.
+                # Most lines begin with a letter, and then they are text: this path makes indexing fast.
                 if line[0].isalpha():
                     if self.leaf is None:
                         self._open_leaf("paragraph", number)
@@ -130,10 +140,9 @@ class _Scanner:
     def _line(self, number: int, line: str) -> None:
         self.no_rule = ""
         at, matched = self._continue(line)
-        everything = matched == len(self.containers)
         begin = _spaces(line, at)
         blank = begin == len(line)
-        if everything and self.leaf in ("fence", "html", "code") and self._stays_in_code(number, line, at, begin):
+        if matched == len(self.containers) and self._stays_in_code(number, line, at, begin):
             if line.strip():
                 self.outer_end = number + 1
             return
@@ -149,7 +158,7 @@ class _Scanner:
             self.outer_end = number + 1
 
     def _continue(self, line: str) -> tuple[int, int]:
-        """Return the column after the markers of the open containers that `line` carries on, and how many these are."""
+        """Return the column after the markers of the open containers that `line` continues, and how many those are."""
         at = 0
         begin = _spaces(line, 0)
         for depth, container in enumerate(self.containers):
@@ -160,7 +169,7 @@ class _Scanner:
                     return at, depth
                 at = begin + 1 + (line[begin + 1 : begin + 2] == " ")
             elif begin == len(line):
-                if container.empty:
+                if container.empty:  # an item may begin with one blank line, not with two
                     return at, depth
                 at = begin
             elif begin - at >= container.width:
@@ -171,29 +180,27 @@ class _Scanner:
         return at, len(self.containers)
 
     def _stays_in_code(self, number: int, line: str, at: int, begin: int) -> bool:
+        """Return whether the line belongs to the open fence, HTML or indented code."""
+        blank = begin == len(line)
         if self.leaf == "fence":
             self.leaf_end = number + 1
-            if (
-                begin - at <= 3
-                and line.startswith(self.fence, begin)
-                and not line[begin:].rstrip(" ").strip(self.fence[0])
-            ):
+            closes = line.startswith(self.fence, begin) and not line[begin:].rstrip(" ").strip(self.fence[0])
+            if begin - at <= 3 and closes:
                 self._close_leaf()
             return True
         if self.leaf == "html":
-            if self.html_end is None:
-                if begin == len(line):
-                    return False
-                self.leaf_end = number + 1
-                return True
+            if self.html_end is None and blank:
+                return False
             self.leaf_end = number + 1
-            if self.html_end.search(line, at):
+            if self.html_end is not None and self.html_end.search(line, at):
                 self._close_leaf()
             return True
-        if begin < len(line) and begin - at < 4:
+        if self.leaf != "code":
+            return False
+        if not blank and begin - at < 4:
             self._close_leaf()
             return False
-        if begin < len(line):
+        if not blank:
             self.leaf_end = number + 1
         return True
 
@@ -204,9 +211,8 @@ class _Scanner:
             begin = _spaces(line, at)
             if begin == len(line):
                 return
-            text_open = self.leaf == "paragraph"
             if begin - at >= 4:
-                if text_open:
+                if self.leaf == "paragraph":
                     break
                 self._close_containers(matched)
                 self._begin_leaf("code", number)
@@ -220,9 +226,7 @@ class _Scanner:
                 break
             at, fresh = after, True
             matched = len(self.containers)
-        self._text(number, matched)
-
-    def _text(self, number: int, matched: int) -> None:
+        # Text. A paragraph takes it also without the markers of its containers (a lazy continuation), a table only with them.
         if self.leaf != "paragraph" and (self.leaf != "table" or matched != len(self.containers)):
             self._close_containers(matched)
             self._begin_leaf("paragraph", number)
@@ -240,20 +244,17 @@ class _Scanner:
             return None
         end = found.end()
         content = _spaces(line, end)
-        interrupts = self.leaf == "paragraph" and matched == len(self.containers)
-        if interrupts and (content == len(line) or (found[2] and int(found[2]) != 1)):
-            return None
-        # An underline wins over an empty item, and `- x` is no underline.
-        if interrupts and _SETEXT.match(line, begin):
-            return None
         empty = content == len(line)
+        # Only an item with text, and of a numbered list only number 1, may interrupt a paragraph, and not if it underlines it.
+        interrupts = self.leaf == "paragraph" and matched == len(self.containers)
+        if interrupts and (empty or (found[2] and int(found[2]) != 1) or _SETEXT.match(line, begin)):
+            return None
         padding = 1 if empty or content - end > 4 else content - end
-        width = end - at + padding
-        self._open_container(number, _Container(found[1] or found[3], width, empty), matched)
+        self._open_container(number, _Container(found[1] or found[3], end - at + padding, empty), matched)
         return min(end + padding, len(line))
 
     def _is_rule(self, line: str, begin: int) -> bool:
-        """Return whether the rest of the line is a rule; what stood in the way once stands in the way of all that follows."""
+        """Return whether the rest of the line is a rule; a character that prevents it once prevents it for the whole line."""
         char = line[begin]
         if char == self.no_rule:
             return False
@@ -275,15 +276,28 @@ class _Scanner:
         self.containers.append(container)
 
     def _leaf_start(self, number: int, line: str, begin: int, matched: int, *, fresh: bool) -> bool:
-        """Open the heading, rule, fence, HTML or table that begins here; tell whether one does."""
+        """Open the heading, rule, fence, HTML or table that begins here; return whether one does."""
         char = line[begin]
         in_text = self.leaf == "paragraph" and matched == len(self.containers) and not fresh
         if char == "#":
             return self._atx(number, line, begin, matched)
         if char in "`~":
-            return self._fence_start(number, line, begin, matched)
+            if not (fence := _FENCE.match(line, begin)):
+                return False
+            self._close_containers(matched)
+            self._begin_leaf("fence", number)
+            self.fence = fence[0]
+            return True
         if char == "<":
-            return self._html_start(number, line, begin, matched)
+            kind = next((pair for pair in _HTML if pair[0].match(line, begin)), None)
+            if kind is None and (self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin)):
+                return False
+            self._close_containers(matched)
+            self._begin_leaf("html", number)
+            self.html_end = kind[1] if kind else None
+            if self.html_end and self.html_end.search(line, begin):
+                self._close_leaf()
+            return True
         if in_text and char in "|:-" and self._table(number, line, begin):
             return True
         if in_text and char in "=-" and _SETEXT.match(line, begin) and self._setext(number, char):
@@ -295,9 +309,10 @@ class _Scanner:
         return False
 
     def _atx(self, number: int, line: str, begin: int, matched: int) -> bool:
-        marked = line[begin : begin + 8].lstrip("#")
-        level = begin + len(line[begin : begin + 8]) - len(marked) - begin
-        if level > 6 or (marked and marked[0] != " "):
+        marks = line[begin : begin + 8]
+        after = marks.lstrip("#")
+        level = len(marks) - len(after)
+        if level > 6 or (after and after[0] != " "):
             return False
         self._close_containers(matched)
         text = self.lines[number].strip(" \t")[level:].strip(" \t") if not self.containers else ""
@@ -308,7 +323,7 @@ class _Scanner:
         return True
 
     def _setext(self, number: int, char: str) -> bool:
-        """Make the open paragraph a heading, unless nothing is left of it but link definitions."""
+        """Make the open paragraph a heading, unless it consists of link definitions only."""
         if self.containers:
             self.leaf = None
             return True
@@ -326,29 +341,8 @@ class _Scanner:
         self.leaf = None
         return True
 
-    def _fence_start(self, number: int, line: str, begin: int, matched: int) -> bool:
-        found = _FENCE.match(line, begin)
-        if not found:
-            return False
-        self._close_containers(matched)
-        self._begin_leaf("fence", number)
-        self.fence = found[0]
-        return True
-
-    def _html_start(self, number: int, line: str, begin: int, matched: int) -> bool:
-        kind = next((pair for pair in _HTML if pair[0].match(line, begin)), None)
-        if kind is None and (self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin)):
-            return False
-        end = kind[1] if kind else None
-        self._close_containers(matched)
-        self._begin_leaf("html", number)
-        self.html_end = end
-        if end and end.search(line, begin):
-            self._close_leaf()
-        return True
-
     def _table(self, number: int, line: str, begin: int) -> bool:
-        """Turn the last line of the open paragraph into the head of a table, if this is the line of dashes under it."""
+        """Turn the last line of the open paragraph into the head of a table, if this line is the row of dashes below it."""
         if not _DELIMITER.match(line, begin) or (line[begin] == "-" and line[begin + 1 : begin + 2] == " "):
             return False
         head = self.lines[number - 1]
@@ -357,9 +351,7 @@ class _Scanner:
             del marks[0]
         if marks and not marks[-1]:
             del marks[-1]
-        if "|" not in head or not marks or not all(_is_column(mark) for mark in marks):
-            return False
-        if len(marks) != _columns(head):
+        if "|" not in head or not marks or not all(map(_COLUMN.match, marks)) or len(marks) != _columns(head):
             return False
         self.leaf_end = number - 1
         if self.leaf_end > self.leaf_start:
@@ -400,6 +392,7 @@ class _Scanner:
         self.leaf = None
 
     def _single(self, kind: BlockKind, number: int, level: int = 0, text: str = "") -> None:
+        """Add a block of one line."""
         self._close_leaf()
         if not self.containers:
             self._close_outer()
@@ -416,21 +409,13 @@ class _Scanner:
             self.outer = None
 
 
-_PLAIN = (None, "paragraph", "table")
-
-
 def _spaces(line: str, at: int) -> int:
-    """Return where the first character that is no space stands, from `at` on."""
+    """Return the index of the first character from `at` on that is not a space."""
     while line.startswith("        ", at):
         at += 8
     while line.startswith(" ", at):
         at += 1
     return at
-
-
-def _is_column(mark: str) -> bool:
-    dashes = mark.removeprefix(":").removesuffix(":")
-    return bool(dashes) and not dashes.strip("-")
 
 
 def _columns(row: str) -> int:

@@ -1,4 +1,4 @@
-"""Cutting a document into the pieces that search ranks. Pure."""
+"""Cuts a document into chunks, the pieces that search ranks. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from knowledge.pages.document import Document
 from knowledge.pages.markdown.blocks import Block, scan
 
 TARGET = 1200
-"""Characters after which a chunk is closed at the next block."""
+"""Characters after which a chunk ends at the next block."""
 MOST = 4000
-"""Characters that a chunk of text may have; a fence, a table or an HTML block is never cut."""
+"""Most characters of a chunk of text; a fence, a table or an HTML block is never cut."""
+_UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 
 
@@ -21,7 +22,7 @@ class Chunk:
     """A run of whole blocks under one heading.
 
     `section` is the heading path, outermost first, `()` before the first heading; lines count from 1 in the file,
-    both ends included; `text` is those lines as they stand. A single line longer than `MOST` gives several chunks,
+    both ends included; `text` is those lines unchanged. A single line longer than `MOST` becomes several chunks,
     each with a part of it.
     """
 
@@ -33,16 +34,16 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """What is embedded and searched: the heading path, then the text. Never the file's name, so a rename costs nothing."""
+        """Return the text to embed and search: the heading path, then the text. Without the file's name, so a rename is free."""
         return " > ".join(self.section) + "\n" + self.text if self.section else self.text
 
 
 def cut(document: Document) -> list[Chunk]:
     """Return the chunks of `document` in order.
 
-    Every line of the body that is not blank lies in one chunk; fences, tables, HTML and, up to `MOST`, list items stay
-    whole. A heading without a text of its own goes with what follows it, under the section of what follows.
-    A document that is nothing but front matter is one chunk of its title and summary.
+    Every line of the body that is not blank is in one chunk. Fences, tables, HTML and, up to `MOST`, list items stay
+    whole. A heading without text of its own is joined to what follows it, under the section of what follows.
+    A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
     blocks = document.blocks or scan(lines, document.body_line - 1).blocks
@@ -64,21 +65,18 @@ class _Pieces:
                 chunks += [Chunk(len(chunks) + i, section, start + 1, end, part) for i, part in enumerate(parts)]
             else:
                 chunks.append(Chunk(len(chunks), section, start + 1, end, text))
-        return chunks or self._front_matter_only()
-
-    def _front_matter_only(self) -> list[Chunk]:
         document = self.document
-        if document.body_line == 1 or not document.metadata:
-            return []
+        if chunks or document.body_line == 1 or not document.metadata:
+            return chunks
         text = "\n".join(part for part in (document.title, document.summary) if part)
-        return [Chunk(0, (), 1, max(document.body_line - 1, 1), text)] if text else []
+        return [Chunk(0, (), 1, document.body_line - 1, text)] if text else []
 
     def _is_whole(self, line: int) -> bool:
-        """Return whether a long line belongs to a block that is never cut; only such lines ask."""
+        """Return whether the line belongs to a block that is never cut."""
         return any(block.start <= line < block.end and block.kind in _UNCUT for block in self.blocks)
 
     def _runs(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
-        """Yield section, first line and the line after the last of every chunk."""
+        """Yield section, first line and the line after the last for every chunk."""
         paths = {heading.line - 1: heading.path for heading in self.document.headings}
         section: tuple[str, ...] = ()
         start = end = -1
@@ -106,7 +104,7 @@ class _Pieces:
             yield section, start, end
 
     def _parts(self, block: Block) -> list[tuple[int, int, int]]:
-        """Return what of a block must stay together, as first line, line after the last, characters."""
+        """Return the parts of a block that must stay together, as first line, line after the last, characters."""
         size = self._size(block.start, block.end)
         if size <= TARGET or block.kind in _UNCUT:
             return [(block.start, block.end, size)]
@@ -117,7 +115,7 @@ class _Pieces:
         return self._fitted(block.start, block.end)
 
     def _fitted(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Return lines `start` to `end` whole, or by lines when they exceed `MOST`."""
+        """Return lines `start` to `end` as one part, or cut between lines if they exceed `MOST`."""
         size = self._size(start, end)
         if size <= MOST:
             return [(start, end, size)]
@@ -126,7 +124,7 @@ class _Pieces:
         for number in range(start, end):
             line = self.lines[number]
             bare = line.lstrip(" \t>-+*0123456789.)")
-            # A fence inside an item or quote is as whole as any other.
+            # A fence inside an item or quote is not cut either.
             if bare.startswith(("```", "~~~")):
                 fence = "" if fence == bare[:3] else fence or bare[:3]
             if not fence and length and length + len(line) > TARGET:
@@ -140,11 +138,8 @@ class _Pieces:
         return sum(map(len, self.lines[start:end])) + end - start
 
 
-_UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
-
-
 def _split_line(line: str) -> list[str]:
-    """Return a long line in parts of about `TARGET` characters that together are the line, cut after sentences or words."""
+    """Return a long line in parts of about `TARGET` characters, cut after sentences or words; joined they are the line."""
     parts: list[str] = []
     at = 0
     while len(line) - at > MOST:

@@ -1,4 +1,4 @@
-"""What stands inside a line of Markdown: words without their markup, links, tags. Pure, and linear in the length."""
+"""Inside a line of Markdown: words without their markup, links, tags. Pure, and linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _KEPT = re.compile("\x00([0-9]+)\x00")
 
 
 def plain(text: str) -> str:
-    """Return `text` as it reads: links by their labels, images by their descriptions, no emphasis marks, code without ticks."""
+    """Return `text` without its markup: the labels of links, the descriptions of images, no emphasis, code without backticks."""
     if not _MARKUP.search(text):
         return " ".join(text.split())
+    # Code and escaped characters are set aside first, so that what looks like markup in them stays.
     kept: list[str] = []
 
     def keep(words: str) -> str:
@@ -63,6 +64,7 @@ def plain(text: str) -> str:
 
 def code_spans(text: str) -> list[tuple[int, int, int]]:
     """Return (start, end, length of the ticks) of every code span, ticks included; a run without a partner is text."""
+    # The partners are found from the back in one pass; searching forward from each run would take quadratic time.
     runs = [(found.start(), found.end() - found.start()) for found in _TICKS.finditer(text)]
     if len(runs) < 2:
         return []
@@ -86,7 +88,7 @@ def code_spans(text: str) -> list[tuple[int, int, int]]:
 
 
 def without_code(text: str) -> str:
-    """Return `text` with every code span made a space; spans end with their paragraph."""
+    """Return `text` with a space in place of every code span; a span ends with its paragraph."""
     if "`" not in text:
         return text
     if "\n\n" in text:
@@ -100,7 +102,7 @@ def without_code(text: str) -> str:
 
 
 def link_targets(text: str) -> list[str]:
-    """Return the targets of wiki links, embeds and relative links in order, once each; `text` holds no code."""
+    """Return the targets of wiki links, embeds and relative links in order, once each; `text` has no code in it."""
     found: list[tuple[int, str]] = []
     if "[[" in text:
         found += [(match.start(), match[1].strip()) for match in _WIKI.finditer(text)]
@@ -117,10 +119,10 @@ def link_targets(text: str) -> list[str]:
 
 
 def inline_tags(text: str) -> list[str]:
-    """Return the `#tags` of `text` without the sign, as Obsidian knows them: no white space before, not all digits."""
+    """Return the `#tags` of `text` without the sign, as Obsidian finds them: after white space, and not only digits."""
     if "#" not in text:
         return []
-    # A lookbehind in the pattern would be tried at every character.
+    # A lookbehind in the pattern would be tried at every character, so what precedes is checked here.
     found = (match for match in _TAG.finditer(text) if not match.start() or text[match.start() - 1].isspace())
     tags = (match[1].strip("/") for match in found)
     return [tag for tag in tags if tag and not tag.isdigit()]

@@ -1,4 +1,4 @@
-"""Which language a text is in: its script first, then the little words that every text of a language is full of. Pure."""
+"""Detects the language of a text: by its script, then by the stop words that every text in a language is full of. Pure."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _LISTS = {
 STOP_WORDS: Mapping[str, frozenset[str]] = {
     language: frozenset(text.casefold().split()) for language, text in _LISTS.items()
 }
-"""Words that say nothing by themselves, by language; case-folded. Single letters are what an apostrophe leaves behind."""
+"""Stop words by language, case-folded. Single letters are what an apostrophe leaves behind."""
 
 _NAMES = {
     "english": "en",
@@ -199,7 +199,7 @@ _SCRIPTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ka", re.compile(r"[\u10a0-\u10ff]")),
 )
 _PERSIAN = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
-"""Letters that Persian writes and Arabic does not."""
+"""Letters of Persian that Arabic does not have."""
 _TELLING_LETTERS = {
     "cs": re.compile("[ěřů]"),
     "sk": re.compile("[ľĺŕô]"),
@@ -214,13 +214,13 @@ _TELLING_LETTERS = {
     "hr": re.compile("[đ]"),
     "vi": re.compile("[ơưạảấầậếệịọộớợụứ]"),
 }
-"""Letters that few others write; they decide between neighbours that share most of their little words."""
+"""Letters that few other languages use; they decide between neighbours that share most of their stop words."""
 TELLING_WEIGHT = 0.5
 MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 SAMPLE = 600
-"""Characters that are looked at: enough for a hundred little words, little enough for every document."""
+"""Characters that are examined: enough for a hundred stop words, few enough to do it for every document."""
 FEWEST_HITS = 3
 LEAST_SHARE = 0.12
 SCRIPT_SHARE = 0.2
@@ -239,14 +239,14 @@ _WEIGHTS = _weights()
 
 
 def normal_language(name: str) -> str:
-    """Return the two- or three-letter code for what a person wrote (`en-US`, `English`, `nb`), "" for what is none."""
+    """Return the two- or three-letter code for a name of a language (`en-US`, `English`, `nb`), "" for anything else."""
     head = re.split(r"[-_. ]", name.strip().casefold(), maxsplit=1)[0]
     code = _NAMES.get(head, head)
     return code if 2 <= len(code) <= 3 and code.isalpha() else ""
 
 
 def detect(text: str) -> str:
-    """Return the code of the language that the beginning of `text` is in, "" when that is not clear."""
+    """Return the language code of the beginning of `text`, "" if that is not clear."""
     sample = text[:SAMPLE]
     if not sample.isascii() and (script := _by_script(sample)):
         return script
@@ -261,7 +261,7 @@ def detect(text: str) -> str:
     for language, letters in _TELLING_LETTERS.items():
         if language in hits:
             hits[language] += TELLING_WEIGHT * min(len(letters.findall(sample)), MOST_TELLING)
-    # Shares tell languages apart, whole hits tell whether it is that language at all.
+    # A word that several languages share counts less for telling them apart, but fully for whether it is that language at all.
     best = max(hits, key=lambda language: (hits[language], language))
     own = sum(map(STOP_WORDS[best].__contains__, known))
     return best if own >= FEWEST_HITS and own >= LEAST_SHARE * len(found) else ""
@@ -270,7 +270,7 @@ def detect(text: str) -> str:
 def _by_script(sample: str) -> str:
     letters = len(_LETTERS.findall(sample))
     for language, script in _SCRIPTS:
-        # Japanese is told from Chinese by its kana alone, which are fewer than its other characters.
+        # Only its kana tell Japanese from Chinese, and they are fewer than its other characters.
         share = 0.05 if language == "ja" else SCRIPT_SHARE
         if len(script.findall(sample)) > share * letters:
             return "fa" if language == "ar" and len(_PERSIAN.findall(sample)) > PERSIAN_SHARE * letters else language

@@ -1,6 +1,6 @@
-"""Sentences by which a text is known again in another page, whatever their Markdown and line ends. Pure.
+"""Sentences by which a text is recognised in another page, whatever their Markdown and line ends. Pure.
 
-Word for word only: what is said in other words no rule sees.
+Word for word only: a paraphrase is not recognised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 
 FEWEST_WORDS, FEWEST_LETTERS = 5, 24
-"""A shorter sentence says too little to be somebody's: two people write it without having read each other."""
+"""Shorter sentences are too common: two people write the same one without having read each other."""
 FEWEST_UNSPACED = 12
 DIGEST_BYTES = 8
 
@@ -23,12 +23,12 @@ _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
 def passages(text: str) -> frozenset[bytes]:
-    """Return what the sentences of the text are known by."""
+    """Return the digests of the sentences of the text."""
     return frozenset(hashlib.blake2b(one.encode(), digest_size=DIGEST_BYTES).digest() for one in _sentences(text))
 
 
 def repeats(text: str, other: str) -> bool:
-    """Return whether the text has a sentence of the other, or a line of one in which no sentence is long enough."""
+    """Return whether the text has a sentence of the other; if no sentence of the other is long enough, whether it has a line of it."""
     known = passages(other)
     if known:
         return not known.isdisjoint(passages(text))
@@ -38,7 +38,7 @@ def repeats(text: str, other: str) -> bool:
 
 def _sentences(text: str) -> Iterator[str]:
     seen = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    # A list item, a row, a heading begins something; a line that only goes on does not.
+    # A list item, a row or a heading ends the sentence before it; an ordinary line continues it.
     parted = _BEGINS.sub("\n\n", _FENCE.sub("\n\n", seen.replace("\r\n", "\n")))
     for part in _ENDS.split(parted):
         words = _WORD.findall(part.casefold())

@@ -14,9 +14,8 @@ from knowledge.merge.document.link_spans import links_in
 from knowledge.merge.document.links import LinkTargets, resolve
 from knowledge.pages.document import parse
 from knowledge.pages.markdown.inline import plain
-from knowledge.pages.paths import INDEX_NAME, parent
+from knowledge.pages.paths import INDEX_NAME, parent, without_suffix
 from knowledge.pages.vault import Vault
-from knowledge.state.document_names import without_suffix
 from knowledge.state.ports import IndexStore
 
 MOST_OF_A_NAME = 20

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from knowledge.index.ports import KeywordIndex, QueryTerm
 from knowledge.merge.evidence.placement import PageSketch
 from knowledge.pages.markdown.language import detect
+from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import analyzer
-from knowledge.state.document_names import HEADING_SEPARATOR
 from knowledge.state.ports import ChunkRow, Filters, IndexStore
 
 MOST_TERMS = 24

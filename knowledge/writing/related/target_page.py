@@ -21,7 +21,7 @@ from knowledge.pages.paths import (
     SKILLS_FOLDER,
     ancestors,
     clean_path,
-    folded,
+    file_system_key,
     is_markdown,
     new_name,
 )
@@ -190,7 +190,7 @@ def may_configure(path: str) -> bool:
 
 def teaches(path: str) -> bool:
     """Return whether what stands on a page at `path` is told to agents before they begin."""
-    return folded(path.partition("/")[0]) == LEARNINGS_FOLDER
+    return file_system_key(path.partition("/")[0]) == LEARNINGS_FOLDER
 
 
 def configures(path: str, before: str | None, after: str | None) -> bool:
@@ -206,12 +206,12 @@ def configures(path: str, before: str | None, after: str | None) -> bool:
 def in_configuring_folder(path: str) -> bool:
     """Return whether a file at `path` lies among agents or skills, on whatever file system."""
     # Some take `_Agents` for `_agents`; on the others asking a person once too often does no harm.
-    return not CONFIGURING_FOLDERS.isdisjoint(folded(part) for part in path.split("/")[:-1])
+    return not CONFIGURING_FOLDERS.isdisjoint(file_system_key(part) for part in path.split("/")[:-1])
 
 
 def is_index(path: str) -> bool:
     """Return whether a page at `path` speaks for its folder, on whatever file system."""
-    return folded(path.rpartition("/")[2]) == INDEX_NAME
+    return file_system_key(path.rpartition("/")[2]) == INDEX_NAME
 
 
 def new_page_path(asked: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knowledge.errors import KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.pages.document import parse
-from knowledge.pages.vault import Vault, speakable
+from knowledge.pages.vault import Vault, printable
 
 PROGRESS_EVERY = 50
 _MENDS = (
@@ -79,4 +79,4 @@ def _odd(vault: Vault, path: str) -> Sequence[str]:
 
 def _problem(path: str, reason: str) -> PageProblem:
     mend = next((mend for sign, mend in _MENDS if sign in reason), "look at it in an editor")
-    return PageProblem(speakable(path), reason, mend)
+    return PageProblem(printable(path), reason, mend)

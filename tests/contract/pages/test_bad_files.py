@@ -264,7 +264,7 @@ async def test_an_empty_knowledge_base_answers_and_finds_its_first_page_when_it_
     [
         (lambda path: path.write_text("x", encoding="utf-8"), "it is a file"),
         (lambda path: path.symlink_to(path.with_name("nowhere")), "no such folder"),
-        (lambda path: path.symlink_to(path), "see that"),
+        (lambda path: path.symlink_to(path), "check that"),
         (Path.exists, "no such folder"),
         (os.mkfifo, "it is a file"),
     ],

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import AmbiguousName, NoSuchSection
-from knowledge.pages.document import Document, find_section, parse, plain, section_text, section_tokens
+from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
+from knowledge.pages.markdown.inline import plain
 
 
 def doc(text: str, path: str = "notes/a-page.md") -> Document:

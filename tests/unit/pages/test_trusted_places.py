@@ -88,5 +88,5 @@ def test_the_setting_names_places_and_refuses_what_is_none() -> None:
     named = load({}, {"FORGE_TRUSTED_PLACES": 'plane:kb, zulip:#design , "zulip:direct/Ann, Bob"'})
     assert named.trusted_places == ("plane:KB", "zulip:design", "zulip:direct/ann, bob")
     assert load({}, {}).trusted_places == ()
-    with pytest.raises(BadSetting, match="is no place to vouch for"):
+    with pytest.raises(BadSetting, match="is not a place that can be trusted"):
         load({}, {"FORGE_TRUSTED_PLACES": "plane,https://example.org"})
