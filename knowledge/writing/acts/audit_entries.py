@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from knowledge.history.ports import Actor, FileChange, HistoryEntry
 from knowledge.pages.vault import revision_of
-from knowledge.writing.files.file_set import FoundPage, StagedChange
+from knowledge.writing.files.file_set import FoundPage
+from knowledge.writing.files.swap import StagedChange
 from knowledge.writing.model import ActWork, Contents, PageAct
 
 T = TypeVar("T")

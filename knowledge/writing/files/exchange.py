@@ -1,9 +1,9 @@
-"""Files beneath one root as the system sees them: directories held open, files staged, exchanged, set aside, made durable.
+"""System calls on the files of one directory: stage, exchange, publish, remove, flush.
 
-A directory is opened once, without following any link, and everything in it is named relative to it: what somebody swaps in
-on the way there meanwhile changes nothing. Names beginning with `.forge-` are ours.
+A directory is opened once, without following any link, and everything in it is named relative to its descriptor. So a link or
+a folder that somebody swaps in on the way there has no effect on an act that has begun. Names beginning with `.forge-` are ours.
 
-All of it blocks. What fails is an OSError as the system says it; files.py turns it into sentences.
+All of it blocks. Failures are the system's own OSError; `file_set.named_errors` turns them into sentences.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import platform
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 Step = Callable[[str], None]
-"""Told the name of every step right before it is done (`write`) and, of those that count, right after (`written`)."""
+"""Called with the name of every step right before it (`write`), and right after the important ones (`written`). Tests that kill
+or save at one moment hang on to this."""
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".forge-", ".tmp"
 PART_BYTES = 1 << 20
 
-_HAS_DIRECTORIES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")  # Windows has not
+_HAS_DIRECTORIES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")  # not on Windows
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _COMMON
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _COMMON  # a fifo must not make us wait
@@ -35,12 +36,14 @@ _PERMISSIONS = 0o7777
 _SWAP, _NO_REPLACE = (2, 1) if sys.platform != "darwin" else (2, 4)
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_HARD_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EMLINK}
-_OPENAT2 = 437
+# Containers forbid calls that they do not know with EPERM; older kernels answer ENOSYS.
+_NO_OPENAT2 = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.EAGAIN, errno.E2BIG})
+_OPENAT2 = 437  # the same number on all architectures that we know of
 _BENEATH, _NO_LINKS, _NO_MAGIC_LINKS = 0x08, 0x04, 0x02
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}
 
 
-def nothing(_step: str) -> None:
+def no_step(_step: str) -> None:
     """Do nothing at a step."""
 
 
@@ -54,6 +57,23 @@ def is_temporary(name: str) -> bool:
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
+class FileAttributes(NamedTuple):
+    """Owner and permissions (in `status`) and extended attributes of a file, for the file that replaces it."""
+
+    status: os.stat_result
+    extended: Mapping[str, bytes]
+
+
+def extended_attributes(file: int) -> Mapping[str, bytes]:
+    """Return the extended attributes of an open file, among them its access list; empty where the system has none."""
+    found: dict[str, bytes] = {}
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(file):
+                found[name] = os.getxattr(file, name)
+    return found
+
+
 class Folder:
     """A directory beneath the root, held open until it is closed."""
 
@@ -61,25 +81,25 @@ class Folder:
         self._descriptor, self._where, self._step = descriptor, where, step
 
     @classmethod
-    def open(cls, root: str, parts: Sequence[str], step: Step = nothing, *, create: bool = False) -> Self:
-        """Return the directory that `parts` name below `root`, without following a link; if asked, made where it is missing."""
+    def open(cls, root: str, parts: Sequence[str], step: Step = no_step, *, create: bool = False) -> Self:
+        """Return the directory that `parts` name below `root`, without following links; `create` makes missing ones."""
         step("open folder")
         if ".." in parts:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), "/".join(parts))
         where = os.path.join(root, *parts)  # noqa: PTH118  hot, and handed to plain system calls
         if not _HAS_DIRECTORIES:
             if create:
-                os.makedirs(where, exist_ok=True)  # noqa: PTH103  likewise
+                os.makedirs(where, exist_ok=True)  # noqa: PTH103  a plain call, like its neighbours
             return cls(None, where, step)
         try:
             return cls(_open_beneath(root, parts), where, step)
         except FileNotFoundError:
             if not create:
                 raise
-        return cls(_made(root, parts, step), where, step)
+        return cls(_create_beneath(root, parts, step), where, step)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the directory."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -91,34 +111,43 @@ class Folder:
         self.close()
 
     def open_file(self, name: str) -> int:
-        """Return a descriptor to read `name`, which is no link."""
+        """Return a descriptor to read `name`; raises ELOOP if it is a link."""
         self._step("read")
         return os.open(self._named(name), _READ, dir_fd=self._descriptor)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return what is at `name`, a link as a link; None if nothing is."""
+        """Return the status of `name`, of a link its own; None if nothing is there."""
         try:
             return os.stat(self._named(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
-    def may_write(self, name: str) -> bool:
-        """Return whether this process may write to the file there, by its permission bits even where we could override them."""
-        status = self.status(name)
-        if status is None:
-            return True
+    def attributes(self, name: str) -> FileAttributes:
+        """Return the attributes of a file."""
+        file = self.open_file(name)
+        try:
+            return FileAttributes(os.fstat(file), extended_attributes(file))
+        finally:
+            os.close(file)
+
+    def may_write(self, name: str, status: os.stat_result) -> bool:
+        """Return whether this process may write to the file; its permission bits count even for root."""
         return bool(status.st_mode & 0o222) and os.access(self._named(name), os.W_OK, dir_fd=self._descriptor)
 
-    def stage(self, name: str, raw: bytes, like: int | None) -> os.stat_result:
-        """Put a new file there, on the disk when this returns; owner, permissions and attributes are those of `like`."""
+    def stage(self, name: str, raw: bytes, like: FileAttributes | None) -> os.stat_result:
+        """Create a file with these bytes, durable on return, and return its status; it gets the attributes of `like`."""
         self._step("create")
-        old = None if like is None else os.fstat(like)
-        mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777
+        # Never readable by more people than the page, not even for a moment.
+        mode = 0o666 if like is None else stat.S_IMODE(like.status.st_mode) & 0o777
         file = os.open(self._named(name), _CREATE, mode, dir_fd=self._descriptor)
         try:
-            self._write(file, raw)
-            if like is not None and old is not None:
-                _dress(file, like, old)
+            left = memoryview(raw)
+            while left:
+                self._step("write")
+                left = left[os.write(file, left[:PART_BYTES]) :]
+            if like is not None:
+                _set_attributes(file, like)
+            # Without this a power cut after the exchange could leave the page empty: names reach the disk before bytes.
             self._step("fsync")
             os.fsync(file)
             status = os.fstat(file)
@@ -128,7 +157,7 @@ class Folder:
         return status
 
     def exchange(self, staged: str, name: str) -> None:
-        """Let the two files change places in one moment; both exist before and after.
+        """Let the two files trade names atomically; both exist before and after.
 
         Raises:
             FileNotFoundError: one of them is not there.
@@ -143,10 +172,10 @@ class Folder:
         self._step("exchanged")
 
     def publish(self, staged: str, name: str) -> None:
-        """Give the file its name if nothing bears it.
+        """Rename `staged` to `name` if that name is free.
 
         Raises:
-            FileExistsError: something does.
+            FileExistsError: it is taken.
         """
         self._step("exchange")
         try:
@@ -154,6 +183,7 @@ class Folder:
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
+            # `link` fails if the name is taken, which a plain rename would overwrite.
             self._link(staged, name)
             os.unlink(self._named(staged), dir_fd=self._descriptor)
         self._step("exchanged")
@@ -165,24 +195,18 @@ class Folder:
             os.unlink(self._named(name), dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Make the names in this directory durable."""
+        """Make the names in this directory durable: a rename is only on the disk once its directory is flushed."""
         self._step("sync folder")
         if self._descriptor is not None:
             os.fsync(self._descriptor)
         self._step("folder synced")
 
     def identity(self) -> tuple[int, int] | str:
-        """Return what tells this directory from another."""
+        """Return a value that is equal for two openings of the same directory."""
         if self._descriptor is None:
             return self._where
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
-
-    def _write(self, file: int, raw: bytes) -> None:
-        left = memoryview(raw)
-        while left:
-            self._step("write")
-            left = left[os.write(file, left[:PART_BYTES]) :]
 
     def _named(self, name: str) -> str:
         return name if self._descriptor is not None else os.path.join(self._where, name)  # noqa: PTH118  a plain call
@@ -193,12 +217,15 @@ class Folder:
         _rename_flagged(self._descriptor, old, new, flag)
 
     def _exchange_by_link(self, staged: str, name: str) -> None:
-        """Exchange where the system cannot: between two of its steps a save of somebody who takes no lock could go missing."""
+        """Exchange without the system call (Windows, some network file systems).
+
+        The old file gets a second name, then the new one replaces it. A save right between the check and `replace` is lost.
+        """
         aside = temporary_name("aside")
-        seen = self._link(name, aside)
+        linked = self._link(name, aside)
         try:
             now = self.status(name)
-            if seen is not None and (now is None or now.st_ino != seen.st_ino):
+            if linked is not None and (now is None or now.st_ino != linked.st_ino):
                 raise FileNotFoundError(errno.ENOENT, "replaced meanwhile", name)  # noqa: TRY301  cleaned up as any other
             os.replace(self._named(staged), self._named(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         except BaseException:
@@ -207,15 +234,21 @@ class Folder:
         os.rename(self._named(aside), self._named(staged), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def _link(self, old: str, new: str) -> os.stat_result | None:
-        """Let `new` name the same file and return what it is; None if it had to be copied."""
+        """Give the file a second name and return its status; None if it had to be copied, as FAT has no hard links."""
         try:
             self._hard_link(old, new)
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
-            self._copy(old, new)
-            return None
-        return self.status(new)
+        else:
+            return self.status(new)
+        source = self.open_file(old)
+        try:
+            raw = b"".join(iter(lambda: os.read(source, PART_BYTES), b""))
+        finally:
+            os.close(source)
+        self.stage(new, raw, self.attributes(old))
+        return None
 
     def _hard_link(self, old: str, new: str) -> None:
         if self._descriptor is None:
@@ -223,88 +256,63 @@ class Folder:
         else:
             os.link(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
-    def _copy(self, old: str, new: str) -> None:
-        """Copy where there are no hard links (FAT)."""
-        source = self.open_file(old)
-        try:
-            self.stage(new, read_all(source), source)
-        finally:
-            os.close(source)
-
-
-def read_all(descriptor: int) -> bytes:
-    """Return everything that is in an open file now."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(descriptor, PART_BYTES):
-        parts.append(part)
-    return b"".join(parts)
-
 
 def _open_beneath(root: str, parts: Sequence[str]) -> int:
     """Return a descriptor of the directory; no link is followed, not even one that is swapped in just now."""
     here = os.open(root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    if not parts:
+        return here
     try:
-        if not parts:
-            return os.dup(here)
-        found = _openat2(here, "/".join(parts))
-        return _walk(here, parts) if found is None else found
+        if (found := _openat2(here, "/".join(parts))) is not None:
+            return found
+        for part in parts:
+            below = os.open(part, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = below
+        return os.dup(here)
     finally:
         os.close(here)
 
 
-def _walk(start: int, parts: Sequence[str]) -> int:
-    here = os.dup(start)
-    for part in parts:
-        try:
-            below = os.open(part, _FOLDER, dir_fd=here)
-        finally:
-            os.close(here)
-        here = below
-    return here
-
-
-def _made(root: str, parts: Sequence[str], step: Step) -> int:
-    """Return a descriptor of the directory after making what is missing; what was made is durable."""
+def _create_beneath(root: str, parts: Sequence[str], step: Step) -> int:
+    """Return a descriptor of the directory after making what is missing, each new name durable."""
     here = _open_beneath(root, ())
-    for part in parts:
-        try:
-            below = _below(here, part, step)
-        finally:
+    try:
+        for part in parts:
+            try:
+                below = os.open(part, _FOLDER, dir_fd=here)
+            except FileNotFoundError:
+                step("make folder")
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=here)
+                os.fsync(here)
+                below = os.open(part, _FOLDER, dir_fd=here)
             os.close(here)
-        here = below
-    return here
+            here = below
+        return os.dup(here)
+    finally:
+        os.close(here)
 
 
-def _below(here: int, part: str, step: Step) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        return os.open(part, _FOLDER, dir_fd=here)
-    step("make folder")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(part, dir_fd=here)
-    os.fsync(here)
-    return os.open(part, _FOLDER, dir_fd=here)
-
-
-def _dress(file: int, like: int, old: os.stat_result) -> None:
-    """Give a file the owner, attributes and permissions of another, as far as we may."""
+def _set_attributes(file: int, like: FileAttributes) -> None:
+    """Give a file the owner, attributes and permissions of another, as far as this process may."""
     if not hasattr(os, "fchmod"):
         return
-    new = os.fstat(file)
+    old, new = like.status, os.fstat(file)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with contextlib.suppress(PermissionError):
             os.fchown(file, old.st_uid, old.st_gid)
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(like):
-                os.setxattr(file, name, os.getxattr(like, name))
-    # Last: changing the owner or an access list changes permissions.
+        with contextlib.suppress(OSError):  # another file system, or attributes that only root may set
+            for name, value in like.extended.items():
+                os.setxattr(file, name, value)
+    # Last, because changing the owner or an access list changes permissions.
     if stat.S_IMODE(os.fstat(file).st_mode) != stat.S_IMODE(old.st_mode):
         with contextlib.suppress(PermissionError):
             os.fchmod(file, old.st_mode & _PERMISSIONS)
 
 
-class _HowToOpen(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     """Source: openat2(2), `struct open_how`."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -316,37 +324,34 @@ _libc = None if sys.platform == "win32" else ctypes.CDLL(None, use_errno=True)
 def _openat2(root: int, path: str) -> int | None:
     """Return a descriptor of the directory; None where the system has no such call or does not let us use it.
 
-    Source: openat2(2); its number is the same on all architectures that we know of.
+    Source: openat2(2).
     """
     if sys.platform != "linux" or _libc is None:
         return None
-    how = _HowToOpen(_FOLDER, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+    how = _OpenHow(_FOLDER, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
     found: int = _libc.syscall(_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if found >= 0:
         return found
     number = ctypes.get_errno()
-    if number in {errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.EAGAIN, errno.E2BIG}:
+    if number in _NO_OPENAT2:
         return None
     raise OSError(number, os.strerror(number), path)
 
 
 def _rename_flagged(folder: int, old: str, new: str, flag: int) -> None:
     """Rename within `folder`. Source: renameat2(2) of Linux, renameatx_np(2) of macOS."""
-    names = os.fsencode(old), os.fsencode(new)
+    arguments = folder, os.fsencode(old), folder, os.fsencode(new), flag
     if _libc is None or sys.platform == "win32":
-        failed = errno.ENOSYS
-    elif sys.platform == "darwin":
-        failed = _called(_libc.renameatx_np, folder, names[0], folder, names[1], flag)
-    elif hasattr(_libc, "renameat2"):
-        failed = _called(_libc.renameat2, folder, names[0], folder, names[1], flag)
-    elif platform.machine() in _RENAMEAT2:
-        failed = _called(_libc.syscall, _RENAMEAT2[platform.machine()], folder, names[0], folder, names[1], flag)
+        result, failed = -1, errno.ENOSYS
     else:
-        failed = errno.ENOSYS
-    if failed:
+        if sys.platform == "darwin":
+            result = _libc.renameatx_np(*arguments)
+        elif hasattr(_libc, "renameat2"):
+            result = _libc.renameat2(*arguments)
+        elif platform.machine() in _RENAMEAT2:  # an old C library has no wrapper for it
+            result = _libc.syscall(_RENAMEAT2[platform.machine()], *arguments)
+        else:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), new)
+        failed = ctypes.get_errno()
+    if result != 0:
         raise OSError(failed, os.strerror(failed), new)
-
-
-def _called(function: Callable[..., int], *args: object) -> int:
-    """Return the number of the error that the call met; 0 if none."""
-    return 0 if function(*args) == 0 else ctypes.get_errno()

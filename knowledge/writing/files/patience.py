@@ -1,4 +1,4 @@
-"""How long somebody who is to write a page goes on while others save it again and again."""
+"""How long an act keeps trying while others save its page again and again."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from time import monotonic
 
 from knowledge.errors import KeepsChanging
 
-GOES_ON_S = 10.0
-"""Less than others wait for the page (`locks.LONGEST_WAIT_S`): who waits behind one that is given up still has a turn."""
+KEEPS_TRYING_S = 10.0
+"""Less than others wait for the page (`page_locks.LONGEST_WAIT_S`): whoever waits behind an act that gives up still gets a turn."""
 LEAST_TRIES = 5
-"""So often it is tried whatever that takes: where one try takes seconds, the time alone would be over after the first."""
+"""Made however long they take: if one try takes seconds, the time alone would be over after the first."""
 
 
 class ActPatience:
-    """What an act has of it, from now on: it is over when both the time and the least number of tries are.
+    """The patience of one act, from now on; it ends when both the time and the least number of tries are used up.
 
-    A number alone would not do. An editor that saves twenty times a second, or a burst of saves, uses up any number of tries
-    within the second in which a merge is worked out anew each time; given some seconds one of them comes in between.
+    A number of tries alone is not enough. An editor that saves twenty times a second, or a burst of saves, uses up any number
+    within the second that merging anew takes each time; given some seconds, one try gets in between.
     """
 
     def __init__(
-        self, goes_on_s: float = GOES_ON_S, least_tries: int = LEAST_TRIES, clock: Callable[[], float] = monotonic
+        self,
+        keeps_trying_s: float = KEEPS_TRYING_S,
+        least_tries: int = LEAST_TRIES,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._clock, self._least_tries, self._tries = clock, least_tries, 0
-        self._until = clock() + goes_on_s
+        self._until = clock() + keeps_trying_s
 
     def spend(self, path: str) -> None:
-        """Count a try that came to nothing because somebody saved the page at `path`.
+        """Count a try that failed because somebody saved the page at `path`.
 
         Raises:
-            KeepsChanging: it was the last.
+            KeepsChanging: it was the last one.
         """
         self._tries += 1
         if self._clock() >= self._until and self._tries >= self._least_tries:

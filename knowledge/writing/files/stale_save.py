@@ -1,6 +1,6 @@
-"""Saves from stale buffers: an editor that read a page before our write and saves it afterwards takes our write away.
+"""Detects saves from stale buffers: an editor that read a page before our write and saves it afterwards removes our write.
 
-Which state a save was made from is read off its lines: of the states that the page had, it is the one that differs least.
+The state that a save was made from is inferred from its lines: of the states that the page had, the one that differs least.
 """
 
 from __future__ import annotations
@@ -13,67 +13,62 @@ from datetime import datetime
 from knowledge.history.ports import Ledger, Revision
 
 STALE_S = 10.0
-"""A save that comes later than this after our newest write is what somebody wanted, whatever they had read."""
+"""A save later than this after our newest write is taken as intended, whatever its author had read."""
 SAME_S = 0.5
-"""The same of a save that is exactly an earlier state: an editor that saves what it has not changed, or somebody who goes back."""
+"""The same for a save that equals an earlier state: later it is a person who goes back, not an editor saving unchanged text."""
 NEAR = 24
-"""So many states are looked at first; more only while the nearest is among the oldest of them."""
+"""How many states are compared first; more only while the nearest is among the oldest of them."""
 PATIENCE = 10
-"""Older states than the nearest that are looked at, in a row, before it is taken: each edit in between sets a state further off."""
+"""How many older states in a row may differ more before the nearest is accepted: each edit in between sets a state further off."""
 MOST_STATES = 2000
 MOST_COUNTED = 400
 
 Lines = frozenset[bytes | tuple[bytes, int]]
-"""The lines of a text, one that is there again with a number: so many lines are in two texts as their sets have in common."""
+"""The lines of a text; a repeated line has its number with it, so that the sizes of set differences count lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """What a save did not know of: it was made from `read`, and our newest write is `newest`."""
+    """A save that missed our newest write: it was made from `read`, and our write is `newest`."""
 
     read: bytes
     newest: bytes
 
 
 def lines_of(raw: bytes) -> Lines:
-    """Return the lines that are there; line ends, blanks at the end of lines and empty lines do not count."""
+    """Return the lines of a text without line ends, blanks at their ends and empty lines."""
     lines = [bare for line in raw.splitlines() if (bare := line.rstrip())]
     once = frozenset(lines)
     if len(once) == len(lines):
         return once
-    again: set[tuple[bytes, int]] = set()
-    often: dict[bytes, int] = {}
+    repeated: set[tuple[bytes, int]] = set()
+    counts: dict[bytes, int] = {}
     for line in lines:
-        often[line] = number = often.get(line, 0) + 1
+        counts[line] = number = counts.get(line, 0) + 1
         if number > 1:
-            again.add((line, number))
-    return once | again
+            repeated.add((line, number))
+    return once | repeated
 
 
 def distance(one: Lines, other: Lines) -> int:
-    """Return how many lines are in one of them only."""
+    """Return how many lines are in only one of them."""
     return len(one ^ other)
 
 
-def nearest(save: Lines, states: Sequence[Lines]) -> int:
-    """Return the index of the state that the save differs least from, the first of equals."""
-    return min(range(len(states)), key=lambda index: distance(save, states[index]))
-
-
-def half_way(known: Sequence[bytes], raw: bytes) -> bool:
-    """Return whether the bytes could be the beginning of one of these states, or of anything: nothing at all."""
+def half_written(known: Sequence[bytes], raw: bytes) -> bool:
+    """Return whether the bytes could be the beginning of one of these states; an empty file could be the beginning of any."""
     return not raw or any(len(raw) < len(state) and state.startswith(raw) for state in known)
 
 
 class Lineage:
-    """The states that pages had, as the ledger keeps them; their lines are counted once."""
+    """The states that pages had, from the ledger; the lines of each are counted once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._counted: OrderedDict[tuple[str, str], Lines] = OrderedDict()
 
     async def stale(self, path: str, raw: bytes, saved_at: datetime, history: Sequence[Revision]) -> Stale | None:
-        """Return what the save `raw` did not know of; None for one that was made from our newest write, or long after it.
+        """Return what the save `raw` missed; None if it was made from our newest write, or long after it.
 
         `history` are the newest lines of the page's history, newest first.
         """
@@ -83,7 +78,7 @@ class Lineage:
         apart_s = abs((saved_at - ours.at).total_seconds())
         if apart_s > STALE_S:
             return None
-        # What was saved since then does not count: it may itself not have known of our write.
+        # Saves after our write are left out: they may have missed it themselves.
         read = await self.read_before(path, raw, [line for line in history if line.id <= ours.id])
         if read in (None, ours.revision):
             return None
@@ -93,10 +88,10 @@ class Lineage:
         return Stale(before, newest)
 
     async def made_from(self, path: str, save: bytes, before: str | None) -> bytes | None:
-        """Return the state that a late save was made from; `before` is the revision of what its file held, if that is known."""
-        held = None if before is None else await self._ledger.content(path, before)
-        if held is not None and held != save and half_way([save], held):
-            return held  # the save had been caught half-way
+        """Return the state that a late save was made from; `before` is the last known revision of its file."""
+        last = None if before is None else await self._ledger.content(path, before)
+        if last is not None and last != save and half_written([save], last):
+            return last  # the save was caught half-written before
         history = await self._ledger.history(path, limit=NEAR)
         read = await self.read_before(path, save, history, likely=before)
         return None if read is None else await self._ledger.content(path, read)
@@ -104,30 +99,30 @@ class Lineage:
     async def read_before(
         self, path: str, raw: bytes, history: Sequence[Revision], *, likely: str | None = None
     ) -> str | None:
-        """Return the revision of the state that `raw` was most likely made from; None if no state is known.
+        """Return the revision of the state that `raw` was most likely made from; None if no known state is related to it.
 
         It is `likely`, which need not be in the history, unless another state differs less.
         """
-        save, looked_at = lines_of(raw), 0
+        save, compared = lines_of(raw), 0
         best, least, found_at = None, 0, 0
         revisions = list(dict.fromkeys([*([] if likely is None else [likely]), *_states(history)]))
         while revisions:
-            for place, revision in enumerate(revisions, looked_at):
+            for place, revision in enumerate(revisions, compared):
                 lines = await self._lines(path, revision)
                 apart = None if lines is None else distance(save, lines)
                 if apart is not None and (best is None or apart < least):
                     best, least, found_at = revision, apart, place
                 if best is not None and place - found_at > PATIENCE:
-                    return best if await self._akin(path, save, best) else None
-            looked_at += len(revisions)
-            if best is None or found_at < looked_at - NEAR // 2 or looked_at >= MOST_STATES:
+                    return best if await self._is_related(path, save, best) else None
+            compared += len(revisions)
+            if best is None or found_at < compared - NEAR // 2 or compared >= MOST_STATES:
                 break
             history = await self._ledger.history(path, limit=NEAR * 4, before=history[-1].id)
             revisions = _states(history)
-        return best if best is not None and await self._akin(path, save, best) else None
+        return best if best is not None and await self._is_related(path, save, best) else None
 
-    async def _akin(self, path: str, save: Lines, revision: str) -> bool:
-        """Return whether enough is in common to say that one was made from the other: a page that was emptied comes from none."""
+    async def _is_related(self, path: str, save: Lines, revision: str) -> bool:
+        """Return whether the two share half of the shorter one's lines; a page rewritten from scratch comes from no state."""
         state = await self._lines(path, revision) or frozenset()
         return 2 * len(state & save) >= min(len(state), len(save)) > 0
 

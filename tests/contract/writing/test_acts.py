@@ -361,7 +361,7 @@ async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: 
 async def test_a_folder_in_the_place_of_a_page_is_refused_and_left_alone(world: World) -> None:
     """Issue: file became a directory."""
     (world.root / "x.md").mkdir()
-    with pytest.raises(UnwritableDocument, match="a folder lies there"):
+    with pytest.raises(UnwritableDocument, match="a folder is there"):
         await world.acts.run(appending("x.md", b"text"))
     assert (world.root / "x.md").is_dir()
 
@@ -373,7 +373,7 @@ async def test_a_page_that_becomes_a_folder_while_it_is_written_is_left_a_folder
 
     world.put(PAGE, TEXT)
     world.steps.at("exchange", become)
-    with pytest.raises(UnwritableDocument, match="a folder lies there"):
+    with pytest.raises(UnwritableDocument, match="a folder is there"):
         await world.acts.run(appending(PAGE, b"Three."))
     assert (world.root / PAGE).is_dir()
     assert world.pages() == {}
@@ -381,7 +381,7 @@ async def test_a_page_that_becomes_a_folder_while_it_is_written_is_left_a_folder
 
 async def test_a_file_above_a_page_is_refused(world: World) -> None:
     world.put("a.md", TEXT)
-    with pytest.raises(UnwritableDocument, match="a file lies where a folder should be"):
+    with pytest.raises(UnwritableDocument, match="a file is where a folder should be"):
         await world.acts.run(setting({"a.md/b.md": b"x"}))
 
 

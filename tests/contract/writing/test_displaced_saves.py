@@ -13,13 +13,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from knowledge.errors import DocumentBusy, KeepsChanging
+from knowledge.errors import DocumentBusy, KeepsChanging, UnwritableDocument
 from knowledge.writing.files import save_watch as watch
-from knowledge.writing.files.file_set import Displaced
 from knowledge.writing.files.patience import LEAST_TRIES
+from knowledge.writing.files.swap import Displaced
 from tests.support.state.ledgers import open_shared
 from tests.support.state.memory.ledger import MemoryLedger
-from tests.support.writing.acts import World, appending, save_as_new, save_in_place
+from tests.support.writing.acts import World, appending, save_as_new, save_in_place, setting
 
 PAGE = "guides/a.md"
 TEXT = b"# A\n\n## By hand\n\n## Ours\n"
@@ -138,6 +138,21 @@ async def test_each_of_several_saves_that_the_last_try_displaced_is_kept_though_
     assert again in lineage
 
 
+async def test_saves_while_a_failed_act_is_taken_back_are_all_kept(world: World) -> None:
+    """The second page cannot be written; an editor saves the first one twice while its own write is taken back."""
+    world.put("b.md", TEXT)
+    saves = [SAVED.replace(b"Saved.", b"Save %d." % number) for number in range(2)]
+    world.steps.fail("exchange", errno.EIO, nth=2)
+    for number, raw in enumerate(saves):
+        world.steps.at("exchange", partial(save_as_new, world.root / PAGE, raw), nth=3 + number)
+    with pytest.raises(UnwritableDocument):
+        await world.acts.run(setting({PAGE: TEXT + OURS, "b.md": TEXT + OURS}))
+    final = world.pages()
+    assert final["b.md"] == TEXT
+    assert all(line in final[PAGE] for line in (b"Save 0.\n", b"Save 1.\n"))
+    assert set(saves) <= set(await world.lineage(PAGE))
+
+
 @asynccontextmanager
 async def watched(world: World) -> AsyncIterator[None]:
     async with anyio.create_task_group() as group:
@@ -215,7 +230,7 @@ async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has been emptied when its time is over: the editor has only begun."""
-    looked_to_the_end, written = threading.Event(), Displaced.written
+    looked_to_the_end, written = threading.Event(), Displaced.late_save
 
     def telling(self: Displaced, *, thoroughly: bool = False) -> bytes | None:
         found = written(self, thoroughly=thoroughly)
@@ -224,7 +239,7 @@ async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
         return found
 
     monkeypatch.setattr(watch, "LET_GO_S", 0.2)
-    monkeypatch.setattr(Displaced, "written", telling)
+    monkeypatch.setattr(Displaced, "late_save", telling)
     async with watched(world):
         with (world.root / PAGE).open("r+b") as file:
             await world.acts.run(appending(PAGE, OURS))

@@ -72,7 +72,7 @@ class World:
 
     def impatient(self) -> World:
         """Return the view of a process that gives up after the least number of tries, whatever time is left."""
-        return World(self.home, self.ledger, self.steps, lambda: ActPatience(goes_on_s=0))
+        return World(self.home, self.ledger, self.steps, lambda: ActPatience(keeps_trying_s=0))
 
     def put(self, path: str, raw: bytes) -> None:
         file = self.root / path

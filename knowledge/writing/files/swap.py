@@ -1,0 +1,439 @@
+"""Replaces the files of an act together, and takes that back.
+
+Nothing is ever overwritten. The new bytes are staged beside the page, durable, and trade names with it atomically; then the
+displaced bytes are compared with what the act had read. If they differ, somebody who takes no lock, such as an editor, has saved
+the page meanwhile: everything is taken back, the save is at the page again, and the act is planned anew from it. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from knowledge.errors import KnowledgeError, UnreadableDocument, UnwritableDocument
+from knowledge.pages.vault import LARGEST_BYTES, read_steadily, revision_of
+from knowledge.writing.files.exchange import FileAttributes, Folder
+from knowledge.writing.files.file_set import (
+    ABSENT,
+    HALF_WRITTEN_S,
+    LOOK_AGAIN_S,
+    QUIET_S,
+    FileSet,
+    FoundPage,
+    found_at,
+    named_errors,
+    read_open,
+)
+
+MOST_EXCHANGES_BACK = 50
+MOST_OPEN = 64
+"""In an act on more files than this, displaced ones are not held open: a process may open only so many."""
+
+
+class Save(NamedTuple):
+    """Bytes that somebody saved at `path` while we were about to write it."""
+
+    path: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChange:
+    """One file that becomes `raw`, or is removed (None), if it is still as `seen`. `staged` names the file beside it.
+
+    `like` is the page whose attributes a new file gets. `place` is the real path that it must have; None: any.
+    """
+
+    path: str
+    seen: FoundPage
+    raw: bytes | None
+    staged: str
+    like: str | None = None
+    place: str | None = None
+
+
+class Displaced:
+    """A file that was the page until just now, still open: an editor that has it open too may yet write to it."""
+
+    def __init__(self, path: str, descriptor: int, found: FoundPage) -> None:
+        self.path, self.revision = path, found.revision
+        self._descriptor = descriptor
+        self._touched = _touched(found.status) if found.status else (-1, -1)
+
+    @property
+    def touched(self) -> bool:
+        """Whether its size or time has changed since it was last read."""
+        return _touched(os.fstat(self._descriptor)) != self._touched
+
+    @property
+    def emptied(self) -> bool:
+        """Whether somebody has emptied it: editors that write in place do so right before they write."""
+        return os.fstat(self._descriptor).st_size == 0 and self.revision != revision_of(b"")
+
+    def late_save(self, *, thoroughly: bool = False) -> bytes | None:
+        """Return its bytes if somebody has written to it since it was last read, None otherwise and while it is empty.
+
+        `thoroughly` compares bytes even if size and time are unchanged, because the clocks of file systems tick slowly.
+        Then the same bytes are returned again until `know` is called with them.
+        """
+        if not thoroughly and not self.touched:
+            return None
+        # Wait until the writer pauses, so that half of a save is not taken for all of it.
+        end = time.monotonic() + HALF_WRITTEN_S
+        while -1 < time.time() - os.fstat(self._descriptor).st_mtime < QUIET_S and time.monotonic() < end:
+            time.sleep(LOOK_AGAIN_S)
+        raw, status = read_steadily(self._descriptor, "")
+        self._touched = _touched(status)
+        return raw if raw and revision_of(raw) != self.revision else None
+
+    def know(self, raw: bytes) -> None:
+        """Count these bytes as known: they are kept."""
+        self.revision = revision_of(raw)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class _FileSwap:
+    """One file of an act, with its directory open."""
+
+    def __init__(self, change: StagedChange, folder: Folder, name: str) -> None:
+        self.change, self.folder, self.name = change, folder, name
+        self.displaced: Displaced | None = None
+        self.met: list[bytes] = []
+        """Saves of others that the act displaced for a moment, before it was taken back."""
+        self._staged: os.stat_result | None = None
+
+    def stage(self, files: FileSet) -> None:
+        """Check that the file may be written, and put the new bytes beside it."""
+        change, now = self.change, self.folder.status(self.name)
+        if now is not None and not self.folder.may_write(self.name, now):
+            raise UnwritableDocument(change.path, "the file is read-only", "change its permissions if it may be edited")
+        if change.raw is not None:
+            self._staged = self.folder.stage(change.staged, change.raw, self._attributes(files, now))
+
+    def _attributes(self, files: FileSet, now: os.stat_result | None) -> FileAttributes | None:
+        """Return the attributes for the new file: those that the page has now."""
+        seen = self.change.seen
+        if seen.status is None:
+            return files.attributes(self.change.like) if self.change.like is not None else None
+        # Every change of owner, permissions or attributes moves the change time. If that is as it was when the page was read, its
+        # attributes are known and the page need not be opened again.
+        if now is not None and _is_untouched(now, seen.status) and now.st_ctime_ns == seen.status.st_ctime_ns:
+            return FileAttributes(now, seen.extended)
+        return files.attributes(self.change.path)
+
+    def unchanged(self) -> bool:
+        """Return whether the page still looks as it was seen."""
+        status, seen = self.folder.status(self.name), self.change.seen.status
+        return status is seen if status is None or seen is None else _is_untouched(status, seen)
+
+    def put(self) -> None:
+        """Make the change. If there was a page, it is at the staged name afterwards."""
+        change = self.change
+        if change.seen.raw is None:
+            self.folder.publish(change.staged, self.name)
+        elif change.raw is None:
+            self.folder.publish(self.name, change.staged)
+        else:
+            self.folder.exchange(change.staged, self.name)
+
+    def displaced_as_seen(self) -> bool:
+        """Return whether the displaced file is what the act had read, and hold it open."""
+        if self.change.seen.raw is None:
+            return True
+        found = self._hold(self.change.seen.revision)
+        self._meet(found)
+        return found.raw == self.change.seen.raw
+
+    def read_back(self) -> None:
+        """Return if the page has the bytes that it was given, or a save that somebody made over them since.
+
+        Such a save is dealt with when somebody next looks at the page.
+        """
+        found = found_at(self.folder, self.name, self.change.path)
+        if found.raw != self.change.raw and self._is_as_staged(found):
+            raise OSError(errno.EIO, "the bytes read are not those written")
+
+    def take_back(self) -> list[Save]:
+        """Restore what was there before, or leave what somebody has saved over it; return the saves that must be kept."""
+        self.close_displaced()
+        change = self.change
+        if change.seen.raw is None:
+            return self._unpublish() if self.folder.status(change.staged) is None else []
+        if change.raw is None:
+            return self._restore() if self.folder.status(change.staged) is not None else []
+        # Whether the exchange took place can only be told by the bytes: both names exist before and after.
+        return self._exchange_back() if self._look(change.staged).raw != change.raw else []
+
+    def _unpublish(self) -> list[Save]:
+        try:
+            self.folder.publish(self.name, self.change.staged)
+        except FileNotFoundError:
+            return []
+        displaced = self._hold_ours(self.change.raw)
+        if displaced.raw == self.change.raw or self._is_as_staged(displaced):
+            return []
+        return self._restore()  # somebody has saved the new page: theirs is not ours to remove
+
+    def _restore(self) -> list[Save]:
+        beside = self._look(self.change.staged).raw
+        try:
+            self.folder.publish(self.change.staged, self.name)
+        except FileExistsError:  # somebody has made the page again: theirs stays
+            return self._saved(beside)
+        return []
+
+    def _exchange_back(self) -> list[Save]:
+        saves: list[Save] = []
+        ours = self.change.raw
+        for _ in range(MOST_EXCHANGES_BACK):
+            back = self._look(self.change.staged)
+            self._meet(back)
+            try:
+                self.folder.exchange(self.change.staged, self.name)
+            except FileNotFoundError:
+                return [
+                    *saves,
+                    *self._saved(back.raw),
+                ]  # somebody removed the page: it stays removed, their save is kept
+            # An editor that was still writing the displaced file may have finished; and whoever has read our write, which was the
+            # page until now, may save over this without having seen it. So it is remembered too.
+            self._meet(self._look(self.name))
+            displaced = self._hold_ours(ours)
+            if displaced.raw == ours or self._is_as_staged(displaced):
+                return saves
+            # Somebody had saved over ours before it was exchanged. That save is newer than the one just put back, so it has to be
+            # at the page: exchange once more.
+            self._meet(displaced)
+            saves += self._saved(back.raw)
+            ours = back.raw
+        return saves
+
+    def _hold(self, known: str | None) -> FoundPage:
+        """Return the displaced file and hold it open: whoever opened it while it was the page may yet write to it.
+
+        `known` is the revision that it is known to have had.
+        """
+        self.close_displaced()
+        file = self.folder.open_file(self.change.staged)
+        try:
+            found = read_open(file, self.change.path)
+        except BaseException:
+            os.close(file)
+            raise
+        self.displaced = Displaced(self.change.path, file, found._replace(revision=known))
+        return found
+
+    def _hold_ours(self, ours: bytes | None) -> FoundPage:
+        """Return the file that was the page while our change was visible, and hold it open; `ours` is what we put there."""
+        try:
+            return self._hold(None if ours is None else revision_of(ours))
+        except (OSError, KnowledgeError) as error:
+            return _nothing_readable(error)
+
+    def _look(self, name: str) -> FoundPage:
+        """Return the page, or the file beside it, as it is now."""
+        try:
+            return found_at(self.folder, name, self.change.path)
+        except (OSError, KnowledgeError) as error:
+            return _nothing_readable(error)
+
+    def _is_as_staged(self, found: FoundPage) -> bool:
+        """Return whether this is the very file that we staged, and nobody has written to it."""
+        return found.status is not None and self._staged is not None and _is_untouched(found.status, self._staged)
+
+    def _meet(self, found: FoundPage) -> None:
+        if found.raw is not None and found.raw not in (self.change.seen.raw, self.change.raw, *self.met):
+            self.met.append(found.raw)
+
+    def _saved(self, raw: bytes | None) -> list[Save]:
+        """Return these bytes as a save to be kept, unless they are one of the act's own states."""
+        if raw in self.met:
+            self.met.remove(raw)
+        return [] if raw is None or raw in (self.change.seen.raw, self.change.raw) else [Save(self.change.path, raw)]
+
+    def close_displaced(self) -> None:
+        if self.displaced is not None:
+            self.displaced.close()
+            self.displaced = None
+
+
+class Swap:
+    """Several files that change together. Closing it removes what is staged beside them."""
+
+    def __init__(self, files: FileSet, changes: Sequence[StagedChange]) -> None:
+        self._files = files
+        # New pages first, removals last, so that a page that moves is always at one of its two places.
+        self._changes = sorted(changes, key=lambda c: 0 if c.seen.raw is None else 2 if c.raw is None else 1)
+        self._swaps: list[_FileSwap] = []
+        self._done: list[_FileSwap] = []
+        self._saves: list[Save] = []
+        """What others saved and is in no file any more, until the caller has taken it."""
+        self._open = ExitStack()
+        self._folders: dict[str, Folder] = {}
+        self._keep_staged = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def make(self) -> list[Save] | None:
+        """Stage and exchange all files; return None once that is done and durable.
+
+        A list means that somebody saved one of the files meanwhile and nothing is changed; in it are the saves that are in no
+        file any more and have to be kept.
+
+        Raises:
+            UnwritableDocument: a file can't be written; nothing is changed.
+        """
+        if not self._stage():
+            return []
+        try:
+            for swap in self._swaps:
+                with named_errors(swap.change.path):
+                    as_seen = self._put(swap)
+                if not as_seen:
+                    return self.undo()
+                if len(self._swaps) > MOST_OPEN:
+                    swap.close_displaced()
+            self._make_sure()
+        except BaseException:
+            self._saves += self.try_undo()
+            raise
+        return None
+
+    def _stage(self) -> bool:
+        """Stage every file; return whether all pages are still where and as they were seen."""
+        strayed = False
+        for change in self._changes:
+            with named_errors(change.path):
+                if change.raw is not None and len(change.raw) > LARGEST_BYTES:
+                    size = f"{len(change.raw) / 2**20:.0f} MiB"
+                    reason = f"it would be {size}, at most {LARGEST_BYTES // 2**20} MiB are read"
+                    raise UnwritableDocument(change.path, reason, "split it")
+                real = self._files.real(change.path)
+                # A link was put in the way since it was decided that this file may change.
+                strayed = strayed or change.place not in (None, real)
+                above, _, name = real.rpartition("/")
+                if above not in self._folders:
+                    folder = self._files.folder(above, create=change.raw is not None)
+                    self._folders[above] = self._open.enter_context(folder)
+                swap = _FileSwap(change, self._folders[above], name)
+                self._swaps.append(swap)
+                swap.stage(self._files)
+        # Checked once all are staged, which takes longest: writing over a save only to take it back makes everybody wait.
+        return not strayed and all(swap.unchanged() for swap in self._swaps)
+
+    def _put(self, swap: _FileSwap) -> bool:
+        """Make one change; return whether it displaced what the act had read."""
+        self._done.append(swap)  # before it is: a file system may do it and report an error all the same
+        try:
+            swap.put()
+        except (FileNotFoundError, FileExistsError):
+            self._done.pop()
+            return False  # somebody removed or made the page meanwhile, so nothing was displaced
+        return swap.displaced_as_seen()
+
+    def _make_sure(self) -> None:
+        """Make the new names durable and check that the pages have the bytes that they were given."""
+        synced = set()
+        for swap in self._done:
+            with named_errors(swap.change.path):
+                identity = swap.folder.identity()
+                if identity not in synced:
+                    swap.folder.sync()
+                    synced.add(identity)
+                swap.read_back()
+
+    def undo(self) -> list[Save]:
+        """Take everything back; return the saves of others that are in no file any more."""
+        while self._done:
+            swap = self._done[-1]
+            with named_errors(swap.change.path):
+                self._saves += swap.take_back()
+                if len(self._swaps) > MOST_OPEN:
+                    swap.close_displaced()
+                self._done.pop()
+                swap.folder.sync()
+        saves, self._saves = self._saves, []
+        return saves
+
+    def try_undo(self) -> list[Save]:
+        """Take back what is possible; `is_undone` tells whether that is everything. Recovery does the rest later."""
+        try:
+            return self.undo()
+        except (OSError, KnowledgeError):
+            self.keep_staged()  # recovery needs what is beside the pages
+            return []
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether nothing of the change is visible."""
+        return not self._done
+
+    def release_displaced(self) -> list[Displaced]:
+        """Return the files that were the pages until just now, open; the caller closes them."""
+        released = [swap.displaced for swap in self._swaps if swap.displaced is not None]
+        for swap in self._swaps:
+            swap.displaced = None
+        return released
+
+    def take_met(self) -> list[Save]:
+        """Return, once, the saves that the act displaced for a moment and put back.
+
+        An editor that opened the page in that moment has not seen them, and may have saved over them by now.
+        """
+        met = [*self._saves, *(Save(swap.change.path, raw) for swap in self._swaps for raw in swap.met)]
+        self._saves = []
+        for swap in self._swaps:
+            swap.met = []
+        return met
+
+    def keep_staged(self) -> None:
+        """Leave what is beside the files, because it is not certain what became of the act."""
+        self._keep_staged = True
+
+    def remove_staged(self) -> None:
+        """Remove what is beside the files, unless it is to be kept."""
+        for swap in self._swaps:
+            if not self._keep_staged:
+                with contextlib.suppress(OSError):
+                    swap.folder.unlink(swap.change.staged)
+        self._keep_staged = True  # done: `close` need not do it again
+
+    def close(self) -> None:
+        """Remove what is beside the files and close everything."""
+        self.remove_staged()
+        for swap in self._swaps:
+            swap.close_displaced()
+        self._swaps = []
+        self._open.close()
+
+
+def _nothing_readable(error: Exception) -> FoundPage:
+    """Return `ABSENT` for a file that vanished, or in whose place somebody put a folder, a link or something unreadable."""
+    if isinstance(error, (UnwritableDocument, UnreadableDocument)):
+        return ABSENT
+    if isinstance(error, OSError) and error.errno in {errno.ELOOP, errno.EMLINK, errno.ENOENT}:
+        return ABSENT
+    raise error
+
+
+def _is_untouched(status: os.stat_result, before: os.stat_result) -> bool:
+    return _touched(status) == _touched(before) and status.st_ino == before.st_ino
+
+
+def _touched(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
