@@ -111,11 +111,11 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
-    from mcp_server.app.settings import settings
-    from mcp_server.app.settings.variables import BY_FIELD
+    from mcp_server.app.settings.loader import load
+    from mcp_server.app.settings.settings import BY_FIELD
 
     flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
-    chosen = settings.load({**flags, "json": getattr(parsed, "json", None)})
+    chosen = load({**flags, "json": getattr(parsed, "json", None)})
     for note in chosen.notes:
         _say(note)
     code: int = module.run(parsed, chosen)
@@ -125,7 +125,7 @@ def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
 def _explained(error: BaseException) -> int:
     """Say why in one sentence and return the exit code; raise what no person can have caused."""
     from knowledge.errors import KnowledgeError
-    from mcp_server.app.settings.settings import BadSetting
+    from mcp_server.app.settings.loader import BadSetting
     from mcp_server.cli.terminal.options import WronglyAsked
 
     cause = _cause(error)

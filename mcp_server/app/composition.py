@@ -43,7 +43,8 @@ from mcp_server.app.factories.model_runs import (
     runs_of,
 )
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base, utc_now
-from mcp_server.app.settings.settings import Settings, ZulipAccess
+from mcp_server.app.settings.access import ZulipAccess
+from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
 from mcp_server.approvals.proposal_executor import ProposalExecutor

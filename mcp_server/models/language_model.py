@@ -10,8 +10,8 @@ from agents.loop.model.ports import Provider
 from agents.loop.processor import Cost
 from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
+from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import priced
-from mcp_server.app.settings.settings import ModelAccess
 from mcp_server.app.settings.values import ModelPrice
 from mcp_server.gate.caller import Clock
 from mcp_server.models.secret_mask import masked

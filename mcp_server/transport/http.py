@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
-from mcp_server.app.settings.settings import BadSetting
+from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits

@@ -15,7 +15,8 @@ import anyio.to_thread
 
 from knowledge.errors import StorageError
 from knowledge.state.ports import StateStore
-from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.app.settings.environment import has_display
+from mcp_server.app.settings.settings import Settings
 from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_of, lease_name
 from mcp_server.web.ports import listening, preferred_port
 

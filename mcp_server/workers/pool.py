@@ -23,7 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from knowledge.errors import TooMuchWaiting, TooMuchWork
 from knowledge.offload import CALLER
-from mcp_server.app.settings.settings import worker_environment
+from mcp_server.app.settings.environment import worker_environment
 from mcp_server.workers.child import HEADER, raised
 
 A = TypeVar("A")

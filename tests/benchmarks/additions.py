@@ -14,7 +14,7 @@ from typing import Any
 from knowledge.search import finder as search
 from knowledge.search.query import question
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
 from mcp_server.toolsets.knowledge.handlers import search as search_tool

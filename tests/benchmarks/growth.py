@@ -23,7 +23,7 @@ from typing import Any
 import anyio
 
 from mcp_server.app.knowledge_base import open_base
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from tests.benchmarks.__main__ import WORK, prepared, say
 from tests.benchmarks.measures import Base
 from tests.benchmarks.processes import ROOT

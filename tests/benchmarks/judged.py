@@ -33,7 +33,7 @@ from knowledge.merge.evidence.undecided import Pair as Asked
 from knowledge.merge.evidence.undecided import undecided
 from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan
 from mcp_server.app.factories.writer import Meaning
-from mcp_server.app.settings.settings import load as settings_of
+from mcp_server.app.settings.loader import load as settings_of
 from mcp_server.models.contradiction_judge import ModelJudge
 from mcp_server.models.language_model import ConfiguredModel
 from tests.benchmarks.contradictions import Figures, Pair, load

@@ -11,7 +11,7 @@ import sys
 import anyio
 
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from mcp_server.approvals import proposal_executor as executor_module
 from tests.support.hosts.reviewers import ANN
 

@@ -13,7 +13,7 @@ from mcp.server.streamable_http import EventCallback, EventId, EventMessage, Eve
 from mcp_types import JSONRPCMessage
 
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from mcp_server.transport.http import PATH, security
 from tests.external import fixture_rounds, fixture_tools
 from tests.external.fixture_offers import extend

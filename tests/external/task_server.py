@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.caller import Call

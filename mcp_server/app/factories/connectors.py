@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from knowledge.state.ports import StateStore
 from mcp_server.absent import no_plane, no_zulip
-from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
+from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
+from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.gate.caller import Clock
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.state.quota.bounds import Quotas
     from knowledge.writing.evidence.judge import ContradictionJudge
-    from mcp_server.app.settings.settings import ModelAccess
+    from mcp_server.app.settings.access import ModelAccess
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.models.map_lines import MapLines

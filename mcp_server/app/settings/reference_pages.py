@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server.app.settings.variables import VARIABLES
+from mcp_server.app.settings.settings import VARIABLES
 from mcp_server.toolsets.spec import AnySpec
 
 _FRONT = """---

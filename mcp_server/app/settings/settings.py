@@ -1,132 +1,459 @@
-"""Settings: one frozen object, and the only reader of the environment.
+"""Settings: one frozen object, in which each setting is declared once, with its variable, its reader and its documentation.
 
-Flags win over the environment, the environment over `forge.toml`; nothing set means everything embedded. The working directory decides
-nothing: hosts start the server in whatever project is open.
+The reference page is made from these declarations. `loader` fills the object.
 """
 
 from __future__ import annotations
 
-import difflib
-import importlib.util
-import os
-import sys
-import tomllib
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import platformdirs
-
-from knowledge.errors import NoUserFolder
-from knowledge.state.locations import user_folder
-from knowledge.state.ownership import others_could_replace
 from knowledge.state.quota.bounds import Quotas
-from knowledge.wire.addresses import without_secrets
-from mcp_server.app.settings.notes import about_model, about_services, lacking_model, no_limits, strangers
-from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice, key, path
-from mcp_server.app.settings.variables import BY_FIELD, VARIABLES, Variable
+from mcp_server.app.settings import values
+from mcp_server.app.settings.access import ModelAccess, PlaneAccess, ZulipAccess
+from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice
 
 
-class BadSetting(Exception):
-    """A setting that cannot be used: `name` as the person wrote it, where it was found, and what is wrong with it."""
+def setting(
+    variable: str,
+    read: Callable[[str], object],
+    says: str,
+    *,
+    default: Any = None,
+    shown: str | None = None,
+    secret: bool = False,
+) -> Any:
+    """Declare a setting: `read` turns the text of its variable into its value, `shown` is the default as people read it.
 
-    def __init__(self, name: str, where: str, problem: str) -> None:
-        self.name, self.where, self.problem = name, where, problem
-        super().__init__(without_secrets(f"{name} ({where}): {problem}"))
+    The value of a `secret` stays out of `repr` and so out of logs.
+    """
+    if shown is None:
+        shown = "none" if default is None else str(default).lower()
+    return field(default=default, repr=not secret, metadata={"setting": (variable, read, says, shown)})
 
 
-@dataclass(frozen=True, slots=True)
+_QUOTAS = Quotas()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be chosen from outside. Paths are absolute; `state_dir` None means the platform's place."""
+    """Everything that can be chosen from outside. Paths are absolute."""
 
-    kb: Path
-    state_dir: Path | None = None
-    http: HttpAddress | None = None
-    toolsets: tuple[str, ...] | None = None
-    read_only: bool = False
-    enrolment: str | None = field(default=None, repr=False)
-    database_url: str | None = field(default=None, repr=False)
-    database_schema: str | None = None
-    embedder: str = "static"
-    embedder_url: str | None = field(default=None, repr=False)
-    embedder_key: str | None = field(default=None, repr=False)
-    embedder_key_file: Path | None = None
-    embedder_dimensions: int | None = None
-    embedder_question_prefix: str = ""
-    embedder_passage_prefix: str = ""
-    embedder_encoding: str = "float"
-    answer_tokens: int = 1500
-    meili_url: str | None = None
-    meili_key: str | None = field(default=None, repr=False)
-    meili_ca: Path | None = None
-    qdrant_url: str | None = None
-    qdrant_key: str | None = field(default=None, repr=False)
-    qdrant_grpc_port: int | None = None
-    qdrant_shards: int = 1
-    qdrant_replicas: int = 1
-    qdrant_write_consistency: int = 1
-    qdrant_on_disk: bool = False
-    qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
-    open_browser: bool = True
-    quota_pending: int = Quotas().pending_bytes
-    quota_proposed: int = Quotas().proposed_bytes
-    quota_starts: int = Quotas().starts
-    quota_journeys: int = Quotas().journey_bytes
-    quota_runs: int = Quotas().run_bytes
-    retention: timedelta | None = timedelta(days=90)
-    """None: for ever."""
-    trusted_places: tuple[str, ...] = ()
-    plane_base_url: str | None = None
-    plane_api_key: str | None = field(default=None, repr=False)
-    plane_workspace: str | None = None
-    plane_projects: tuple[str, ...] | None = None
-    plane_read_only: bool = False
-    plane_ca: Path | None = None
-    zulip_config: Path | None = None
-    zulip_site: str | None = None
-    zulip_email: str | None = None
-    zulip_api_key: str | None = field(default=None, repr=False)
-    zulip_channels: tuple[str, ...] | None = None
-    zulip_read_only: bool = False
-    zulip_cert_bundle: Path | None = None
-    zulip_reviews: tuple[str, str] | None = None
-    zulip_reviewers: tuple[str, ...] = ()
-    model: LanguageModelName | None = None
-    anthropic_api_key: str | None = field(default=None, repr=False)
-    anthropic_base_url: str | None = None
-    openai_api_key: str | None = field(default=None, repr=False)
-    openai_base_url: str | None = field(default=None, repr=False)
-    model_key_file: Path | None = None
+    kb: Path = setting(
+        "FORGE_KB",
+        values.path,
+        "The folder of Markdown to serve.",
+        default=MISSING,
+        shown="the handbook that ships with the program",
+    )
+    state_dir: Path | None = setting(
+        "FORGE_STATE_DIR",
+        values.path,
+        "The folder for this knowledge base's state and indexes. It must lie outside the knowledge base.",
+        shown="the platform's state directory",
+    )
+    http: HttpAddress | None = setting(
+        "FORGE_HTTP",
+        values.http_address,
+        "Serve Streamable HTTP on HOST:PORT (loopback only) instead of stdio. `stdio` overrides an address in the file.",
+        shown="stdio",
+    )
+    toolsets: tuple[str, ...] | None = setting(
+        "FORGE_TOOLSETS",
+        values.toolsets,
+        "Comma-separated toolsets to list: knowledge, trust, journeys, runs, plane, zulip. `trust` is always listed.",
+        shown="all that are configured",
+    )
+    read_only: bool = setting("FORGE_READ_ONLY", values.flag, "List only tools that read.", default=False)
+    enrolment: str | None = setting(
+        "FORGE_ENROLMENT",
+        values.secret,
+        "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
+        shown="none: the host is not registered (`unenrolled`). A wrong secret stops the start",
+        secret=True,
+    )
+    database_url: str | None = setting(
+        "FORGE_DATABASE_URL",
+        values.database_url,
+        (
+            "A PostgreSQL database for the state, instead of a file: "
+            "`postgresql://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full`."
+        ),
+        shown="none: `state.db` in the state directory",
+        secret=True,
+    )
+    database_schema: str | None = setting(
+        "FORGE_DATABASE_SCHEMA",
+        values.schema,
+        "The schema of this knowledge base in that database. Set it if several machines serve the same knowledge base.",
+        shown="`forge_`, the folder's name, a hash of its path",
+    )
+    embedder: str = setting(
+        "FORGE_EMBEDDER",
+        values.embedder,
+        (
+            "What turns text into vectors: `static`, `fastembed:MODEL` on this machine, or `endpoint:MODEL` at "
+            "FORGE_EMBEDDER_URL."
+        ),
+        default="static",
+    )
+    embedder_url: str | None = setting(
+        "FORGE_EMBEDDER_URL",
+        values.embedder_url,
+        "The address of an OpenAI-compatible endpoint, for example `http://localhost:11434/v1`; `/embeddings` is added.",
+        secret=True,
+    )
+    embedder_key: str | None = setting("FORGE_EMBEDDER_KEY", values.key, "The key for that endpoint.", secret=True)
+    embedder_key_file: Path | None = setting(
+        "FORGE_EMBEDDER_KEY_FILE", values.path, "A file that holds the key, instead of the key itself."
+    )
+    embedder_dimensions: int | None = setting(
+        "FORGE_EMBEDDER_DIMENSIONS",
+        values.dimensions,
+        "Ask the endpoint for vectors of this length, and accept no other.",
+        shown="the model's own length",
+    )
+    embedder_question_prefix: str = setting(
+        "FORGE_EMBEDDER_QUESTION_PREFIX",
+        str,
+        "The text that the model expects before a question, spaces included: `query: ` for e5.",
+        default="",
+        shown="nothing",
+    )
+    embedder_passage_prefix: str = setting(
+        "FORGE_EMBEDDER_PASSAGE_PREFIX",
+        str,
+        "The text that the model expects before a passage: `passage: ` for e5.",
+        default="",
+        shown="nothing",
+    )
+    embedder_encoding: str = setting(
+        "FORGE_EMBEDDER_ENCODING",
+        values.encoding,
+        (
+            "How the endpoint sends numbers: `float`, or `base64`, which takes a third of the bytes if the endpoint "
+            "supports it."
+        ),
+        default="float",
+    )
+    meili_url: str | None = setting(
+        "FORGE_MEILI_URL",
+        values.meili_url,
+        (
+            "A Meilisearch server (tested: 1.50) for keyword search, for example `http://localhost:7700`; needs the "
+            "extra `meilisearch`."
+        ),
+        shown="none: the embedded engine",
+    )
+    meili_key: str | None = setting(
+        "FORGE_MEILI_KEY",
+        values.key,
+        "A key for that server that may search and manage indexes, documents, settings and tasks.",
+        secret=True,
+    )
+    meili_ca: Path | None = setting(
+        "FORGE_MEILI_CA",
+        values.path,
+        "A file of certificates (PEM) to trust for that server, instead of the usual ones.",
+        shown="the usual ones",
+    )
+    qdrant_url: str | None = setting(
+        "FORGE_QDRANT_URL",
+        values.qdrant_url,
+        "A Qdrant server for vector search, and for keyword search if there is no Meilisearch; needs the extra `qdrant`.",
+        shown="none: embedded engines",
+    )
+    qdrant_key: str | None = setting("FORGE_QDRANT_KEY", values.key, "The key for that server.", secret=True)
+    qdrant_grpc_port: int | None = setting(
+        "FORGE_QDRANT_GRPC_PORT", values.port, "Use gRPC at this port, usually 6334.", shown="REST"
+    )
+    qdrant_shards: int = setting(
+        "FORGE_QDRANT_SHARDS", values.copies, "The number of shards of a collection.", default=1
+    )
+    qdrant_replicas: int = setting(
+        "FORGE_QDRANT_REPLICAS", values.copies, "The number of copies of each shard.", default=1
+    )
+    qdrant_write_consistency: int = setting(
+        "FORGE_QDRANT_WRITE_CONSISTENCY",
+        values.copies,
+        "The number of those copies that must have a write before it counts.",
+        default=1,
+    )
+    qdrant_on_disk: bool = setting(
+        "FORGE_QDRANT_ON_DISK", values.flag, "Leave vectors on disk: less memory, slower.", default=False
+    )
+    qdrant_quantization: Literal["none", "scalar", "binary"] = setting(
+        "FORGE_QDRANT_QUANTIZATION",
+        values.quantization,
+        (
+            "Keep small copies of vectors in memory for a first, rough search: `none`, `scalar` (a byte a number) or "
+            "`binary` (a bit)."
+        ),
+        default="none",
+    )
+    plane_base_url: str | None = setting(
+        "PLANE_BASE_URL",
+        values.plane_url,
+        (
+            "The address of Plane, for example `https://api.plane.so`. With a key and a workspace, the toolset "
+            "`plane` is listed."
+        ),
+        shown="none: no Plane",
+    )
+    plane_api_key: str | None = setting("PLANE_API_KEY", values.key, "A personal access token of Plane.", secret=True)
+    plane_workspace: str | None = setting(
+        "PLANE_WORKSPACE", values.workspace, "The workspace: the word after the host in Plane's addresses."
+    )
+    plane_projects: tuple[str, ...] | None = setting(
+        "PLANE_PROJECTS",
+        values.names,
+        "The only projects that may be used, comma-separated, by identifier or name.",
+        shown="all that the key can see",
+    )
+    plane_read_only: bool = setting(
+        "PLANE_READ_ONLY", values.flag, "List only the tools that read Plane.", default=False
+    )
+    plane_ca: Path | None = setting(
+        "PLANE_CA",
+        values.path,
+        "A file of certificates (PEM) to trust for Plane, instead of the usual ones.",
+        shown="the usual ones",
+    )
+    zulip_config: Path | None = setting(
+        "ZULIP_CONFIG", values.path, "A `zuliprc` file with site, email and key, instead of the next three settings."
+    )
+    zulip_site: str | None = setting(
+        "ZULIP_SITE",
+        values.zulip_site,
+        (
+            "The address of Zulip, for example `https://chat.example.com`. With an email and a key, the toolset "
+            "`zulip` is listed."
+        ),
+        shown="none: no Zulip",
+    )
+    zulip_email: str | None = setting(
+        "ZULIP_EMAIL", values.email, "The email address of the bot (or person) that the key belongs to."
+    )
+    zulip_api_key: str | None = setting("ZULIP_API_KEY", values.key, "The API key.", secret=True)
+    zulip_channels: tuple[str, ...] | None = setting(
+        "ZULIP_CHANNELS",
+        values.names,
+        "The only channels that may be used, comma-separated; `direct` is direct messages.",
+        shown="all that the bot can see, and direct messages",
+    )
+    zulip_read_only: bool = setting(
+        "ZULIP_READ_ONLY", values.flag, "List only the tools that read Zulip.", default=False
+    )
+    zulip_cert_bundle: Path | None = setting(
+        "ZULIP_CERT_BUNDLE",
+        values.path,
+        "A file of certificates (PEM) to trust for Zulip, instead of the usual ones.",
+        shown="the usual ones",
+    )
+    zulip_reviews: tuple[str, str] | None = setting(
+        "ZULIP_REVIEWS",
+        values.channel_and_topic,
+        "The CHANNEL/TOPIC in which each pending proposal is announced with a link.",
+        shown="none: proposals are not announced in Zulip",
+    )
+    zulip_reviewers: tuple[str, ...] = setting(
+        "ZULIP_REVIEWERS",
+        values.emails,
+        (
+            "Comma-separated email addresses of the people whose reaction to such a message approves or rejects, up "
+            "to level 3."
+        ),
+        default=(),
+        shown="none: reactions decide nothing",
+    )
+    model: LanguageModelName | None = setting(
+        "FORGE_MODEL",
+        values.model_name,
+        (
+            "The language model for runs, as `VENDOR:MODEL`; vendors: `anthropic`, `openai` (also local servers), "
+            "`openai-responses`. With it, the toolset `runs` is listed."
+        ),
+        shown="none: no model is used",
+    )
+    anthropic_api_key: str | None = setting(
+        "ANTHROPIC_API_KEY", values.key, "The key for Anthropic's models.", secret=True
+    )
+    anthropic_base_url: str | None = setting(
+        "ANTHROPIC_BASE_URL", values.anthropic_url, "Another address for Anthropic's API.", shown="the vendor's own"
+    )
+    openai_api_key: str | None = setting(
+        "OPENAI_API_KEY", values.key, "The key for OpenAI's models, or for a compatible server.", secret=True
+    )
+    openai_base_url: str | None = setting(
+        "OPENAI_BASE_URL",
+        values.openai_url,
+        "Another address for OpenAI's API, for example `http://localhost:11434/v1` for your own server.",
+        shown="the vendor's own",
+        secret=True,
+    )
+    model_key_file: Path | None = setting(
+        "FORGE_MODEL_KEY_FILE",
+        values.path,
+        (
+            "A file that holds the model's key. It takes precedence over the vendor's variable, which other programs "
+            "use, too."
+        ),
+    )
     model_key: str | None = field(default=None, repr=False)
-    """What `model_key_file` holds."""
-    model_prices: tuple[ModelPrice, ...] = ()
-    run_tokens: int | None = 200_000
-    run_answer_tokens: int = 8_192
-    run_context_tokens: int = 24_000
-    run_cost: Decimal | None = None
-    run_day_tokens: int | None = None
-    run_day_cost: Decimal | None = None
-    model_helps: tuple[str, ...] = ()
+    """The content of `model_key_file`."""
+    model_prices: tuple[ModelPrice, ...] = setting(
+        "FORGE_MODEL_PRICES",
+        values.prices,
+        (
+            "What a million tokens cost, in your currency, comma-separated: `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, for "
+            "example `some-model-*=3/15/0.30/3.75`. The first pattern that fits the model counts."
+        ),
+        default=(),
+        shown="none: costs are unknown",
+    )
+    run_tokens: int | None = setting(
+        "FORGE_RUN_TOKENS",
+        values.run_tokens,
+        "The most tokens, in and out together, in one run.",
+        default=200_000,
+        shown="200000",
+    )
+    run_answer_tokens: int = setting(
+        "FORGE_RUN_ANSWER_TOKENS",
+        values.window_tokens,
+        "The most tokens in one answer of the model in a run, including its thinking.",
+        default=8_192,
+        shown="8192",
+    )
+    run_context_tokens: int = setting(
+        "FORGE_RUN_CONTEXT_TOKENS",
+        values.window_tokens,
+        (
+            "The most tokens (characters / 4) of a run that are sent to the model at once; the oldest output is "
+            "dropped first."
+        ),
+        default=24_000,
+        shown="24000",
+    )
+    run_cost: Decimal | None = setting(
+        "FORGE_RUN_COST",
+        values.money,
+        "The most money for one run, in the currency of the prices, which it needs.",
+        shown="no limit",
+    )
+    run_day_tokens: int | None = setting(
+        "FORGE_RUN_DAY_TOKENS",
+        values.day_tokens,
+        (
+            "The most tokens, in and out together, in any 24 hours in all runs of the knowledge base, across hosts "
+            "and processes."
+        ),
+        shown="no limit",
+    )
+    run_day_cost: Decimal | None = setting(
+        "FORGE_RUN_DAY_COST",
+        values.money,
+        "The most money in any 24 hours for all runs, in the currency of the prices, which it needs.",
+        shown="no limit",
+    )
+    model_helps: tuple[str, ...] = setting(
+        "FORGE_MODEL_HELPS",
+        values.helps,
+        (
+            "What else the model helps with, comma-separated: `routes`, `contradictions`, `summaries`. Questions and "
+            "pages are then sent to it."
+        ),
+        default=(),
+        shown="nothing",
+    )
+    answer_tokens: int = setting(
+        "FORGE_ANSWER_TOKENS",
+        values.answer_tokens,
+        "The most tokens (characters / 4) of snippets in a search answer.",
+        default=1500,
+    )
+    quota_pending: int = setting(
+        "FORGE_QUOTA_PENDING",
+        values.size,
+        "The most data of one host's proposals that may wait for approval at a time, for example `50 MB`.",
+        default=_QUOTAS.pending_bytes,
+        shown="50 MB",
+    )
+    quota_proposed: int = setting(
+        "FORGE_QUOTA_PROPOSED",
+        values.size,
+        "The most data that one host may propose in any 24 hours, whatever is decided on it.",
+        default=_QUOTAS.proposed_bytes,
+        shown="200 MB",
+    )
+    quota_starts: int = setting(
+        "FORGE_QUOTA_STARTS",
+        values.starts,
+        "The most journeys and runs that one host may start in any minute.",
+        default=_QUOTAS.starts,
+        shown="60",
+    )
+    quota_journeys: int = setting(
+        "FORGE_QUOTA_JOURNEYS",
+        values.size,
+        "The most data that one host may store in journeys in any 24 hours.",
+        default=_QUOTAS.journey_bytes,
+        shown="100 MB",
+    )
+    quota_runs: int = setting(
+        "FORGE_QUOTA_RUNS",
+        values.size,
+        "The most data that one host may store in runs of `agent_run` in any 24 hours.",
+        default=_QUOTAS.run_bytes,
+        shown="100 MB",
+    )
+    retention: timedelta | None = setting(
+        "FORGE_RETENTION",
+        values.retention,
+        (
+            "How long the full texts of proposals, journeys and runs are kept after they end, in days such as `90d`, "
+            "or `forever`. Hashes, decisions, the audit chain and page revisions are always kept."
+        ),
+        default=timedelta(days=90),
+        shown="90d",
+    )
+    """None keeps them for ever."""
+    open_browser: bool = setting(
+        "FORGE_OPEN_BROWSER",
+        values.flag,
+        "Open the review page in a browser when something needs approval and there is a display.",
+        default=True,
+    )
+    trusted_places: tuple[str, ...] = setting(
+        "FORGE_TRUSTED_PLACES",
+        values.trusted_places,
+        (
+            "Comma-separated places whose text you trust, such as `plane:KB,zulip:design`. Reading such text doesn't "
+            "raise the level that a host's next acts need."
+        ),
+        default=(),
+        shown="none; `knowledge-forge trust places` adds and lists others",
+    )
     json: bool = False
     file: Path | None = None
     """The `forge.toml` that was read."""
     in_environment: tuple[str, ...] = ()
-    """The variables that were set: another program that starts the server does not see them."""
+    """The variables that were set. Another program that starts the server may not see them."""
     notes: tuple[str, ...] = ()
-    """What a person should hear about their settings: variables that look like ours but are not."""
+    """Remarks for the person, such as about variables that look like ours but aren't."""
 
     @property
     def quotas(self) -> Quotas:
-        """Return what one principal may have stored, and how fast."""
+        """What one principal may store, and how fast."""
         return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys, self.quota_runs)
 
     @property
     def plane(self) -> PlaneAccess | None:
-        """Return how Plane is reached; None where it is not configured, or only in part."""
+        """How to reach Plane; None if it is not configured completely."""
         if not (self.plane_base_url and self.plane_api_key and self.plane_workspace):
             return None
         return PlaneAccess(
@@ -140,36 +467,38 @@ class Settings:
 
     @property
     def zulip(self) -> ZulipAccess | None:
-        """Return how Zulip is reached; None where it is not configured, or only in part."""
+        """How to reach Zulip; None if it is not configured completely."""
         if not (self.zulip_site and self.zulip_email and self.zulip_api_key):
             return None
+        read_only = self.zulip_read_only or self.read_only
         return ZulipAccess(
             self.zulip_site,
             self.zulip_email,
             self.zulip_api_key,
             channels=self.zulip_channels,
-            read_only=self.zulip_read_only or self.read_only,
+            read_only=read_only,
             ca=self.zulip_cert_bundle,
-            reviews=None if self.zulip_read_only or self.read_only else self.zulip_reviews,
+            # Announcing a proposal is a write.
+            reviews=None if read_only else self.zulip_reviews,
             reviewers=self.zulip_reviewers,
         )
 
     @property
     def provider(self) -> ModelAccess | None:
-        """Return how the language model is reached; None where none is configured, or only in part."""
-        if self.model is None or lacking_model({name: getattr(self, name) for name in _MODELS_OWN}):
+        """How to reach the language model; None if it is not configured completely."""
+        if self.model is None or missing_for_model({name: getattr(self, name) for name in _MODEL_FIELDS}):
             return None
-        own = self.model.company.upper()
+        vendor = self.model.company.upper()
         key, address = {
             "ANTHROPIC": (self.anthropic_api_key, self.anthropic_base_url),
             "OPENAI": (self.openai_api_key, self.openai_base_url),
-        }[own]
+        }[vendor]
         return ModelAccess(
             self.model,
             self.model_key or key,
             address,
-            key_setting="FORGE_MODEL_KEY_FILE" if self.model_key else f"{own}_API_KEY",
-            address_setting=f"{own}_BASE_URL",
+            key_setting="FORGE_MODEL_KEY_FILE" if self.model_key else f"{vendor}_API_KEY",
+            address_setting=f"{vendor}_BASE_URL",
             prices=self.model_prices,
             run_tokens=self.run_tokens,
             run_answer_tokens=self.run_answer_tokens,
@@ -181,343 +510,50 @@ class Settings:
         )
 
 
-_MODELS_OWN = ("model", "model_key", "anthropic_api_key", "openai_api_key", "openai_base_url")
+_MODEL_FIELDS = ("model", "model_key", "anthropic_api_key", "openai_api_key", "openai_base_url")
+
+
+def missing_for_model(given: Mapping[str, Any]) -> list[str]:
+    """Return the variables that are missing for a language model, given the values of `_MODEL_FIELDS`."""
+    model = given.get("model")
+    if model is None:
+        return ["FORGE_MODEL"]
+    if given.get("model_key"):
+        return []
+    if model.company == "anthropic":
+        return [] if given.get("anthropic_api_key") else ["ANTHROPIC_API_KEY"]
+    # A server on one's own machine often takes no key.
+    return [] if given.get("openai_api_key") or given.get("openai_base_url") else ["OPENAI_API_KEY"]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAccess:
-    """How a language model is reached, and how far: `address` None is the vendor's own, `helps` is what it does beside runs.
+class Variable:
+    """A setting as people know it: a row of the reference table."""
 
-    `key_setting` and `address_setting` are the variables that a person looks at when it is not reached. `run_tokens` and
-    `run_cost`, in the currency of the prices, are bounds of each run, `run_day_tokens` and `run_day_cost` those of all together.
-    """
+    name: str
+    field: str
+    read: Callable[[str], object]
+    says: str
+    default: str
 
-    name: LanguageModelName
-    key: str | None = field(repr=False)
-    address: str | None = None
-    helps: tuple[str, ...] = ()
-    key_setting: str = "FORGE_MODEL_KEY_FILE"
-    address_setting: str = ""
-    prices: tuple[ModelPrice, ...] = ()
-    run_tokens: int | None = None
-    run_answer_tokens: int = 8_192
-    run_context_tokens: int = 24_000
-    run_cost: Decimal | None = None
-    run_day_tokens: int | None = None
-    run_day_cost: Decimal | None = None
+    @property
+    def key(self) -> str:
+        """Its name in `forge.toml`: `FORGE_STATE_DIR` is `state_dir`."""
+        return self.name.removeprefix("FORGE_").lower()
 
 
-@dataclass(frozen=True, slots=True)
-class PlaneAccess:
-    """How Plane is reached, and how far: `projects` are the only ones that may be used, None for all that the key sees."""
-
-    base_url: str
-    api_key: str = field(repr=False)
-    workspace: str
-    projects: tuple[str, ...] | None = None
-    read_only: bool = False
-    ca: Path | None = None
+def _declared(name: str, declaration: tuple[str, Callable[[str], object], str, str]) -> Variable:
+    variable, read, says, default = declaration
+    return Variable(variable, name, read, says, default)
 
 
-@dataclass(frozen=True, slots=True)
-class ZulipAccess:
-    """How Zulip is reached, and how far: `channels` are the only ones that may be used, None for all that the bot sees.
-
-    Direct messages count as a channel called `direct`. `reviews` is the channel and topic that hears of proposals, `reviewers`
-    are the addresses of those whose reaction there counts as their word.
-    """
-
-    site: str
-    email: str
-    api_key: str = field(repr=False)
-    channels: tuple[str, ...] | None = None
-    read_only: bool = False
-    ca: Path | None = None
-    reviews: tuple[str, str] | None = None
-    reviewers: tuple[str, ...] = ()
+VARIABLES = tuple(_declared(f.name, f.metadata["setting"]) for f in fields(Settings) if "setting" in f.metadata)
+"""All settings, in the order of the reference page."""
+BY_FIELD = {variable.field: variable for variable in VARIABLES}
 
 
 def handbook() -> Path:
-    """Return the knowledge base that comes with the program: in a checkout `kb/`, in an installed wheel its copy."""
+    """Return the knowledge base that ships with the program: `kb/` in a checkout, its copy in an installed wheel."""
     package = Path(__file__).resolve().parents[2]
     packaged = package / "handbook"
     return packaged if packaged.is_dir() else package.parent / "kb"
-
-
-def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> Settings:
-    """Return the settings that flags, environment and `forge.toml` give together.
-
-    `flags` maps field names to texts as typed, or to ready values; None counts as not given. `forge.toml` is read from where
-    `FORGE_CONFIG` says, or from the user's configuration folder; one in `cwd` is named in the notes as ignored.
-
-    Raises:
-        BadSetting: the first one that is unknown (in the file) or has a value that cannot be used, or a file that others may write.
-    """
-    environ = os.environ if environ is None else environ
-    file = _file(environ)
-    values: dict[str, object] = {} if file is None else _from_file(file)
-    values.update(_from_environment(environ))
-    given = {name: _parsed(name, value) for name, value in flags.items() if value is not None}
-    values.update(given)
-    values.update(_from_vendors(environ, values) | given)
-    values.setdefault("kb", handbook())
-    _complete_embedder(values)
-    _complete_model(values)
-    _complete_zulip(values)
-    _check_certificates(environ, values)
-    values["file"] = file
-    values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name) and _counts(v, values))
-    values["notes"] = (
-        *_ignored(file, cwd),
-        *strangers(environ),
-        *no_limits(environ, values),
-        *about_services(values),
-        *about_model(values, installed=lambda package: importlib.util.find_spec(package) is not None),
-    )
-    return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
-
-
-def _complete_embedder(values: dict[str, object]) -> None:
-    """Read the key from its file, and see that what belongs together is there."""
-    embedder = str(values.get("embedder", "static"))
-    if embedder.startswith("endpoint:") and "embedder_url" not in values:
-        raise BadSetting(
-            "FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint"
-        )
-    if "embedder_key" not in values and (found := _key_in(values.get("embedder_key_file"), "FORGE_EMBEDDER_KEY_FILE")):
-        values["embedder_key"] = found
-
-
-def _complete_model(values: dict[str, object]) -> None:
-    """Read the key of the language model from its file, where a model is named."""
-    if "model" in values and (found := _key_in(values.get("model_key_file"), "FORGE_MODEL_KEY_FILE")):
-        values["model_key"] = found
-
-
-def _key_in(file: object, name: str) -> str | None:
-    """Return the key that the file holds; None without a file."""
-    if not isinstance(file, Path):
-        return None
-    try:
-        if file.is_file():
-            _only_ours(name, file, "a file that holds a key")
-        return key(file.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        # Somebody may have put the key itself here: its text is not repeated.
-        where = str(file.parent) if file.parent.is_dir() else "the file it names"
-        why = "cannot be read as a key: no such file is there; it is the path of a file that holds the key, not the key"
-        raise BadSetting(name, where, why) from None
-    except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else "it holds no key"
-        raise BadSetting(name, str(file), f"cannot be read as a key: {problem}") from None
-
-
-def _complete_zulip(values: dict[str, object]) -> None:
-    """Fill in what the `zuliprc` says and nothing else does. A path in it is relative to it."""
-    file = values.get("zulip_config")
-    if not isinstance(file, Path):
-        return
-    from mcp_server.app.settings.zuliprc import FIELDS, texts
-
-    try:
-        if file.is_file():
-            _only_ours("ZULIP_CONFIG", file, "a zuliprc")
-        found = texts(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise BadSetting("ZULIP_CONFIG", str(file), f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadSetting("ZULIP_CONFIG", str(file), "it is no text in UTF-8") from None
-    except ValueError as error:
-        raise BadSetting("ZULIP_CONFIG", str(file), str(error)) from None
-    for word, text in found.items():
-        if FIELDS[word] not in values:
-            try:
-                values[FIELDS[word]] = _use(BY_FIELD[FIELDS[word]], text, str(file), base=file.parent)
-            except BadSetting as error:
-                raise BadSetting("ZULIP_CONFIG", str(file), f"{word}: {error.problem}") from None
-
-
-def _parsed(name: str, value: object) -> object:
-    variable = BY_FIELD.get(name)
-    if variable is None or not isinstance(value, str):
-        return value
-    return _use(variable, value, f"--{name.replace('_', '-')}")
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    ours = [v for v in VARIABLES if environ.get(v.name) and not v.name.startswith(VENDORS_OWN)]
-    return {v.field: _use(v, environ[v.name], "environment") for v in ours}
-
-
-VENDORS_OWN = ("ANTHROPIC_", "OPENAI_")
-"""Variables that begin so are there for other programs, too: they count only where FORGE_MODEL names that vendor."""
-
-
-def _from_vendors(environ: Mapping[str, str], values: Mapping[str, object]) -> dict[str, object]:
-    """Return what the variables of the vendor say whose model is named; those of others are not even looked at."""
-    theirs = [v for v in VARIABLES if environ.get(v.name) and v.name.startswith(VENDORS_OWN) and _counts(v, values)]
-    return {v.field: _use(v, environ[v.name], "environment") for v in theirs}
-
-
-def _counts(variable: Variable, values: Mapping[str, object]) -> bool:
-    """Return whether the variable is anything to this program."""
-    if not variable.name.startswith(VENDORS_OWN):
-        return True
-    model = values.get("model")
-    return isinstance(model, LanguageModelName) and variable.name.startswith(f"{model.company.upper()}_")
-
-
-CONFIGURATION = "forge.toml"
-
-
-def user_file() -> Path | None:
-    """Return where the configuration file is looked for when `FORGE_CONFIG` names none; None for an account without a home."""
-    try:
-        return user_folder(platformdirs.user_config_dir, "set FORGE_CONFIG") / CONFIGURATION
-    except NoUserFolder:
-        return None
-
-
-def _file(environ: Mapping[str, str]) -> Path | None:
-    """Return the configuration file to read, which nobody else can have written, if there is one."""
-    if named := environ.get("FORGE_CONFIG"):
-        file = Path(_absolute("FORGE_CONFIG", named))
-        if not file.is_file():
-            raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {file}")
-    else:
-        found = user_file()
-        if found is None or not os.path.lexists(found):
-            return None
-        file = found
-        if not file.is_file():
-            raise BadSetting(CONFIGURATION, str(file), "it is not a file, or a link to none; mend or delete it")
-    _only_ours("FORGE_CONFIG" if named else CONFIGURATION, file, "a configuration file")
-    return file
-
-
-def _only_ours(name: str, file: Path, kind: str) -> None:
-    """Raise if another account could have written what is about to be believed."""
-    if exposed := others_could_replace(file):
-        raise BadSetting(name, str(file), f"{kind} that other accounts can change is not read: {exposed}")
-
-
-def _ignored(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
-    """Say that a `forge.toml` in the working directory is not read, and what its author can do about it."""
-    with suppress(OSError):
-        left = (cwd or Path.cwd()) / CONFIGURATION
-        if left.is_file() and not (file is not None and left.samefile(file)):
-            move = f"move it to {there}, or " if (there := user_file()) else ""
-            why = f"{left} is ignored, because settings are not read from the working directory"
-            return (f"{why}; if it is yours, {move}set FORGE_CONFIG={left}",)
-    return ()
-
-
-LIBRARIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
-LIBPQ = (
-    "PGSSLROOTCERT",
-    "PGSSLCERT",
-    "PGSSLKEY",
-    "PGSSLCRL",
-    "PGSSLCRLDIR",
-    "PGPASSFILE",
-    "PGSERVICEFILE",
-    "PGSYSCONFDIR",
-)
-"""Variables, not ours, that name files to the libraries that connect: what is relative they look for in the working directory."""
-
-
-def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]) -> None:
-    """Raise if the working directory or another account decides which certificates and passwords are used."""
-    for name in (*LIBRARIES, *(LIBPQ if values.get("database_url") else ())):
-        for part in environ.get(name, "").split(os.pathsep if name == "SSL_CERT_DIR" else "\0"):
-            if part and not Path(part).is_absolute() and (name, part) != ("PGSSLROOTCERT", "system"):
-                raise _relative(name, part)
-    for field_name in ("meili_ca", "plane_ca", "zulip_cert_bundle"):
-        file = values.get(field_name)
-        if isinstance(file, Path) and file.is_file():
-            _only_ours(BY_FIELD[field_name].name, file, "a file of certificates")
-
-
-def _absolute(name: str, text: str) -> str:
-    """Return the absolute path that one of our variables names."""
-    try:
-        found = Path(text).expanduser()
-    except RuntimeError:
-        raise BadSetting(
-            name, "environment", "~ means nothing here, because this account has no home folder; use an absolute path"
-        ) from None
-    if not found.is_absolute():
-        raise _relative(name, text)
-    return str(found)
-
-
-def _relative(name: str, text: str) -> BadSetting:
-    why = "it is a relative path, and a host may start the server in any folder; use the absolute path"
-    if name.endswith("_KEY_FILE"):  # somebody may have put the key itself here
-        return BadSetting(
-            name, "environment", f"cannot be read as a key: {why} of the file that holds the key, not the key"
-        )
-    return BadSetting(name, "environment", f"{why}: {name}={os.path.normpath(Path(text).expanduser().absolute())}")
-
-
-def _from_file(file: Path) -> dict[str, object]:
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadSetting(file.name, str(file), f"cannot be read as TOML: {error}") from error
-    by_key = {v.key: v for v in VARIABLES}
-    found: dict[str, object] = {}
-    for name, value in table.items():
-        if name not in by_key:
-            near = difflib.get_close_matches(name, by_key, n=1)
-            raise BadSetting(name, str(file), f"no such setting{f'; did you mean {near[0]}?' if near else ''}")
-        found[by_key[name].field] = _use(by_key[name], _text(value), str(file), base=file.parent)
-    return found
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return ",".join(str(part) for part in value)
-    return str(value)
-
-
-def _use(variable: Variable, text: str, where: str, base: Path | None = None) -> object:
-    if variable.parse is path and text.strip():
-        if where == "environment":
-            text = _absolute(variable.name, text)
-        elif base is not None and not Path(text).expanduser().is_absolute():
-            text = str(base / text)  # a path in a file is relative to that file
-    try:
-        return variable.parse(text)
-    except ValueError as error:
-        shown = variable.key if where.endswith(".toml") else variable.name if where == "environment" else where
-        raise BadSetting(shown, where, str(error)) from error
-
-
-HOST_VARIABLES = ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR")
-
-
-def host_environment() -> Mapping[str, str]:
-    """Return the variables, not ours, that say where hosts keep their configuration."""
-    return {name: os.environ[name] for name in HOST_VARIABLES if os.environ.get(name)}
-
-
-def worker_environment() -> dict[str, str]:
-    """Return the environment of a process that only computes: what it needs to start, and no secret."""
-    needed = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
-    # Each thread of a numeric library would take address space, which is limited.
-    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return {**{name: os.environ[name] for name in needed if name in os.environ}, **alone}
-
-
-def has_display(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
-    """Return whether a window that this process opens is likely to be seen by a person."""
-    environ = os.environ if environ is None else environ
-    if environ.get("CI") or environ.get("SSH_CONNECTION"):
-        return False
-    return platform in ("win32", "darwin") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
-
-
-assert {v.field for v in VARIABLES} <= {f.name for f in fields(Settings)}  # noqa: S101 - a wrong table must stop the start

@@ -1,12 +1,13 @@
-"""What the text of a setting means. Each function returns the value, or says in a `ValueError` why it cannot be used.
+"""Readers of settings: each returns the value that a text means, or says in a `ValueError` why it can't be used.
 
-Where a person might have put a key, by mistake or not, nothing of the text is repeated.
+If a person might have put a key there, by mistake or not, the message repeats nothing of the text.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -23,7 +24,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """Where Streamable HTTP listens."""
+    """The address at which Streamable HTTP listens."""
 
     host: str
     port: int
@@ -34,7 +35,7 @@ class HttpAddress:
 
 
 def path(text: str) -> Path:
-    """Return the folder or file that is named, absolute."""
+    """Return the absolute path of a folder or file."""
     if not text.strip():
         raise ValueError("it is empty; name a folder")
     try:
@@ -47,25 +48,50 @@ def path(text: str) -> Path:
 
 def flag(text: str) -> bool:
     """Return whether it is switched on."""
-    known = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-        "": False,
-    }
-    try:
-        return known[text.strip().lower()]
-    except KeyError:
-        raise ValueError(f"{text!r} is neither true nor false") from None
+    word = text.strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("0", "false", "no", "off", ""):
+        return False
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return a reader that takes one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r} is not one of: {', '.join(words)}")
+        return text
+
+    return read
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers within these bounds."""
+
+    def read(text: str) -> int:
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"{text!r} is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+encoding = one_of("float", "base64")
+quantization = one_of("none", "scalar", "binary")
+dimensions = whole_number(8, 8192)
+answer_tokens = whole_number(200, 20_000)
+copies = whole_number(1, 1_000)
+port = whole_number(1, 65_535)
+run_tokens = whole_number(1_000, 100_000_000)
+day_tokens = whole_number(1_000, 100_000_000_000)
+window_tokens = whole_number(256, 1_000_000)
+starts = whole_number(1, 100_000)
 
 
 def http_address(text: str) -> HttpAddress | None:
-    """Return the address to listen at, which is on this machine; None for `stdio`."""
+    """Return the loopback address to listen at; None for `stdio`."""
     if text.strip() == "stdio":
         return None
     host, colon, port = text.strip().rpartition(":")
@@ -80,18 +106,18 @@ def http_address(text: str) -> HttpAddress | None:
 
 
 def toolsets(text: str) -> tuple[str, ...]:
-    """Return the toolsets that are named, each once."""
+    """Return the named toolsets, each once."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if name not in TOOLSETS:
-            raise ValueError(f"{name!r} is no toolset; known are {', '.join(TOOLSETS)}")
+            raise ValueError(f"{name!r} is not a toolset; known are {', '.join(TOOLSETS)}")
     if not names:
         raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
     return names
 
 
 def trusted_places(text: str) -> tuple[str, ...]:
-    """Return the places that a person vouches for, each once, in one spelling. A name with a comma in it is put between quotes."""
+    """Return the places that a person trusts, each once, in canonical spelling. A name that contains a comma needs quotes."""
     parts = (part.strip() for part in next(csv.reader([text], skipinitialspace=True), []))
     return tuple(dict.fromkeys(trusted_place(part) for part in parts if part))
 
@@ -104,31 +130,10 @@ def embedder(text: str) -> str:
     raise ValueError(f"{text!r} is not available; this version has: static, fastembed:MODEL, endpoint:MODEL")
 
 
-def dimensions(text: str) -> int:
-    """Return the length of a vector."""
-    if not text.isdigit() or not 8 <= int(text) <= 8192:
-        raise ValueError(f"{text!r} is not a whole number from 8 to 8192")
-    return int(text)
-
-
-def encoding(text: str) -> str:
-    """Return how numbers are sent."""
-    if text not in ("float", "base64"):
-        raise ValueError(f"{text!r} is neither float nor base64")
-    return text
-
-
-def answer_tokens(text: str) -> int:
-    """Return how long an answer may be."""
-    if not text.isdigit() or not 200 <= int(text) <= 20_000:
-        raise ValueError(f"{text!r} is not a whole number from 200 to 20000")
-    return int(text)
-
-
 def database_url(text: str) -> str:
-    """Return `text` if it is a PostgreSQL URL whose password no message about it could repeat by mistake.
+    """Return `text` if it is a PostgreSQL URL that libpq can read.
 
-    libpq quotes what it cannot read, so everything that it could misread is refused here, in words without any of it.
+    libpq's messages quote what it can't read, password included. So anything that it could misread is refused here, unquoted.
     """
     from urllib.parse import parse_qsl, urlsplit
 
@@ -158,7 +163,7 @@ PATHS_IN_URL = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "sslk
 
 
 def schema(text: str) -> str:
-    """Return the name of a schema that is nobody else's."""
+    """Return the name of a schema that this server can have to itself."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", text) or text.startswith("pg_") or text == "public":
         raise ValueError(
             f"{text!r} cannot be a schema of its own: use up to 63 lower-case letters, digits and _, not pg_..., not public"
@@ -167,7 +172,7 @@ def schema(text: str) -> str:
 
 
 def server_url(text: str, *, example: str, key: str, query: bool = False) -> str:
-    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
+    """Return `text` if it is an address without a secret in it. A refused address is not repeated."""
     from urllib.parse import urlsplit
 
     shape = f"it is not like {example}"
@@ -193,41 +198,20 @@ qdrant_url = partial(server_url, example="http://localhost:6333 or https://HOST:
 
 
 def key(text: str) -> str:
-    """Return a key; what is wrong with one is said without any of it."""
+    """Return a key. A refused key is not repeated."""
     if not re.fullmatch(r"[!-~]+", text.strip()):
-        raise ValueError("it is empty, or has characters that no key has")
+        raise ValueError("it is empty, or contains characters that no key has")
     return text.strip()
 
 
-def copies(text: str) -> int:
-    """Return how many of something there are to be."""
-    if not text.isdigit() or not 1 <= int(text) <= 1_000:
-        raise ValueError(f"{text!r} is not a whole number from 1 to 1000")
-    return int(text)
-
-
-def port(text: str) -> int:
-    """Return a port."""
-    if not text.isdigit() or not 1 <= int(text) <= 65_535:
-        raise ValueError(f"{text!r} is not a port, 1 to 65535")
-    return int(text)
-
-
-def quantization(text: str) -> str:
-    """Return how vectors are kept small."""
-    if text not in ("none", "scalar", "binary"):
-        raise ValueError(f"{text!r} is not one of: none, scalar, binary")
-    return text
-
-
 def plane_url(text: str) -> str:
-    """Return where Plane is: also for somebody who names the API there, as the vendor's examples do."""
+    """Return the address of Plane. The vendor's examples name the API at that address, which is accepted, too."""
     found = server_url(text, example="https://api.plane.so or https://plane.example.com", key="PLANE_API_KEY")
     return re.sub(r"/api(/v1)?$", "", found)
 
 
 def zulip_site(text: str) -> str:
-    """Return where Zulip is: as the vendor's own programs take it, also a name alone, and with `/api` behind it.
+    """Return the address of Zulip. As in the vendor's own programs, a bare host name and a trailing `/api` are accepted.
 
     Source: https://zulip.com/api/configuring-python-bindings
     """
@@ -239,34 +223,34 @@ def zulip_site(text: str) -> str:
 
 
 def workspace(text: str) -> str:
-    """Return the word by which Plane calls a workspace."""
+    """Return the word that stands for a workspace in Plane's addresses."""
     if not re.fullmatch(r"[\w-]+", text.strip()):
-        raise ValueError("it is no workspace; it is the word behind the host in Plane's addresses, for example acme")
+        raise ValueError("it is not a workspace; use the word after the host in Plane's addresses, for example acme")
     return text.strip()
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return the names in a list, each once; the `#` that people write before a channel is left out."""
+    """Return the names in a list, each once, without the `#` that people write before a channel."""
     found = tuple(dict.fromkeys(part.strip().lstrip("#") for part in text.split(",") if part.strip().lstrip("#")))
     if not found:
-        raise ValueError("it is empty; name some, separated by commas, or leave the setting out")
+        raise ValueError("it is empty; name some, separated by commas, or remove the setting")
     return found
 
 
 def email(text: str) -> str:
     """Return an e-mail address."""
     if not re.fullmatch(r"[^@\s]+@[^@\s]+", text.strip()):
-        raise ValueError("it is no e-mail address")
+        raise ValueError("it is not an e-mail address")
     return text.strip()
 
 
 def emails(text: str) -> tuple[str, ...]:
-    """Return the e-mail addresses in a list, each once, as `mailbox` writes them."""
+    """Return the e-mail addresses in a list, each once, as `mailbox` normalizes them."""
     return tuple(dict.fromkeys(mailbox(email(name)) for name in names(text)))
 
 
 def channel_and_topic(text: str) -> tuple[str, str]:
-    """Return a channel and a topic in it. The topic may have slashes."""
+    """Return a channel and a topic. The topic may contain slashes."""
     channel, slash, topic = (part.strip() for part in text.strip().lstrip("#").partition("/"))
     if not (channel and slash and topic):
         raise ValueError("it is not CHANNEL/TOPIC, for example team/reviews")
@@ -275,14 +259,14 @@ def channel_and_topic(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelName:
-    """A language model: whose interface it is asked by, and what it is called there."""
+    """A language model: the interface that it is reached through, and its name there."""
 
     vendor: str
     model: str
 
     @property
     def company(self) -> str:
-        """Return whose variables and whose package it is asked with, which is also the name of the extra."""
+        """The vendor whose variables and package are used, which is also the name of the extra."""
         return self.vendor.partition("-")[0]
 
     def __str__(self) -> str:
@@ -290,13 +274,13 @@ class LanguageModelName:
 
 
 VENDORS = ("anthropic", "openai", "openai-responses")
-"""Interfaces by which a language model is asked; `openai` is Chat Completions, which nearly every local server speaks."""
+"""Interfaces of language models. `openai` is Chat Completions, which nearly every local server offers."""
 HELPS = ("routes", "contradictions", "summaries")
-"""What a language model may help with beside runs."""
+"""What a language model can help with besides runs."""
 
 
 def model_name(text: str) -> LanguageModelName:
-    """Return the model that is named as `VENDOR:MODEL`."""
+    """Return the model named by `VENDOR:MODEL`."""
     vendor, _, model = text.strip().partition(":")
     if vendor not in VENDORS or not model.strip():
         raise ValueError(f"it is not VENDOR:MODEL with a vendor of {', '.join(VENDORS)}")
@@ -304,17 +288,17 @@ def model_name(text: str) -> LanguageModelName:
 
 
 def helps(text: str) -> tuple[str, ...]:
-    """Return what a model is to help with, each once."""
+    """Return what a model should help with, each once."""
     found = names(text)
     for name in found:
         if name not in HELPS:
-            raise ValueError(f"it names something that no model helps with; there are {', '.join(HELPS)}")
+            raise ValueError(f"it names something that a model can't help with; known are {', '.join(HELPS)}")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """What a million tokens cost with models whose name fits `pattern`. What is None costs as `input`."""
+    """The price of a million tokens for models whose name fits `pattern`. A price of None is the price of `input`."""
 
     pattern: str
     input: Decimal
@@ -327,13 +311,13 @@ AMOUNT = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
 
 def prices(text: str) -> tuple[ModelPrice, ...]:
-    """Return the prices in a list of `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, in its order; without a pattern one fits every model."""
+    """Return the prices in a list of `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, in order. A price without a pattern fits every model."""
     return tuple(_price(entry) for entry in names(text))
 
 
 def _price(entry: str) -> ModelPrice:
-    pattern, equals, told = entry.rpartition("=")
-    amounts = [amount.strip() for amount in told.split("/")]
+    pattern, equals, listed = entry.rpartition("=")
+    amounts = [amount.strip() for amount in listed.split("/")]
     if (equals and not pattern.strip()) or len(amounts) not in (2, 3, 4) or not all(map(AMOUNT.fullmatch, amounts)):
         raise ValueError(
             "it is not PATTERN=IN/OUT, PATTERN=IN/OUT/CACHED or PATTERN=IN/OUT/CACHED/WRITTEN per million tokens"
@@ -342,31 +326,10 @@ def _price(entry: str) -> ModelPrice:
 
 
 def money(text: str) -> Decimal:
-    """Return an amount of money above nothing."""
+    """Return an amount of money above 0."""
     if not AMOUNT.fullmatch(text.strip()) or not Decimal(text.strip()):
         raise ValueError("it is not an amount above 0, for example 0.50")
     return Decimal(text.strip())
-
-
-def run_tokens(text: str) -> int:
-    """Return how many tokens a run may use."""
-    if not text.isdigit() or not 1_000 <= int(text) <= 100_000_000:
-        raise ValueError(f"{text!r} is not a whole number from 1000 to 100000000")
-    return int(text)
-
-
-def day_tokens(text: str) -> int:
-    """Return how many tokens all runs together may use in a day."""
-    if not text.isdigit() or not 1_000 <= int(text) <= 100_000_000_000:
-        raise ValueError(f"{text!r} is not a whole number from 1000 to 100000000000")
-    return int(text)
-
-
-def window_tokens(text: str) -> int:
-    """Return how much of a model's room is used."""
-    if not text.isdigit() or not 256 <= int(text) <= 1_000_000:
-        raise ValueError(f"{text!r} is not a whole number from 256 to 1000000")
-    return int(text)
 
 
 SIZE: Final = re.compile(r"(\d{1,6})\s*(kB|MB|GB)", re.IGNORECASE)
@@ -383,21 +346,14 @@ def size(text: str) -> int:
     return size_bytes
 
 
-def starts(text: str) -> int:
-    """Return how many journeys and runs may be started in a minute."""
-    if not text.isdigit() or not 1 <= int(text) <= 100_000:
-        raise ValueError(f"{text!r} is not a whole number from 1 to 100000")
-    return int(text)
-
-
 def retention(text: str) -> timedelta | None:
-    """Return how long texts are kept; None for ever. A proposal may wait for a week, so nothing is kept for less."""
-    told = text.strip().lower()
-    if told == "forever":
+    """Return how long texts are kept; None for ever. It is never less than a week, because a proposal may wait that long."""
+    word = text.strip().lower()
+    if word == "forever":
         return None
-    if not re.fullmatch(r"\d{1,5}d", told) or not int(told[:-1]) >= LEAST_DAYS:
+    if not re.fullmatch(r"\d{1,5}d", word) or not int(word[:-1]) >= LEAST_DAYS:
         raise ValueError(f"{text!r} is neither a number of days from 7d, for example 90d, nor forever")
-    return timedelta(days=int(told[:-1]))
+    return timedelta(days=int(word[:-1]))
 
 
 def secret(text: str) -> str:

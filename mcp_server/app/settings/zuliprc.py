@@ -1,4 +1,4 @@
-"""What a `zuliprc` says, the file that Zulip gives out with a key, in the words of our settings. Pure.
+"""Reads a `zuliprc`, the file that Zulip offers for download with a key. Pure.
 
 Source: https://zulip.com/api/configuring-python-bindings
 """
@@ -14,15 +14,15 @@ FIELDS: Final[Mapping[str, str]] = {
     "key": "zulip_api_key",
     "cert_bundle": "zulip_cert_bundle",
 }
-"""Which of its words is which of our settings."""
-_SHAPE = "it is no zuliprc: it needs [api] with email, key and site"
+"""The setting for each of its keys."""
+_SHAPE = "it is not a zuliprc: it needs [api] with email, key and site"
 
 
-def texts(file: str) -> Mapping[str, str]:
-    """Return what the text of the file says, by the words of `FIELDS`; what is empty is left out.
+def read_zuliprc(file: str) -> Mapping[str, str]:
+    """Return the texts in the file by the keys of `FIELDS`, without empty ones.
 
     Raises:
-        ValueError: it is no such file, or wants of certificates what is not done here. Nothing of it is repeated.
+        ValueError: it is not a zuliprc, or asks for a treatment of certificates that is not supported. Nothing in it is repeated.
     """
     from configparser import ConfigParser, Error
 
@@ -33,9 +33,7 @@ def texts(file: str) -> Mapping[str, str]:
     except (Error, KeyError):
         raise ValueError(_SHAPE) from None
     if api.get("insecure", "").strip().lower() in ("true", "1", "yes", "on"):
-        raise ValueError("insecure=true is not followed: certificates are checked; name yours with cert_bundle")
+        raise ValueError("insecure=true is not supported: certificates are always checked; name yours with cert_bundle")
     if api.get("client_cert", "").strip():
-        raise ValueError(
-            "client_cert is not followed: no certificate is shown to Zulip; use an address that wants none"
-        )
+        raise ValueError("client_cert is not supported; use an address that needs no client certificate")
     return {word: api[word].strip() for word in FIELDS if api.get(word, "").strip()}

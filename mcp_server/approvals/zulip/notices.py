@@ -33,7 +33,7 @@ from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
-    from mcp_server.app.settings.settings import ZulipAccess
+    from mcp_server.app.settings.access import ZulipAccess
     from mcp_server.connectors.zulip.client import ZulipClient
     from mcp_server.ports import NoticeServices
 

@@ -25,7 +25,8 @@ from knowledge.pages.vault import Vault
 from knowledge.state.ownership import others_could_read, others_could_replace
 from knowledge.trust.ports import State
 from mcp_server.app.factories.team_files import team_catalogue
-from mcp_server.app.settings.settings import Settings, user_file
+from mcp_server.app.settings.loader import user_file
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
 from mcp_server.cli.doctor.result import DoctorFinding

@@ -19,8 +19,9 @@ from agents.loop.model.ports import FromUser, ModelRequest, ToolDefinition
 from agents.loop.providers.access import RequestPatience
 from agents.loop.providers.usage import conversation_id
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.notes import lacking_model, listed
-from mcp_server.app.settings.settings import ModelAccess, Settings
+from mcp_server.app.settings.access import ModelAccess
+from mcp_server.app.settings.notes import listed
+from mcp_server.app.settings.settings import Settings, missing_for_model
 from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
@@ -72,7 +73,7 @@ async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding |
 
 
 def _unset(settings: Settings) -> DoctorFinding:
-    missing = lacking_model({name: getattr(settings, name) for name in Settings.__slots__})
+    missing = missing_for_model({name: getattr(settings, name) for name in Settings.__slots__})
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {HOW}"
     return DoctorFinding(WHAT, "note", "no language model is configured, so agent_run is not listed", mend)
 

@@ -19,8 +19,9 @@ from knowledge.state.ownership import others_could_read
 from knowledge.state.ports import StateStore
 from mcp_server.app.factories.connectors import connecting
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.notes import CALLED, TOGETHER, lacking, listed
-from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
+from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
+from mcp_server.app.settings.notes import TITLES, TOGETHER, listed, missing_for_service
+from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
@@ -79,7 +80,7 @@ class ServiceFindings:
                 return self.note(
                     f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
                 )
-        return self.bad(str(error), f"see whether {self.setting} is the address of {CALLED[self.what]}")
+        return self.bad(str(error), f"see whether {self.setting} is the address of {TITLES[self.what]}")
 
 
 async def services_examined(
@@ -101,13 +102,13 @@ async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]])
     try:
         return await look()
     except Exception as error:
-        logger.exception("can't check %s", CALLED[what])
+        logger.exception("can't check %s", TITLES[what])
         return [DoctorFinding(what, "bad", f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:
-    missing = lacking(service, {name: getattr(settings, name) for name in Settings.__slots__})
-    found = f"{CALLED[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' whole'}"
+    missing = missing_for_service(service, {name: getattr(settings, name) for name in Settings.__slots__})
+    found = f"{TITLES[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' whole'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
     return DoctorFinding(service, "note", f"{found}, so its tools are not listed", mend)
 

@@ -9,7 +9,8 @@ import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.app.settings.environment import has_display
+from mcp_server.app.settings.settings import Settings
 from mcp_server.web.access.login_links import login_link, open_browser
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.address import LEASE_S, address

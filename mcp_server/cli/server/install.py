@@ -18,8 +18,10 @@ import anyio
 from knowledge.errors import KnowledgeError, NoUserFolder
 from knowledge.pages.claim_source import source_kind
 from knowledge.state.locations import default_state_dir
+from mcp_server.app.settings.environment import host_environment
+from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.notes import listed
-from mcp_server.app.settings.settings import Settings, host_environment, user_file
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.hosts.catalogue import HOSTS, Host, HostMachine, host_named

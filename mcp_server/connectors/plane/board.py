@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.evidence.sources import Fetched
-from mcp_server.app.settings.settings import PlaneAccess
+from mcp_server.app.settings.access import PlaneAccess
 from mcp_server.connectors.cache import Keeping
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.client import PlaneClient

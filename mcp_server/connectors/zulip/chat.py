@@ -18,7 +18,7 @@ from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 
 if TYPE_CHECKING:
-    from mcp_server.app.settings.settings import ZulipAccess
+    from mcp_server.app.settings.access import ZulipAccess
     from mcp_server.connectors.zulip.client import ZulipClient
 
 ME = "me"

@@ -12,8 +12,8 @@ import pytest
 
 from knowledge.wire.addresses import without_secrets
 from mcp_server.__main__ import main
-from mcp_server.app.settings.settings import BadSetting, load
-from mcp_server.app.settings.variables import VARIABLES, Variable
+from mcp_server.app.settings.loader import BadSetting, load
+from mcp_server.app.settings.settings import VARIABLES, Variable
 from mcp_server.cli.terminal.escape import EscapedStream
 from tests.support.knowledge_bases.folders import write
 

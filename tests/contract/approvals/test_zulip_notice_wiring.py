@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 from tests.doubles.serving import served
 from tests.doubles.zulip_world import RECORDED_LEVEL
 from tests.support.knowledge_bases.folders import write

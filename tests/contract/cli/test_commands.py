@@ -200,7 +200,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
         (["install", "emacs"], "known are claude-desktop"),
         (["enroll"], "NAME"),
         (["serve", "--http", "0.0.0.0:80"], "not this machine"),
-        (["serve", "--toolsets", "magic"], "no toolset"),
+        (["serve", "--toolsets", "magic"], "is not a toolset"),
         (["demo", ""], "it is empty"),
     ],
     ids=" ".join,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.app.settings.settings import Settings, load
+from mcp_server.app.settings.loader import load
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.doctor.model import model_examined
 from mcp_server.cli.doctor.result import DoctorFinding

@@ -11,7 +11,8 @@ import pytest
 from mcp import Client
 
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import Settings, load
+from mcp_server.app.settings.loader import load
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.doctor.services import services_examined

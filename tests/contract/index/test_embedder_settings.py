@@ -17,7 +17,8 @@ from knowledge.state.ports import IndexIdentity, Space
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.factories.embedder import STATIC, wanted_identity
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
-from mcp_server.app.settings.settings import BadSetting, Settings, load
+from mcp_server.app.settings.loader import BadSetting, load
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor import doctor
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.support.index.embedding_server import EmbeddingServer, serving

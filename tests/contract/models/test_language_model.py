@@ -17,7 +17,8 @@ from agents.loop.model.errors import BadKey, NotInstalled
 from agents.loop.model.ports import FromUser, ModelReply, ModelRequest
 from agents.loop.providers.usage import conversation_id
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.settings import Settings, load
+from mcp_server.app.settings.loader import load
+from mcp_server.app.settings.settings import Settings
 from mcp_server.models.language_model import ConfiguredModel
 from mcp_server.runs.daily_limit import DayBounds
 from tests.doubles.provider import KEY, Model
@@ -145,7 +146,7 @@ STARTED = """
 import sys, anyio
 from mcp import Client
 from mcp_server.app.composition import open_app
-from mcp_server.app.settings.settings import load
+from mcp_server.app.settings.loader import load
 
 async def main():
     settings = load({"kb": sys.argv[1], "state_dir": sys.argv[2]})

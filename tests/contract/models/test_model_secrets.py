@@ -21,7 +21,7 @@ import pytest
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import FromUser, ModelRequest
 from mcp_server.__main__ import VERBS, main, module_of
-from mcp_server.app.settings.variables import VARIABLES
+from mcp_server.app.settings.settings import VARIABLES
 from mcp_server.cli.doctor import doctor
 from tests.contract.connectors.test_service_secrets import everything_logged, on_disk
 from tests.doubles.provider import KEY

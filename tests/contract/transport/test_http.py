@@ -18,7 +18,8 @@ import uvicorn
 
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.settings import BadSetting, Settings
+from mcp_server.app.settings.loader import BadSetting
+from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.gate.host_registration import enrol, os_user
 from mcp_server.transport.http import bound, http_app, stop_on_signal

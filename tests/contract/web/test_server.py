@@ -23,7 +23,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
-from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.app.settings.environment import has_display
+from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport.http import bound
 from mcp_server.web.address import address, holder_of, lease_name

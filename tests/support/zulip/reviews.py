@@ -12,7 +12,8 @@ import anyio
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App
-from mcp_server.app.settings.settings import Settings, ZulipAccess
+from mcp_server.app.settings.access import ZulipAccess
+from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.zulip.notices import Pace, run
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip

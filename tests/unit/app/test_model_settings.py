@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from mcp_server.app.composition import listed
-from mcp_server.app.settings.notes import about_model
+from mcp_server.app.settings.notes import model_notes
 from mcp_server.app.settings.reference_pages import settings_page
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.settings import VARIABLES, Settings
 from mcp_server.app.settings.values import HELPS, LanguageModelName, ModelPrice, model_name, prices
-from mcp_server.app.settings.variables import VARIABLES
 from tests.unit.app.test_service_settings import Given
 
 KEY = "sk-ant-0123456789abcdef"
@@ -94,11 +93,11 @@ def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, conten
     [
         (
             {"FORGE_MODEL": "anthropic:some-model"},
-            "no language model is asked: ANTHROPIC_API_KEY is not set, nor is FORGE_MODEL_KEY_FILE",
+            "no language model is used: ANTHROPIC_API_KEY is not set, nor is FORGE_MODEL_KEY_FILE",
         ),
         (
             {"FORGE_MODEL": "openai-responses:some-model", "ANTHROPIC_API_KEY": KEY},
-            "no language model is asked: OPENAI_API_KEY is not set, nor is FORGE_MODEL_KEY_FILE",
+            "no language model is used: OPENAI_API_KEY is not set, nor is FORGE_MODEL_KEY_FILE",
         ),
         ({"FORGE_MODEL_HELPS": "routes"}, "FORGE_MODEL_HELPS has no effect without FORGE_MODEL"),
         (
@@ -107,11 +106,11 @@ def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, conten
         ),
         (
             {**ANTHROPIC, "FORGE_RUN_COST": "1", "FORGE_MODEL_PRICES": "other-*=1/2"},
-            "runs end after one answer: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model",
+            "runs end after one answer: FORGE_RUN_COST limits their cost, and no price in FORGE_MODEL_PRICES fits the model",
         ),
         (
             {**ANTHROPIC, "FORGE_RUN_DAY_COST": "1", "FORGE_RUN_COST": "1"},
-            "no run is begun: FORGE_RUN_DAY_COST bounds the cost of all, and no price in FORGE_MODEL_PRICES fits the model",
+            "no run can start: FORGE_RUN_DAY_COST limits the cost of all runs, and no price in FORGE_MODEL_PRICES fits the model",
         ),
         ({"FORGE_RUN_DAY_TOKENS": "5000"}, "FORGE_RUN_DAY_TOKENS has no effect without FORGE_MODEL"),
         ({"FORGE_TOOLSETS": "knowledge,runs"}, "the toolset runs has no tools here: set FORGE_MODEL"),
@@ -125,9 +124,9 @@ def test_half_a_configuration_starts_and_says_what_to_set(given: Given, environ:
 
 def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it() -> None:
     values = {"model": model_name("openai-responses:x"), "openai_api_key": KEY}
-    (note,) = about_model(values, installed=lambda _package: False)
+    (note,) = model_notes(values, installed=lambda _package: False)
     assert "pip install 'knowledge-forge[openai]'" in note
-    assert about_model(values, installed={"openai"}.__contains__) == []
+    assert model_notes(values, installed={"openai"}.__contains__) == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_prices_are_told_by_pattern_in_their_order(text: str, told: list[ModelPr
         ("FORGE_MODEL", "some-model", "is not VENDOR:MODEL"),
         ("FORGE_MODEL", "anthropic:", "is not VENDOR:MODEL"),
         ("FORGE_MODEL", KEY, "is not VENDOR:MODEL"),
-        ("FORGE_MODEL_HELPS", KEY, "that no model helps with"),
+        ("FORGE_MODEL_HELPS", KEY, "that a model can't help with"),
         ("FORGE_MODEL_PRICES", "a=3", "it is not PATTERN=IN/OUT"),
         ("FORGE_MODEL_PRICES", "=3/15", "it is not PATTERN=IN/OUT"),
         ("FORGE_MODEL_PRICES", "a=3/-1", "it is not PATTERN=IN/OUT"),
@@ -164,7 +163,7 @@ def test_prices_are_told_by_pattern_in_their_order(text: str, told: list[ModelPr
         ("FORGE_RUN_DAY_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "1e3", "an amount above 0"),
-        ("FORGE_MODEL_HELPS", "everything", f"there are {', '.join(HELPS)}"),
+        ("FORGE_MODEL_HELPS", "everything", f"known are {', '.join(HELPS)}"),
         ("ANTHROPIC_BASE_URL", f"https://me:{KEY}@example.com", "put the key into ANTHROPIC_API_KEY"),
         ("ANTHROPIC_API_KEY", f"{KEY} {KEY}", "characters that no key has"),
     ],
@@ -184,7 +183,7 @@ def test_a_key_that_somebody_put_where_its_file_is_named_is_not_repeated(given: 
     shown = given.refused({**ANTHROPIC, "FORGE_MODEL_KEY_FILE": where.format(key=OTHER_KEY)})
     assert "FORGE_MODEL_KEY_FILE (" in shown
     assert "cannot be read as a key: " in shown
-    assert ("no such file is there" if where.startswith("/") else "it is a relative path") in shown
+    assert ("the file does not exist" if where.startswith("/") else "it is a relative path") in shown
     assert OTHER_KEY not in shown
 
 

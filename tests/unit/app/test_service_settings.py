@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcp_server.app.composition import listed
+from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
+from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.reference_pages import settings_page
-from mcp_server.app.settings.settings import BadSetting, PlaneAccess, Settings, ZulipAccess, load
-from mcp_server.app.settings.variables import VARIABLES
+from mcp_server.app.settings.settings import VARIABLES, Settings
 
 KEY = "plane_api_0123456789abcdef"
 ZULIP_KEY = "Zq8sW1pLkey0123456789abcdefghij"
@@ -181,12 +182,15 @@ def test_a_site_may_be_written_as_the_vendors_own_programs_take_it(given: Given,
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"key={ZULIP_KEY}\n", "it is no zuliprc"),
-        (f"[other]\nkey={ZULIP_KEY}\n", "it is no zuliprc"),
-        (f"[api]\nkey={ZULIP_KEY}\nkey={ZULIP_KEY}\n", "it is no zuliprc"),
-        (f"{ZULIPRC}insecure=true\n", "insecure=true is not followed"),
-        (f"{ZULIPRC}client_cert=mine.pem\n", "client_cert is not followed"),
-        (f"[api]\nemail={ZULIP_KEY}\nkey=forge-bot@example.com\nsite=https://chat.example.com\n", "no e-mail address"),
+        (f"key={ZULIP_KEY}\n", "it is not a zuliprc"),
+        (f"[other]\nkey={ZULIP_KEY}\n", "it is not a zuliprc"),
+        (f"[api]\nkey={ZULIP_KEY}\nkey={ZULIP_KEY}\n", "it is not a zuliprc"),
+        (f"{ZULIPRC}insecure=true\n", "insecure=true is not supported"),
+        (f"{ZULIPRC}client_cert=mine.pem\n", "client_cert is not supported"),
+        (
+            f"[api]\nemail={ZULIP_KEY}\nkey=forge-bot@example.com\nsite=https://chat.example.com\n",
+            "not an e-mail address",
+        ),
         (ZULIPRC.replace("https://", f"https://bot:{ZULIP_KEY}@"), "put the key into ZULIP_API_KEY"),
     ],
 )
@@ -202,7 +206,7 @@ def test_a_zuliprc_that_cannot_be_used_is_named_and_nothing_of_it_is_repeated(
 def test_one_that_is_not_there_or_no_text_is_named(given: Given) -> None:
     assert "ZULIP_CONFIG" in given.refused({"ZULIP_CONFIG": str(given.folder / "none")})
     (given.folder / "odd").write_bytes(b"\xff\xfe[\x00a")
-    assert "it is no text" in given.refused({"ZULIP_CONFIG": str(given.folder / "odd")})
+    assert "it is not text" in given.refused({"ZULIP_CONFIG": str(given.folder / "odd")})
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------
@@ -218,18 +222,18 @@ def test_one_that_is_not_there_or_no_text_is_named(given: Given) -> None:
         ("PLANE_API_KEY", f"{KEY} {KEY}", "characters that no key has"),
         ("PLANE_API_KEY", f"{KEY}\r\nX-Injected: 1", "characters that no key has"),
         ("PLANE_API_KEY", f"{KEY}é", "characters that no key has"),
-        ("PLANE_WORKSPACE", f"https://app.plane.so/{KEY}", "it is no workspace"),
-        ("PLANE_WORKSPACE", "../admin", "it is no workspace"),
+        ("PLANE_WORKSPACE", f"https://app.plane.so/{KEY}", "it is not a workspace"),
+        ("PLANE_WORKSPACE", "../admin", "it is not a workspace"),
         ("PLANE_PROJECTS", " , ", "it is empty"),
         ("PLANE_READ_ONLY", "perhaps", "neither true nor false"),
         ("ZULIP_SITE", f"https://bot:{ZULIP_KEY}@chat.example.com", "put the key into ZULIP_API_KEY"),
         ("ZULIP_SITE", "https://", "it is not like"),
-        ("ZULIP_EMAIL", ZULIP_KEY, "it is no e-mail address"),
+        ("ZULIP_EMAIL", ZULIP_KEY, "it is not an e-mail address"),
         ("ZULIP_API_KEY", f"{ZULIP_KEY}\n[api]", "characters that no key has"),
         ("ZULIP_CHANNELS", "#", "it is empty"),
         ("ZULIP_REVIEWS", "reviews", "it is not CHANNEL/TOPIC"),
         ("ZULIP_REVIEWS", "team/", "it is not CHANNEL/TOPIC"),
-        ("ZULIP_REVIEWERS", f"ann@example.com,{ZULIP_KEY}", "it is no e-mail address"),
+        ("ZULIP_REVIEWERS", f"ann@example.com,{ZULIP_KEY}", "it is not an e-mail address"),
     ],
 )
 def test_a_value_that_cannot_be_used_stops_the_start_and_is_not_repeated(
@@ -261,7 +265,7 @@ REVIEWS = {"ZULIP_REVIEWS": "team/reviews"}
 @pytest.mark.parametrize(
     ("environ", "note"),
     [
-        ({**REVIEWS}, "nobody is told of proposals in Zulip, which is not configured"),
+        ({**REVIEWS}, "proposals are not announced in Zulip, because Zulip is not configured"),
         ({**ZULIP, "ZULIP_REVIEWERS": "ann@example.com"}, "ZULIP_REVIEWERS has no effect without ZULIP_REVIEWS"),
         ({**ZULIP, **REVIEWS, "ZULIP_READ_ONLY": "1"}, "only reading is allowed"),
         ({**ZULIP, **REVIEWS, "FORGE_READ_ONLY": "1"}, "only reading is allowed"),

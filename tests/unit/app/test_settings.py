@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.app.settings.settings import BadSetting, handbook, load
+from mcp_server.app.settings.loader import BadSetting, load
+from mcp_server.app.settings.settings import VARIABLES, handbook
 from mcp_server.app.settings.values import HttpAddress, path
-from mcp_server.app.settings.variables import VARIABLES
 
 
 def test_nothing_set_means_the_handbook_over_stdio(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     ("environ", "named", "says"),
     [
         ({"FORGE_READ_ONLY": "perhaps"}, "FORGE_READ_ONLY", "neither true nor false"),
-        ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is no toolset"),
+        ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is not a toolset"),
         ({"FORGE_DATABASE_SCHEMA": "public"}, "FORGE_DATABASE_SCHEMA", "a schema of its own"),
         ({"FORGE_DATABASE_SCHEMA": 'a"; DROP'}, "FORGE_DATABASE_SCHEMA", "lower-case letters"),
         ({"FORGE_HTTP": "8000"}, "FORGE_HTTP", "HOST:PORT"),
@@ -168,7 +168,10 @@ CONFIGURED = {"PLANE_BASE_URL": "https://plane.example", "PLANE_API_KEY": "a-key
             {"ZULIP_CHANNEL": "design"},
             "ZULIP_CHANNEL is not a setting of knowledge-forge; did you mean ZULIP_CHANNELS?",
         ),
-        ({"PLANE_PROJECTS": ""}, "PLANE_PROJECTS is set and empty, which is no limit: all projects that the key sees"),
+        (
+            {"PLANE_PROJECTS": ""},
+            "PLANE_PROJECTS is set but empty, which sets no limit: all projects that the key can see",
+        ),
         ({"PLANE_PROJECTS": "KB", "PLANE_PROJECT": "x"}, ""),
         ({"PLANE_LICENSE_KEY": "x", "ZULIP_RABBITMQ_PORT": "1", "ZULIP_CHANNELS": ""}, ""),
     ],
@@ -210,7 +213,7 @@ def test_a_link_to_nothing_in_the_configuration_folder_is_not_taken_for_no_file(
 ) -> None:
     """Somebody has settings, and would not hear that they are not in force."""
     in_configuration_folder(tmp_path, monkeypatch).symlink_to(tmp_path / "gone")
-    with pytest.raises(BadSetting, match=r"forge\.toml .*link to none"):
+    with pytest.raises(BadSetting, match=r"forge\.toml .*broken link"):
         load({}, {})
 
 
@@ -228,7 +231,7 @@ def test_the_working_directory_decides_nothing_and_its_file_is_named(
     assert load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path).notes == ()
 
 
-PATHS = sorted({variable.name for variable in VARIABLES if variable.parse is path} | {"FORGE_CONFIG", "SSL_CERT_FILE"})
+PATHS = sorted({variable.name for variable in VARIABLES if variable.read is path} | {"FORGE_CONFIG", "SSL_CERT_FILE"})
 
 
 @pytest.mark.parametrize("name", PATHS)

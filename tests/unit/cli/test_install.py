@@ -16,7 +16,9 @@ import pytest
 
 from mcp_server.__main__ import main
 from mcp_server.app.knowledge_base import open_state, utc_now
-from mcp_server.app.settings.settings import HOST_VARIABLES, Settings, load
+from mcp_server.app.settings.environment import HOST_VARIABLES
+from mcp_server.app.settings.loader import load
+from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.server import install as verb
 from mcp_server.cli.server.install import (
     QUESTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge.pages.claim_source import place_to_trust, trusted_place, vouched
-from mcp_server.app.settings.settings import BadSetting, load
+from mcp_server.app.settings.loader import BadSetting, load
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from knowledge.errors import UnsafeStateDirectory
 from knowledge.state import ownership
 from knowledge.state.locations import state_dir_for
 from knowledge.state.ownership import Exposure, others_could_read, others_could_replace, others_could_write
-from mcp_server.app.settings.settings import BadSetting, load
+from mcp_server.app.settings.loader import BadSetting, load
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows keeps no modes")
 SOMEBODY = 54_321

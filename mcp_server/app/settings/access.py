@@ -1,0 +1,62 @@
+"""How the services and the language model are reached, and the limits that the settings put on that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from mcp_server.app.settings.values import LanguageModelName, ModelPrice
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """How to reach a language model, and its limits. `address` None is the vendor's own; `helps` is what it does besides runs.
+
+    `key_setting` and `address_setting` name the variables to check when it can't be reached. `run_tokens` and `run_cost` (in the
+    currency of the prices) limit each run, `run_day_tokens` and `run_day_cost` all runs together.
+    """
+
+    name: LanguageModelName
+    key: str | None = field(repr=False)
+    address: str | None = None
+    helps: tuple[str, ...] = ()
+    key_setting: str = "FORGE_MODEL_KEY_FILE"
+    address_setting: str = ""
+    prices: tuple[ModelPrice, ...] = ()
+    run_tokens: int | None = None
+    run_answer_tokens: int = 8_192
+    run_context_tokens: int = 24_000
+    run_cost: Decimal | None = None
+    run_day_tokens: int | None = None
+    run_day_cost: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneAccess:
+    """How to reach Plane, and its limits: `projects` are the only ones that may be used, None for all that the key can see."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    workspace: str
+    projects: tuple[str, ...] | None = None
+    read_only: bool = False
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ZulipAccess:
+    """How to reach Zulip, and its limits: `channels` are the only ones that may be used, None for all that the bot can see.
+
+    Direct messages count as a channel called `direct`. Proposals are announced in the channel and topic `reviews`; a reaction there by
+    one of `reviewers` (email addresses) decides.
+    """
+
+    site: str
+    email: str
+    api_key: str = field(repr=False)
+    channels: tuple[str, ...] | None = None
+    read_only: bool = False
+    ca: Path | None = None
+    reviews: tuple[str, str] | None = None
+    reviewers: tuple[str, ...] = ()

@@ -1,0 +1,30 @@
+"""What the server takes from its environment besides settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+HOST_VARIABLES = ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR")
+
+
+def host_environment() -> Mapping[str, str]:
+    """Return the variables that say where hosts keep their configuration."""
+    return {name: os.environ[name] for name in HOST_VARIABLES if os.environ.get(name)}
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the environment of a worker process: what it needs to start, and no secret."""
+    needed = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
+    # Each thread of a numeric library reserves address space, which is limited in a worker.
+    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {**{name: os.environ[name] for name in needed if name in os.environ}, **alone}
+
+
+def has_display(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
+    """Return whether a person would probably see a window that this process opens."""
+    environ = os.environ if environ is None else environ
+    if environ.get("CI") or environ.get("SSH_CONNECTION"):
+        return False
+    return platform in ("win32", "darwin") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
