@@ -33,12 +33,19 @@ def micros(at: datetime) -> int:
     return (aware(at) - EPOCH) // timedelta(microseconds=1)
 
 
-def moment(us: int) -> datetime:
-    """Return the time that is so many microseconds after the epoch, in UTC."""
+def moment(kept: int | datetime) -> datetime:
+    """Return a time as read from a database, in UTC: SQLite keeps microseconds since the epoch, PostgreSQL times."""
+    if isinstance(kept, datetime):
+        return kept
     try:
-        return within_reach(EPOCH + timedelta(microseconds=us))
+        return within_reach(EPOCH + timedelta(microseconds=kept))
     except OverflowError:
-        return LATEST if us > 0 else EARLIEST
+        return LATEST if kept > 0 else EARLIEST
+
+
+def moment_if_any(kept: int | datetime | None) -> datetime | None:
+    """Return `moment` of it, or None for None."""
+    return None if kept is None else moment(kept)
 
 
 def within_reach(at: datetime) -> datetime:

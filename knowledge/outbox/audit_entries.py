@@ -1,4 +1,4 @@
-"""What the audit chain says of acts in other services. Pure."""
+"""The audit record of an act in another service. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ OUTCOMES: Final[Mapping[Fate, str]] = {"done": "sent", "unsure": "unsure", "fail
 
 
 def ended(outbox_entry: OutboxEntry) -> HistoryEntry:
-    """Return the record of how an outbox entry ended: who, with what tool, where, and whether it happened; nothing of its text.
+    """Return the record of how an outbox entry ended: principal, tool, place and outcome, and nothing of its text.
 
     Raises:
         ValueError: it has not ended: a mistake of the caller.
     """
-    if outbox_entry.ended_at is None:
-        raise ValueError(f"the outbox entry {outbox_entry.id} has not ended")
+    e = outbox_entry
+    if e.ended_at is None:
+        raise ValueError(f"the outbox entry {e.id} has not ended")
     return HistoryEntry(
-        at=outbox_entry.ended_at,
-        actor=Actor(
-            outbox_entry.principal, outbox_entry.tool, outbox_entry.arguments_hash, outbox_entry.marks.get(CALL, "")
-        ),
-        proposal=outbox_entry.proposal or None,
-        outcome=OUTCOMES[outbox_entry.fate],
-        delivery=Delivery(outbox_entry.target, outbox_entry.id),
+        at=e.ended_at,
+        actor=Actor(e.principal, e.tool, e.arguments_hash, e.marks.get(CALL, "")),
+        proposal=e.proposal or None,
+        outcome=OUTCOMES[e.fate],
+        delivery=Delivery(e.target, e.id),
     )

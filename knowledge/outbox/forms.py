@@ -1,4 +1,4 @@
-"""The forms in which engines keep outbox entries and mentions, and the few rules that are the same in all of them. Pure."""
+"""How outbox entries and mentions are stored, and the rules that every engine applies to them. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from knowledge.history.acts import storable
-from knowledge.history.timestamps import aware
+from knowledge.history.timestamps import aware, moment, moment_if_any
 from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 OPEN: Final = ("begun", "unsure")
@@ -19,43 +19,34 @@ KEPT = timedelta(days=90)
 """How long an outbox entry is kept after it ended."""
 MENTIONS_OF_A_PAGE = 50
 MENTIONS_IN_ALL = 50_000
-"""What names a page is told by strangers: neither one page nor all of them may fill the database."""
+"""Strangers write mentions: neither those of one page nor all of them may fill the database."""
 LONGEST_TITLE = 300
 
 
-def fresh(outbox_entry: OutboxEntry) -> OutboxEntry:
-    """Return the outbox entry as it is kept when it begins.
+def new_entry(outbox_entry: OutboxEntry) -> OutboxEntry:
+    """Return the outbox entry as it is stored when it begins.
 
     Raises:
-        ValueError: it has no id, or no zone in its time, or it has ended already: a mistake of the caller.
+        ValueError: it has no id, its time has no zone, or it has ended already: a mistake of the caller.
     """
-    if (
-        not outbox_entry.id
-        or outbox_entry.fate != "begun"
-        or outbox_entry.ended_at is not None
-        or outbox_entry.result is not None
-    ):
-        raise ValueError("an outbox entry begins with an id, and without an end")
-    aware(outbox_entry.begun_at)
-    return replace(
-        outbox_entry,
-        principal=storable(outbox_entry.principal),
-        tool=storable(outbox_entry.tool),
-        target=storable(outbox_entry.target),
-        marks=kept_marks(outbox_entry.marks),
-    )
+    e = outbox_entry
+    if not e.id or e.fate != "begun" or e.ended_at is not None or e.result is not None:
+        raise ValueError("a new outbox entry has an id, and neither an end nor a result")
+    aware(e.begun_at)
+    principal, tool, target = storable(e.principal), storable(e.tool), storable(e.target)
+    return replace(e, principal=principal, tool=tool, target=target, marks=storable_marks(e.marks))
 
 
-def kept_marks(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return marks so that every database keeps them."""
+def storable_marks(marks: Mapping[str, str]) -> dict[str, str]:
+    """Return marks with only such characters as every database can store."""
     return {storable(name): storable(value) for name, value in marks.items()}
 
 
-def ended(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | None) -> OutboxEntry | None:
-    """Return the outbox entry as that end leaves it; None if it stays as it is.
+def ended_entry(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | None) -> OutboxEntry | None:
+    """Return the outbox entry with that end; None if it stays as it is.
 
     Raises:
-        ValueError: no outbox entry ends as begun, or the time has no zone: a mistake of the caller.
+        ValueError: `fate` is `begun`, or the time has no zone: a mistake of the caller.
     """
     if fate == "begun":
         raise ValueError("an outbox entry does not end as begun")
@@ -66,39 +57,30 @@ def ended(outbox_entry: OutboxEntry, fate: Fate, at: datetime, result: str | Non
 
 
 def marks_text(marks: Mapping[str, str]) -> str:
-    """Return marks as JSON. ASCII, so that every database keeps every character."""
+    """Return marks as JSON: ASCII, so that every database keeps every character."""
     return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
 
 
 def mark_text(name: str) -> str:
-    """Return what stands in the JSON of marks of which one has that name; a value of another may hold it, too."""
+    """Return a text that `marks_text` contains if there is a mark of that name. The value of another mark may contain it too."""
     return f"{json.dumps(name)}:"
 
 
 def outbox_entry_of(row: Sequence[Any]) -> OutboxEntry:
     """Return the outbox entry in a row: its fields in their order, marks as JSON."""
-    *first, marks, fate, result, ended_at = row
-    fields: Any = (*first, json.loads(marks), fate, result, ended_at)
-    return OutboxEntry(*fields)
+    id_, principal, tool, target, digest, begun_at, proposal, arguments_hash, marks, fate, result, ended_at = row
+    act = (id_, principal, tool, target, digest, moment(begun_at), proposal, arguments_hash, json.loads(marks))
+    return OutboxEntry(*act, fate, result, moment_if_any(ended_at))
 
 
-def kept_mention(mention: Mention) -> Mention:
-    """Return the mention as it is kept."""
-    aware(mention.at)
-    return replace(
-        mention,
-        path=storable(mention.path),
-        origin=storable(mention.origin),
-        title=storable(mention.title)[:LONGEST_TITLE],
-        url=storable(mention.url),
-    )
-
-
-def newest(mentions: Sequence[Mention]) -> list[Mention]:
-    """Return of each page and origin the newest, of equally old ones the last, in one order everywhere."""
+def newest_mentions(mentions: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions as they are stored, of each page and origin only the newest (the last of equally old ones), sorted."""
     found: dict[tuple[str, str], Mention] = {}
-    for mention in map(kept_mention, mentions):
-        known = found.get((mention.path, mention.origin))
-        if known is None or known.at <= mention.at:
-            found[mention.path, mention.origin] = mention
+    for mention in mentions:
+        aware(mention.at)
+        path, origin, url = storable(mention.path), storable(mention.origin), storable(mention.url)
+        stored = Mention(path, origin, storable(mention.title)[:LONGEST_TITLE], url, mention.at)
+        known = found.get((stored.path, stored.origin))
+        if known is None or known.at <= stored.at:
+            found[stored.path, stored.origin] = stored
     return [found[key] for key in sorted(found)]

@@ -1,7 +1,7 @@
 """The contract of an outbox. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-An outbox lies in the state database of its knowledge base. Every method is one transaction; times come in, aware UTC. It holds no
-text of a task or message: only hashes, ids, names of places and links.
+An outbox lies in the state database of its knowledge base. Every method is one transaction. Times are passed in, aware UTC. An outbox
+holds no text of a task or message: only hashes, ids, names of places and links.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Fate = Literal["begun", "done", "unsure", "failed"]
 
 
 CALL: Final = "of_call"
-"""The mark that names the call of a run that an outbox entry is for, or the run. It says nothing of whether anything was sent."""
+"""The mark that names the run, or the call of a run, that an outbox entry is for. It does not say whether anything was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
     """One act in another service.
 
-    `id` is ours and never used twice: services that know keys get it as one. `digest` is a SHA-256 over what is to be done
-    and where, `target` names the place (`zulip:design/merge`, `plane:KB`), `proposal` is the one that a person approved, ""
-    for none. `marks` are what it can be looked up by if its reply is lost. `result` is JSON: what was answered.
+    `id` is ours and never used twice: it serves as the idempotency key of services that have one. `digest` is a SHA-256 over the
+    act and its place, `target` names the place (`zulip:design/merge`, `plane:KB`), `proposal` is the one that a person approved, ""
+    if there is none. `marks` are what the act can be looked up by if its reply is lost. `result` is the service's answer as JSON.
     """
 
     id: str
@@ -47,8 +47,7 @@ class OutboxEntry:
 class Mention:
     """A task or a thread that names a page.
 
-    `origin` is its lineage (`plane:KB-12`, `zulip:design/merge`), `url` where a person
-    sees it, `title` what it is called there.
+    `origin` is its lineage (`plane:KB-12`, `zulip:design/merge`), `url` is where a person can open it, `title` is its title there.
     """
 
     path: str
@@ -59,42 +58,41 @@ class Mention:
 
 
 class Outbox(Protocol):
-    """What was sent from this knowledge base, and what elsewhere names its pages."""
+    """The acts in other services that started here, and the tasks and threads that name pages of this knowledge base."""
 
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
-        """Record that `outbox_entry` is about to be done and return it; or return the one that is the same, and record nothing.
+        """Record that `outbox_entry` is about to be done and return it; or return an equal one, and record nothing.
 
-        The same is, of those that have not failed: that of the same proposal; else the newest of the same principal, tool and
-        digest that is `begun` or `unsure`, however old; and for one without a proposal also if it was begun within `within`
-        before. Of any number of callers at once exactly one gets its own outbox entry back. What is returned as begun is known after
-        a power cut.
+        Equal is, among those that have not failed: the entry of the same proposal; else the newest entry of the same principal, tool
+        and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within` before.
+        Of any number of callers at once exactly one gets its own entry back. A returned entry that is begun survives a power cut.
 
         Raises:
-            ValueError: another one has that id, or it has ended already. Nothing is recorded.
+            ValueError: another entry has that id, or this one has ended already. Nothing is recorded.
         """
         ...
 
     async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
-        """Add what it can be looked up by; of the same name the newest counts.
+        """Add marks by which the act can be looked up. A mark replaces an older one of the same name.
 
         Raises:
-            UnknownErrand: there is no such one (any more).
+            UnknownOutboxEntry: there is no such entry, or it was deleted.
         """
         ...
 
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
-        """Record what became of it, with a record in the audit chain, and return it.
+        """Record how the act ended, with a record in the audit chain, and return the entry.
 
-        One that is `done` or `failed`, or `unsure` already, stays as it is: there is no second record of the same end.
+        An entry that is `done` or `failed`, or `unsure` already, stays as it is: the same end is recorded once.
 
         Raises:
-            UnknownErrand: there is no such one (any more). Nothing is recorded.
-            ValueError: nothing ends as `begun`.
+            UnknownOutboxEntry: there is no such entry, or it was deleted. Nothing is recorded.
+            ValueError: `fate` is `begun`.
         """
         ...
 
     async def outbox_entry(self, entry_id: str) -> OutboxEntry | None:
-        """Return it, or None."""
+        """Return the entry, or None."""
         ...
 
     async def outbox_entry_of(self, proposal: str) -> OutboxEntry | None:
@@ -106,23 +104,23 @@ class Outbox(Protocol):
         ...
 
     async def open(self, *, limit: int = 100) -> Sequence[OutboxEntry]:
-        """Return those begun or unsure, newest first."""
+        """Return the entries that are begun or unsure, newest first."""
         ...
 
     async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
-        """Drop outbox entries that ended before then, the oldest first, and return how many; so many at once at most.
+        """Delete at most `limit` outbox entries that ended before then, the oldest first, and return how many.
 
-        Those that were begun and never ended are not dropped: nobody has said what became of them.
+        Entries that were begun and never ended stay: nobody has said what became of them.
         """
         ...
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember what names which page; of the same page and origin the newest counts.
+        """Remember which pages were mentioned where; of the same page and origin the newest counts.
 
-        The newest 50 of each page are kept, and 50,000 in all: what names a page is written by strangers. Titles may be cut.
+        Only the newest 50 of each page are kept, and 50,000 in all: mentions are written by strangers. Titles may be cut.
         """
         ...
 
     async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
-        """Return what names the page, newest first."""
+        """Return where the page was mentioned, newest first."""
         ...

@@ -1,4 +1,4 @@
-"""How long acts in other services are kept that are over; the audit chain keeps what was done for ever."""
+"""How long outbox entries are kept after they ended. The audit chain keeps the record of each act for good."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime
 from knowledge.outbox.forms import KEPT
 from knowledge.outbox.ports import Outbox
 
-AT_ONCE = 500
-"""Outbox entries dropped in one transaction, for which others wait."""
+BATCH = 500
+"""Outbox entries deleted in one transaction, for which others wait."""
 
 
 async def put_away(outbox: Outbox, now: datetime) -> int:
-    """Drop outbox entries that ended more than ninety days ago, and return how many that were."""
+    """Delete outbox entries that ended more than ninety days ago, and return how many."""
     dropped = 0
-    while count := await outbox.forget(ended_before=now - KEPT, limit=AT_ONCE):
+    while count := await outbox.forget(ended_before=now - KEPT, limit=BATCH):
         dropped += count
     return dropped

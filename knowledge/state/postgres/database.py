@@ -6,7 +6,7 @@ import logging
 import re
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -31,13 +31,14 @@ from knowledge.errors import (
     Unstorable,
 )
 from knowledge.history.timestamps import EARLIEST, LATEST, within_reach
+from knowledge.state.tables import Arguments
 from knowledge.wire.addresses import shown_address
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
 
 T = TypeVar("T")
 Connection = AsyncConnection[tuple[Any, ...]]
-Statement = tuple[bytes, Sequence[Any]]
+Statement = tuple[bytes, Arguments]
 Ask = Callable[[bytes, Any], Awaitable[list[tuple[Any, ...]]]]
 
 PATIENCE_S = 5.0
@@ -222,7 +223,7 @@ class Pool:
         self._closed = False
         self._quiet_until, self._trouble = 0.0, ""
 
-    async def read(self, statement: bytes, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def read(self, statement: bytes, arguments: Arguments = ()) -> list[tuple[Any, ...]]:
         """Return all rows. A connection that is lost meanwhile is replaced, once."""
         with self._patience("reading"):
             for last in (False, True):

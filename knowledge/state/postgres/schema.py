@@ -60,11 +60,11 @@ class PostgresSchema:
         self.sql = cache(self._sql)
 
     def _sql(self, statement: str) -> bytes:
-        """Return `statement`, in which `forge.` stands for the schema, for this one.
+        """Return `statement` for this schema, whose place `forge.` holds, and that of its name in a literal `'forge'`.
 
         Tables are named in full, because a connection's search path may be another's behind a pooler.
         """
-        return statement.replace("forge.", f'"{self.name}".').encode()
+        return statement.replace("forge.", f'"{self.name}".').replace("'forge'", f"'{self.name}'").encode()
 
     async def prepare(self, connection: Connection, place: str) -> int:
         """Make the schema ours and current, or raise and leave it as it is; return its version. May wait for others who do so.

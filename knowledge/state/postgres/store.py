@@ -11,7 +11,7 @@ import anyio
 from knowledge.history.stores.postgres import PostgresLedger
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds, latest_end
-from knowledge.outbox.postgres import PostgresOutbox
+from knowledge.outbox.sql import SqlOutbox
 from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark, StateSize
 from knowledge.state.postgres.database import Pool, PostgresAddress
 from knowledge.state.postgres.events import publishing
@@ -114,7 +114,7 @@ class PostgresStateStore:
         self._tables = Tables(self._pool, schema, known)
         self._ledger = PostgresLedger(self._tables)
         self._trust = PostgresTrust(self._tables)
-        self._outbox = PostgresOutbox(self._tables)
+        self._outbox = SqlOutbox(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
@@ -161,7 +161,7 @@ class PostgresStateStore:
         return self._trust
 
     @property
-    def outbox(self) -> PostgresOutbox:
+    def outbox(self) -> SqlOutbox:
         """Return the outbox in the same schema."""
         return self._outbox
 

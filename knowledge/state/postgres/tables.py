@@ -1,4 +1,4 @@
-"""Reading and writing the tables of one knowledge base in PostgreSQL."""
+"""The tables of one knowledge base in a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from typing import Any, TypeVar
 from knowledge.state.postgres.database import Ask as RawAsk
 from knowledge.state.postgres.database import Pool, Statement
 from knowledge.state.postgres.schema import PostgresSchema
+from knowledge.state.tables import Arguments, ManyRows, Row, SqlPair, SqlText, TransactionBody
+from knowledge.state.tables import Part as AnyPart
 
 T = TypeVar("T")
 
+Part = tuple[str, Any]
+Ask = Callable[[Part], Awaitable[list[Row]]]
 _ENTER = "SELECT forge.enter(%s, %s, %s)"
 
-Part = tuple[str, Any]
-"""A statement, in which `forge.` stands for the schema, and its arguments."""
-Ask = Callable[[Part], Awaitable[list[tuple[Any, ...]]]]
-"""Asks a statement within a transaction and returns its rows."""
+
+class PostgresTransaction:
+    """A transaction on a connection: one round trip for each statement."""
+
+    def __init__(self, ask: RawAsk, schema: PostgresSchema) -> None:
+        self._ask, self._schema = ask, schema
+
+    async def execute(self, statement: SqlText, arguments: Arguments | ManyRows = ()) -> list[Row]:
+        """Run the statement and return its rows."""
+        return await self._ask(*_prepared(self._schema, statement, arguments))
 
 
-class Tables:
-    """The schema of one knowledge base as seen through a pool; `known` is its version that this program knows."""
+class PostgresTables:
+    """The schema of one knowledge base, reached through a pool. `known` is the schema version that this program knows."""
 
     def __init__(self, pool: Pool, schema: PostgresSchema, known: int) -> None:
         self._pool, self._schema, self._known = pool, schema, known
@@ -35,35 +45,57 @@ class Tables:
         """Return the schema's name, which is also that of the channel of its change events."""
         return self._schema.name
 
-    async def read(self, sql: str, arguments: Any = ()) -> list[tuple[Any, ...]]:
+    async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:
         """Return all rows."""
-        return await self._pool.read(self._schema.sql(sql), arguments)
+        del long  # the event loop never waits
+        return await self._pool.read(*_prepared(self._schema, statement, arguments))
 
-    async def write(self, *parts: Part, light: bool = False) -> list[tuple[Any, ...]]:
-        """Do all of it or nothing, and return the rows of the last statement.
+    async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
+        """Return what `work` finds; each of its reads sees its own moment."""
+        del long
 
-        What is `light` survives a killed process, and a crash of the server perhaps.
-        """
-        return await self._pool.write(
-            self._begin(light=light), *((self._schema.sql(sql), arguments) for sql, arguments in parts)
-        )
+        async def ask(statement: bytes, arguments: Arguments) -> list[Row]:
+            return await self._pool.read(statement, arguments)
+
+        return await work(PostgresTransaction(ask, self._schema))
+
+    async def write(self, *parts: AnyPart, durable: bool = True, light: bool = False) -> list[Row]:
+        """Run all statements in one transaction, in one round trip, and return the rows of the last one."""
+        statements = [_prepared(self._schema, statement, arguments) for statement, arguments in parts]
+        return await self._pool.write(self._begin(durable=durable and not light), *statements)
 
     @property
     def entry(self) -> tuple[int, int]:
-        """Return the first arguments of each function of the schema that begins with `enter`."""
+        """Return the first arguments of each function of the schema that calls `enter` itself."""
         return self._schema.lock, self._known
 
-    async def act(self, part: Part) -> list[tuple[Any, ...]]:
-        """Do what one function does that begins with `enter`, and return its rows: a transaction in one round trip."""
-        return await self._pool.act((self._schema.sql(part[0]), part[1]))
+    async def call(self, function: str, arguments: Arguments) -> list[Row]:
+        """Call a function that calls `enter` itself, and return its rows: a whole transaction in one round trip."""
+        return await self._pool.act((self._schema.sql(function), arguments))
+
+    async def transact(self, work: TransactionBody[T]) -> T:
+        """Return what `work` returns once everything it did is committed. If it raises, nothing was done."""
+        return await self._pool.decide(
+            self._begin(durable=True), lambda ask: work(PostgresTransaction(ask, self._schema))
+        )
+
+    async def act(self, part: Part) -> list[Row]:
+        """Call it."""
+        return await self.call(*part)
 
     async def decide(self, work: Callable[[Ask], Awaitable[T]]) -> T:
-        """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done."""
+        """Transact."""
+        return await self.transact(lambda t: work(lambda part: t.execute(*part)))
 
-        async def looking(asked: RawAsk) -> T:
-            return await work(lambda part: asked(self._schema.sql(part[0]), part[1]))
+    def _begin(self, *, durable: bool) -> Statement:
+        return self._schema.sql(_ENTER), (self._schema.lock, self._known, not durable)
 
-        return await self._pool.decide(self._begin(light=False), looking)
 
-    def _begin(self, *, light: bool) -> Statement:
-        return self._schema.sql(_ENTER), (self._schema.lock, self._known, light)
+def _prepared(schema: PostgresSchema, statement: SqlText, arguments: Arguments | ManyRows) -> Statement:
+    text = statement.postgres if isinstance(statement, SqlPair) else statement
+    if isinstance(arguments, ManyRows):
+        arguments = [list(column) for column in zip(*arguments.rows, strict=True)]
+    return schema.sql(text), arguments
+
+
+Tables = PostgresTables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -173,7 +173,7 @@ class Database:
         except FileNotFoundError:
             return True
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+    def query(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         """Return all rows of a short read, on the caller's thread."""
         with self._guards["read"]:
             try:

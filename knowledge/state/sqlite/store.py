@@ -17,11 +17,12 @@ from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.history.stores.sqlite import SqliteLedger
 from knowledge.history.timestamps import micros, moment
 from knowledge.leases import latest_end
-from knowledge.outbox.sqlite import SqliteOutbox
+from knowledge.outbox.sql import SqlOutbox
 from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark, StateSize
 from knowledge.state.sqlite import space
 from knowledge.state.sqlite.database import Database, SqliteSchema, Value, load_schema
 from knowledge.state.sqlite.events import publish
+from knowledge.state.sqlite.tables import SqliteTables
 from knowledge.trust.ports import TrustChange, TrustRecord
 from knowledge.trust.sqlite import SqliteTrust
 from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing_change, trust_record
@@ -67,7 +68,8 @@ class SqliteStateStore:
         self._database = database
         self._ledger = SqliteLedger(database)
         self._trust = SqliteTrust(database)
-        self._outbox = SqliteOutbox(database)
+        self._tables = SqliteTables(database)
+        self._outbox = SqlOutbox(self._tables)
         self._data_version = -1
         self._last_event = 0
 
@@ -107,7 +109,7 @@ class SqliteStateStore:
         return self._trust
 
     @property
-    def outbox(self) -> SqliteOutbox:
+    def outbox(self) -> SqlOutbox:
         """Return the outbox in the same file."""
         return self._outbox
 

@@ -10,7 +10,15 @@ from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.outbox import audit_entries as entries
-from knowledge.outbox.forms import MENTIONS_IN_ALL, MENTIONS_OF_A_PAGE, OPEN, ended, fresh, kept_marks, newest
+from knowledge.outbox.forms import (
+    MENTIONS_IN_ALL,
+    MENTIONS_OF_A_PAGE,
+    OPEN,
+    ended_entry,
+    new_entry,
+    newest_mentions,
+    storable_marks,
+)
 from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 
@@ -24,14 +32,14 @@ class MemoryOutbox:
 
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
         """Record that `outbox_entry` is about to be done and return it, or return the one that is the same."""
-        asked = fresh(outbox_entry)
+        asked = new_entry(outbox_entry)
         known = [one for one in reversed(self._outbox_entries.values()) if one.fate != "failed"]
         own = [one for one in known if asked.proposal and one.proposal == asked.proposal]
         same = [*own, *(one for one in known if _same(one, asked, within))]
         if same:
             return same[0]
         if asked.id in self._outbox_entries:
-            raise ValueError(f"there is an outbox entry {asked.id} already")
+            raise ValueError(f"outbox entry {asked.id} already exists")
         self._outbox_entries[asked.id] = asked
         return asked
 
@@ -43,12 +51,12 @@ class MemoryOutbox:
     async def mark(self, entry_id: str, marks: Mapping[str, str]) -> None:
         """Add what it can be looked up by."""
         known = self._known(entry_id)
-        self._outbox_entries[entry_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
+        self._outbox_entries[entry_id] = replace(known, marks={**known.marks, **storable_marks(marks)})
 
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record what became of it, with a record in the audit chain, and return it."""
         known = self._known(entry_id)
-        after = ended(known, fate, at, result)
+        after = ended_entry(known, fate, at, result)
         if after is None:
             return known
         self._append(entries.ended(after))
@@ -86,7 +94,7 @@ class MemoryOutbox:
 
     async def mention(self, mentions: Sequence[Mention]) -> None:
         """Remember what names which page; of the same page and origin the newest counts."""
-        for told in newest(mentions):
+        for told in newest_mentions(mentions):
             known = self._mentions.get((told.path, told.origin))
             if known is None or known.at <= told.at:
                 self._mentions[told.path, told.origin] = told

@@ -1,0 +1,31 @@
+"""Publishing change events in the transaction that they belong to. Events are kept for a day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from knowledge.state.tables import Row, SqlPair
+
+KEPT_S = 24 * 3600
+PRUNED_AT_ONCE = 64
+
+
+def publish_in_sqlite(c: apsw.Connection, topic: str, keys: Sequence[str]) -> list[Row]:
+    """Do what `PUBLISH` does."""
+    c.executemany("INSERT INTO event (topic, key) VALUES (?, ?)", [(topic, key) for key in keys])
+    newest = c.last_insert_rowid()
+    c.execute(
+        "DELETE FROM event WHERE at_s < unixepoch() - ? AND seq IN (SELECT seq FROM event ORDER BY seq LIMIT ?)",
+        (KEPT_S, len(keys) + PRUNED_AT_ONCE),
+    )
+    return [(newest,)]
+
+
+PUBLISH = SqlPair(
+    publish_in_sqlite,
+    # The channel that listeners hear has the name of the schema.
+    f"SELECT forge.publish(%s, %s::text[], make_interval(secs => {KEPT_S}), {PRUNED_AT_ONCE}, 'forge')",
+)
+"""Add one event for each key, at least one, and wake listeners; its row is the newest `seq`. A few old events are deleted."""

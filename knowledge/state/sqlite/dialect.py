@@ -1,0 +1,57 @@
+"""Translating statements and arguments from PostgreSQL's form, in which they are written, to SQLite's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from knowledge.history.timestamps import micros
+from knowledge.state.tables import Arguments
+
+_RULES = (
+    (r"\bforge\.", ""),
+    # A parameter brings its type along.
+    (r"::\w+(\[\])?", ""),
+    # An array is passed as JSON.
+    (r"= ANY\((%s|%\(\w+\)s)\)", r"IN (SELECT value FROM json_each(\1))"),
+    (r"%\((\w+)\)s", r":\1"),
+    ("%s", "?"),
+    ("%%", "%"),
+    # A transaction that writes has the whole file.
+    (r" FOR UPDATE\b", ""),
+    (r"\bgreatest\(", "max("),
+    (r"\bstrpos\(", "instr("),
+    # PostgreSQL's indexes hold no long text, so that some columns have a hash beside them.
+    (r"\b(path|origin|moved_from)_key\b", r"\1"),
+    # Times are microseconds since the epoch, and some columns have shorter names.
+    (r"\b(changed|found|given|happened|mentioned|read|seen|trusted)_at\b", "at_us"),
+    (r"\b(\w+)_at\b", r"\1_us"),
+    (r"\bheld_until\b", "held_us"),
+    (r"\bruns_until\b", "runs_until_us"),
+    (r"\buser_name\b", "user"),
+)
+
+
+@cache
+def in_sqlite(statement: str) -> str:
+    """Return the statement in SQLite's dialect."""
+    for pattern, replacement in _RULES:
+        statement = re.sub(pattern, replacement, statement)
+    return statement
+
+
+def bindings(arguments: Arguments) -> Arguments:
+    """Return the arguments as SQLite keeps them: times as microseconds, lists as JSON."""
+    if isinstance(arguments, Mapping):
+        return {name: _binding(value) for name, value in arguments.items()}
+    return [_binding(value) for value in arguments]
+
+
+def _binding(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return micros(value)
+    return json.dumps(value) if isinstance(value, list) else value

@@ -1,0 +1,94 @@
+"""The tables of one knowledge base in an SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import apsw
+
+from knowledge.state.sqlite.database import Database
+from knowledge.state.sqlite.dialect import bindings, in_sqlite
+from knowledge.state.tables import Arguments, ManyRows, Part, Row, SqlPair, SqlText, StateTransaction, TransactionBody
+
+T = TypeVar("T")
+
+
+class SqliteTransaction:
+    """A transaction on a connection. Nothing in it waits, so that `completed` can run it in one go."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, statement: SqlText, arguments: Arguments | ManyRows = ()) -> list[Row]:
+        """Run the statement and return its rows."""
+        if isinstance(arguments, ManyRows):
+            return self._connection.executemany(_text(statement), map(bindings, arguments.rows)).fetchall()
+        if isinstance(statement, SqlPair) and callable(statement.sqlite):
+            return statement.sqlite(self._connection, *arguments)
+        return self._connection.execute(_text(statement), bindings(arguments)).fetchall()
+
+
+class SqliteTables:
+    """The tables in one file that several processes share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def place(self) -> str:
+        """Return where the file is."""
+        return str(self._database.path)
+
+    async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:
+        """Return all rows."""
+        sql, bound = _text(statement), bindings(arguments)
+        if long:
+            return await self._database.bulk(lambda c: c.execute(sql, bound).fetchall())
+        return self._database.query(sql, bound)
+
+    async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
+        """Return what `work` finds in one snapshot."""
+        if long:
+            return await self._database.bulk(lambda c: completed(work(SqliteTransaction(c))))
+        return self._database.read(lambda c: completed(work(SqliteTransaction(c))))
+
+    async def write(self, *parts: Part, durable: bool = True) -> list[Row]:
+        """Run all statements in one transaction and return the rows of the last one."""
+
+        async def work(t: StateTransaction) -> list[Row]:
+            rows: list[Row] = []
+            for statement, arguments in parts:
+                rows = await t.execute(statement, arguments)
+            return rows
+
+        return await self._database.write(lambda c: completed(work(SqliteTransaction(c))), durable=durable)
+
+    async def transact(self, work: TransactionBody[T]) -> T:
+        """Return what `work` returns once everything it did is committed. If it raises, nothing was done."""
+        return await self._database.write(lambda c: completed(work(SqliteTransaction(c))))
+
+
+def _text(statement: SqlText) -> str:
+    text = statement.sqlite if isinstance(statement, SqlPair) else in_sqlite(statement)
+    if callable(text):
+        raise TypeError("a function runs in a transaction, once for its arguments")
+    return text
+
+
+def completed(work: Awaitable[T]) -> T:
+    """Run `work` on this thread and return its result. Everything that it awaits must have an answer at once.
+
+    PostgreSQL is asked over a network, so bodies of transactions are coroutines. SQLite answers without waiting: the same body then
+    runs from start to end in the one thread that holds the write lock, and needs no event loop there.
+
+    Raises:
+        RuntimeError: it awaits something else.
+    """
+    steps = work.__await__()
+    try:
+        next(steps)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+    raise RuntimeError("a transaction in SQLite may not wait for anything but its statements")
