@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from knowledge.history.ports import Ledger
 from knowledge.outbox.ports import Outbox
+from knowledge.state.tables import StateTables
 from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
@@ -84,6 +85,11 @@ class StateStore(Protocol):
     @property
     def place(self) -> str:
         """Return where the state is and what keeps it, for a person; never with a password."""
+        ...
+
+    @property
+    def tables(self) -> StateTables:
+        """Return the tables of the database, for stores of other things of the same knowledge base."""
         ...
 
     @property

@@ -87,3 +87,6 @@ LOCK = SqlPair(_nobody_else_writes, "SELECT pg_advisory_xact_lock(hashtext('forg
 
 Two names may, rarely, have the same hash: that only costs a moment.
 """
+
+NO_LIMIT = 2**62
+"""The LIMIT of a statement that is to return all rows."""

@@ -22,7 +22,7 @@ from agents.loop.model.ports import FromModel, ModelReply, ModelRequest
 from agents.loop.record.frames import Control, Frame
 from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
-from agents.loop.store.sqlite import SqliteRuns
+from agents.loop.store.sql import SqlRuns
 from agents.loop.tools import CallOutcome
 from mcp_server.runs.locations import runs_in
 from tests.support.runs.records import SECOND, header
@@ -61,7 +61,7 @@ def die() -> None:
 class Mortal:
     """Runs whose process dies before or after a frame is on record."""
 
-    def __init__(self, runs: SqliteRuns, at: str) -> None:
+    def __init__(self, runs: SqlRuns, at: str) -> None:
         self._runs, self._at = runs, at
 
     def __getattr__(self, name: str) -> Any:
@@ -107,7 +107,7 @@ async def answer(asked: ModelRequest) -> ModelReply:
 async def lead(where: str, name: str, who: str, at: str) -> None:
     state = await open_shared(where, name)
     runs = runs_in(state)
-    assert isinstance(runs, SqliteRuns)
+    assert isinstance(runs, SqlRuns)
     deeds = MortalDeeds(Path(where) / "deeds", at)
     life = int(who) * 10_000_000  # each life an hour or so after the one before
     led = Led(Scripted(*[answer] * 20), deeds, Mortal(runs, at), _looked=life, _ids=f"{int(who):02x}")

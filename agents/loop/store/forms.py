@@ -1,10 +1,11 @@
-"""The few rules of keeping runs that are the same in every engine. Pure."""
+"""The rules of storing runs that are the same in every engine. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, UnknownFrame
 from agents.loop.record.audit_entries import may_end
@@ -26,12 +27,14 @@ from knowledge.leases import holds
 from knowledge.state.retention.cuts import RETENTION, shortened_object
 
 MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
-"""Characters that are kept of a text, and of anything else, after its retention."""
+"""Characters that are kept of a text, and of any other value, after its retention."""
+USAGE_KEY: Final = '"tokens_'
+"""Is in the text of every frame that says what a call of the model took, and in few others."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def new_header(header: Header) -> Header:
-    """Return the header as it comes back from where it is kept.
+    """Return the header as it comes back from the store.
 
     Raises:
         ValueError: no run can have its id: a mistake of the caller.
@@ -41,8 +44,8 @@ def new_header(header: Header) -> Header:
     return header_of(header_text(header))
 
 
-def asked_id(run: str) -> str:
-    """Return the id of a run that there may be.
+def checked_id(run: str) -> str:
+    """Return the id, which has the form of one.
 
     Raises:
         NoSuchRun: no run has such an id.
@@ -52,76 +55,72 @@ def asked_id(run: str) -> str:
     return run
 
 
-def sound(hold: Hold) -> Hold:
+def checked_hold(hold: Hold) -> Hold:
     """Return the hold.
 
     Raises:
-        ValueError: nobody has it, or its times have no zone: a mistake of the caller.
+        ValueError: its holder has no name that can be stored, or its times have no zone: a mistake of the caller.
     """
     if not hold.by or storable(hold.by) != hold.by:
-        raise ValueError("whoever leads a run has a name that can be kept")
+        raise ValueError("the process that leads a run needs a name that can be stored")
     aware(hold.at), aware(hold.until)
     return hold
 
 
-def free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
-    """Return whether the run can be held, of which this is recorded."""
+def is_free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
+    """Return whether the run can be held, if `by` is recorded to hold it `until` then."""
     lease_s = (hold.until - hold.at).total_seconds()
     return by is None or by == hold.by or until is None or not holds(until, hold.at, lease_s)
 
 
-def after(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]:
-    """Return the run with the frames, and those as they come back from where they are kept.
+def with_frames(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]:
+    """Return the run with the frames added, and the frames as they come back from the store.
 
     Raises:
         BadFrames: they do not fit.
-        ValueError: there are none: a mistake of the caller.
+        ValueError: there are no frames: a mistake of the caller.
     """
     if not frames:
         raise ValueError("nothing is to be added to the run")
-    kept = [frame_of(frame_text(frame)) for frame in frames]
-    return before.then(*kept), kept
+    stored = [frame_of(frame_text(frame)) for frame in frames]
+    return before.then(*stored), stored
 
 
-def repeated(frames: Sequence[Frame], kept: Mapping[str, str]) -> bool:
-    """Return whether all of the frames are on record already, of which `kept` has the texts by their ids.
+def all_recorded(frames: Sequence[Frame], texts: Mapping[str, str]) -> bool:
+    """Return whether all frames are on record already; `texts` are those that are, by their ids.
 
     Raises:
-        BadFrames: an id of them is that of another frame.
+        BadFrames: the run has another frame with one of these ids.
     """
     for frame in frames:
-        if frame.id in kept and kept[frame.id] != frame_text(frame):
+        if frame.id in texts and texts[frame.id] != frame_text(frame):
             raise BadFrames(frame.number, "the run has another frame with its id")
-    return all(frame.id in kept for frame in frames)
+    return all(frame.id in texts for frame in frames)
 
 
 def require_next(before: Run, count: int, hold: Hold | None, by: str | None, until: datetime | None) -> None:
-    """Return if frames may be added to a run of which this is recorded.
+    """Return if frames may be added: the run has `count` frames, and `by` is recorded to hold it `until` then.
 
     Raises:
         RunTaken, StaleRun: they may not.
     """
     if count != before.count:
         raise StaleRun(before.id, before.count, count)
-    if hold is not None and not free_for(sound(hold), by, until):
+    if hold is not None and not is_free_for(checked_hold(hold), by, until):
         raise RunTaken(before.id)
 
 
-def is_bounded(run: Run, frames: Sequence[Frame]) -> bool:
-    """Return whether the frames may be refused for a quota: a model wants more done, or a host answers.
+def may_be_refused(run: Run, frames: Sequence[Frame]) -> bool:
+    """Return whether a quota may refuse the frames: a model wants more work done, or a host answers.
 
-    What came of a call, how the run ends, and what a person says with their own hand are never refused.
+    The result of a call, the end of a run, and what a person says with their own hand are never refused.
     """
     relayed = any(isinstance(one, PersonAnswered) and one.by == run.header.principal for one in frames)
     return relayed or (any(isinstance(one, PlanFrame) for one in frames) and not may_end(frames))
 
 
-ASKED = '"tokens_'
-"""Is in the text of every frame that says what asking a model took, and in few others."""
-
-
-def asked_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
-    """Return what asking a model took in those of the frames that were made since then."""
+def spent_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
+    """Return what calls of the model took in the frames that were made since then."""
     spent = RunSpent()
     for frame in frames:
         if frame.at >= since:
@@ -130,19 +129,19 @@ def asked_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
 
 
 def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
-    """Return what runs begun since then took, and what runs begun before took since then, which have frames of these texts."""
+    """Return `begun`, the total of runs that began since then, plus what earlier runs, whose frames are `bodies`, took since then."""
     frames: dict[str, list[Frame]] = {}
     for body in bodies:
         try:
             frame = frame_of(body)
-        except UnknownFrame:  # of a newer program: it must not keep all others from being summed
+        except UnknownFrame:  # of a newer program: the others still count
             continue
         frames.setdefault(frame.run, []).append(frame)
-    earlier = summed(spent for spent in (asked_since(one, since) for one in frames.values()) if spent.tokens)
+    earlier = total_of(spent for spent in (spent_since(one, since) for one in frames.values()) if spent.tokens)
     return Total(*(getattr(begun, name) + getattr(earlier, name) for name in Total.__slots__))
 
 
-def summed(spent: Iterable[RunSpent]) -> Total:
+def total_of(spent: Iterable[RunSpent]) -> Total:
     """Return what these runs took together."""
     each = list(spent)
     return Total(
@@ -154,12 +153,12 @@ def summed(spent: Iterable[RunSpent]) -> Total:
     )
 
 
-def shorter(text: str) -> str:
+def after_retention(text: str) -> str:
     """Return the text of a header or a frame as it is kept after its retention."""
     return shortened_object(text, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
 
 
-def title(header: Header) -> str:
+def title_of(header: Header) -> str:
     """Return the beginning of the goal on one line."""
     line = " ".join(storable(header.goal).split())
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "\u2026"

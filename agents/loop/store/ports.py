@@ -1,8 +1,8 @@
 """The contract of a run store. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and
-what it acknowledged survives a power cut. Times come in as arguments (aware UTC). Whatever adds to a run adds a change event
-`run` with its id. That a run begins, and how it ends, is in the audit chain by the same transaction (`entries.py`).
+Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and what
+it acknowledged survives a power cut. Times are passed in, aware UTC. Every addition to a run publishes a change event `run` with its
+id. That a run began, and how it ended, is put on the audit chain in the same transaction (`record/audit_entries.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from knowledge.state.retention.cuts import Shortened
 
 TITLE_CHARS = 120
 LONGEST_HOLD_S = 30.0
-"""How long a process may lead a run without being heard of. A hold that ends later was given before the clock was set back."""
+"""How long a silent process may go on leading a run. A hold that ends later was given before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who leads a run, as of when, and until when if nothing more is heard of them. `by` names a process, each start of it anew."""
+    """Which process leads a run, from when, and until when unless it renews the hold. Every start of a process has its own name."""
 
     by: str
     at: datetime
@@ -46,7 +46,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What runs took together. `unpriced` of them asked a model of which nobody knows the price."""
+    """What runs took together. `unpriced` of them used a model whose price is unknown."""
 
     runs: int
     tokens_in: int
@@ -56,7 +56,7 @@ class Total:
 
     @property
     def tokens(self) -> int:
-        """Return both together."""
+        """Return the tokens in and out."""
         return self.tokens_in + self.tokens_out
 
 
@@ -64,60 +64,60 @@ class RunStore(Protocol):
     """The runs of one knowledge base."""
 
     async def begin(self, header: Header, hold: Hold) -> Run:
-        """Put a run on record, led by who holds it, and return it. The very same header again returns the run as it stands.
+        """Put a run on record, led by the holder, and return it. The same header again returns the run as it is now.
 
         Raises:
-            RunExists: another one has that id. Nothing is recorded.
-            OverQuota: its principal began too many, or stored too much in runs (only where the store was given quotas). Nothing is
-                recorded.
+            RunExists: another run has that id. Nothing is recorded.
+            OverQuota: its principal began too many runs, or stored too much in them (only where the store was given quotas). Nothing
+                is recorded.
             ValueError: no run can have such an id: a mistake of the caller.
         """
         ...
 
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
-        """Add the frames, at least one, after those of `before`, which is what this store said of the run, and return it with them.
+        """Add the frames, at least one, after those of `before`, which is what this store returned, and return the run with them.
 
-        Of any number of appends after the same frame exactly one counts. Frames that the run has already are not added: it is
-        returned as it stands, whatever `before` was, so a lost reply can be asked for again. `hold` is prolonged, or taken if it is
-        free; without one nobody's hold matters, and it stays as it is: for a person, whose word counts at once.
+        Of any number of appends after the same frame exactly one counts. Frames that the run already has are not added again: the run
+        is returned as it is now, whatever `before` was, so that a lost reply can be asked for again. `hold` is prolonged, or taken if
+        it is free. Without one, other holds do not matter and stay as they are: a person's word counts at once.
 
         Raises:
-            StaleRun: somebody else added frames first; carries `expected` and `actual`.
-            RunTaken: somebody else holds the run.
-            NoSuchRun: there is none.
-            BadFrames: a frame does not fit where the run stands, or the run has another frame with its id.
-            OverQuota: its principal stored too much in runs. Results, ends and a person's own word are taken all the same.
-            ValueError: no frames: a mistake of the caller.
+            StaleRun: another process added frames first; carries `expected` and `actual`.
+            RunTaken: another process holds the run.
+            NoSuchRun: there is no such run.
+            BadFrames: a frame does not fit the state of the run, or the run has another frame with its id.
+            OverQuota: its principal stored too much in runs. Results, ends and a person's own word are stored all the same.
+            ValueError: there are no frames: a mistake of the caller.
         """
         ...
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
-        """Hold the run and return it; None if somebody else holds it then. Who holds it already prolongs that.
+        """Hold the run and return it; None if another process holds it then. Its present holder prolongs its hold.
 
         Of any number of callers at once exactly one gets it.
 
         Raises:
-            NoSuchRun: there is none.
+            NoSuchRun: there is no such run.
         """
         ...
 
     async def release(self, run: str, by: str) -> None:
-        """Hold it no longer, if `by` does. A run that there is not is held by nobody."""
+        """End the hold of `by`, if it has one. A run that does not exist is ignored."""
         ...
 
     async def run(self, run: str) -> Run:
-        """Return the run as it stands: the fold of its frames.
+        """Return the run as it is now: the fold of its frames.
 
         Raises:
-            NoSuchRun: there is none.
+            NoSuchRun: there is no such run.
         """
         ...
 
     async def frames(self, run: str, *, start: int = 0, limit: int | None = None) -> Sequence[Frame]:
-        """Return its frames from that number on, at most `limit`.
+        """Return its frames from number `start` on, at most `limit`.
 
         Raises:
-            NoSuchRun: there is none.
+            NoSuchRun: there is no such run.
         """
         ...
 
@@ -130,22 +130,22 @@ class RunStore(Protocol):
         limit: int = 20,
         before: str | None = None,
     ) -> Sequence[RunLine]:
-        """Return runs, those that were put on record last first, from the one after the one with the id `before`.
+        """Return runs, the newest first, from the one after the one with the id `before`.
 
-        `adrift_at`: only those that are to be led and that nobody holds at that time: their process died.
+        `adrift_at`: only running ones that no process holds at that time: the process that led them died.
         """
         ...
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
         """Shorten the texts of at most `limit` runs that are over and moved last before then; no records when none is left.
 
-        Every frame stays, with its links, times and what it took; where a text was cut it says so.
+        Every frame stays, with its links, times and usage. A shortened text says so.
         """
         ...
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what the runs of that principal, or of all, took together since then, or ever.
 
-        Of a run that began before then counts what its frames since then took; it is one of `runs` if they took anything.
+        Of a run that began before then, only its frames since then count; it is one of `runs` if they took anything.
         """
         ...

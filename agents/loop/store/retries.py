@@ -1,4 +1,4 @@
-"""Patience with a database that cannot be used for a while: locked by a long write, started anew, or not reached."""
+"""Retries while a database cannot be used for a moment: it is locked by a long write, restarting, or out of reach."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from knowledge.errors import DatabaseUnavailable
 T = TypeVar("T")
 
 WAITS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""So long is waited before each further try: half a minute in all, besides what the tries take."""
+"""Seconds before each further attempt: half a minute in all, besides the attempts themselves."""
 
 
 async def outlasting(work: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[None]]) -> T:
-    """Return what `work` returns, which is tried again while the database cannot be used. Done twice it must do no more than once.
+    """Return what `work` returns; it is called again while the database cannot be used, and must be safe to repeat.
 
     Raises:
         DatabaseUnavailable: it could not be used for all that time.

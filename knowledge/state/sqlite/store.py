@@ -99,6 +99,11 @@ class SqliteStateStore:
         return self._database
 
     @property
+    def tables(self) -> SqliteTables:
+        """Return the tables of the file, for stores of other things of the same knowledge base."""
+        return self._tables
+
+    @property
     def ledger(self) -> SqliteLedger:
         """Return the ledger in the same file."""
         return self._ledger

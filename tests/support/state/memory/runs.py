@@ -11,18 +11,18 @@ from agents.loop.record import audit_entries as entries
 from agents.loop.record.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.record.run import Run, State, begun, fold
 from agents.loop.store.forms import (
-    after,
-    asked_id,
-    asked_since,
-    free_for,
-    is_bounded,
+    after_retention,
+    all_recorded,
+    checked_hold,
+    checked_id,
+    is_free_for,
+    may_be_refused,
     new_header,
-    repeated,
     require_next,
-    shorter,
-    sound,
-    summed,
-    title,
+    spent_since,
+    title_of,
+    total_of,
+    with_frames,
 )
 from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from knowledge.history.acts import storable
@@ -65,7 +65,7 @@ class MemoryRuns:
             if there.run.header != new:
                 raise RunExists(header.id)
             return there.run
-        kept = _Kept(begun(new), sound(hold).by, hold.until)
+        kept = _Kept(begun(new), checked_hold(hold).by, hold.until)
         if self._quotas is not None:
             uses = [(self._quotas.started, 1), (self._quotas.ran, bytes_of([header_text(new)]))]
             self._used.charge_all(uses, storable(new.principal), new.begun_at)
@@ -77,12 +77,12 @@ class MemoryRuns:
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
         """Add the frames after those of `before`."""
         there = self._of(before.id)
-        if frames and repeated(frames, {frame.id: frame_text(frame) for frame in there.run.frames}):
+        if frames and all_recorded(frames, {frame.id: frame_text(frame) for frame in there.run.frames}):
             return there.run
         require_next(before, there.run.count, hold, there.by, there.until)
-        moved, kept = after(there.run, frames)
+        moved, kept = with_frames(there.run, frames)
         if self._quotas is not None:
-            amount, refuse = bytes_of([frame_text(frame) for frame in kept]), is_bounded(moved, kept)
+            amount, refuse = bytes_of([frame_text(frame) for frame in kept]), may_be_refused(moved, kept)
             self._used.charge(self._quotas.ran, storable(moved.header.principal), amount, moved.moved_at, refuse=refuse)
         if moved.over and not there.run.over:
             self._record(entries.ended(moved))
@@ -93,7 +93,7 @@ class MemoryRuns:
     async def claim(self, run: str, hold: Hold) -> Run | None:
         """Hold the run and return it; None if somebody else holds it then."""
         there = self._of(run)
-        if not free_for(sound(hold), there.by, there.until):
+        if not is_free_for(checked_hold(hold), there.by, there.until):
             return None
         self._kept[run] = _Kept(there.run, hold.by, hold.until)
         return there.run
@@ -143,7 +143,7 @@ class MemoryRuns:
         freed = 0
         for kept in due:
             texts = [header_text(kept.run.header), *(frame_text(frame) for frame in kept.run.frames)]
-            header, *frames = [shorter(text) for text in texts]
+            header, *frames = [after_retention(text) for text in texts]
             run = fold(header_of(header), map(frame_of, frames))
             self._shortened.add(run.id)
             self._kept[run.id] = replace(kept, run=run)
@@ -155,12 +155,12 @@ class MemoryRuns:
         whose = None if principal is None else storable(principal)
         runs = [kept.run for kept in self._kept.values() if whose in (None, storable(kept.run.header.principal))]
         if since is None:
-            return summed(run.spent for run in runs)
-        took = [(run.header.begun_at >= since, asked_since(run.frames, since)) for run in runs]
-        return summed(spent for begun_since, spent in took if begun_since or spent.tokens)
+            return total_of(run.spent for run in runs)
+        took = [(run.header.begun_at >= since, spent_since(run.frames, since)) for run in runs]
+        return total_of(spent for begun_since, spent in took if begun_since or spent.tokens)
 
     def _of(self, run: str) -> _Kept:
-        there = self._kept.get(asked_id(run))
+        there = self._kept.get(checked_id(run))
         if there is None:
             raise NoSuchRun(run)
         return there
@@ -175,6 +175,6 @@ def _adrift(kept: _Kept, at: datetime) -> bool:
 def _line(run: Run) -> RunLine:
     head = run.header
     return RunLine(
-        *(head.id, title(head), storable(head.principal), run.state, storable(head.model), run.count),
+        *(head.id, title_of(head), storable(head.principal), run.state, storable(head.model), run.count),
         *(head.begun_at, run.moved_at),
     )

@@ -17,6 +17,7 @@ from knowledge.state.ports import (
     ReadingMark,
     StateSize,
 )
+from knowledge.state.tables import StateTables
 from knowledge.trust.ports import Proposal, TrustChange, TrustRecord
 from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.state.memory.outbox import MemoryOutbox
@@ -38,6 +39,11 @@ class MemoryStateStore:
         self._ledger = MemoryLedger(self._tell, proposals)
         self._trust = MemoryTrust(self._tell, self._ledger.append, proposals)
         self._outbox = MemoryOutbox(self._ledger.append)
+
+    @property
+    def tables(self) -> StateTables:
+        """Raise: what else lies in the state has a memory store of its own (`tests/support/state/engines.py`)."""
+        raise NotImplementedError
 
     @property
     def ledger(self) -> MemoryLedger:
