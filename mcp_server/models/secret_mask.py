@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from agents.loop.model.errors import Malformed, ProviderError
-from agents.loop.model.ports import ModelReply, ModelRequest, Provider, Shape, Told, ToolUse
-from agents.loop.providers.wrapper import ProviderWrapper
+from agents.loop.model.ports import JsonReply, ModelReply, ModelRequest, Provider, ProviderWrapper, Shape, ToolUse
 
 MASK: Final = "[key]"
 SHORTEST: Final = 8
@@ -42,7 +41,7 @@ class Masked(ProviderWrapper):
         plain = {"text": self._clean(said.text), "model": self._clean(said.model), "request": self._clean(said.request)}
         return replace(said, uses=uses, echo=echo, **plain)
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> JsonReply:
         """Return the JSON without the key.
 
         Raises:

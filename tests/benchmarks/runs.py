@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolUse
+from agents.loop.model.ports import JsonReply, ModelReply, ModelRequest, ModelUsage, Shape, ToolUse
 from agents.loop.record.frames import Header, RunLimits
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
@@ -64,7 +64,7 @@ class AtOnce:
             request="req",
         )
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> JsonReply:
         raise NotImplementedError(f"a run asks for no {shape.name}: {asked.conversation}")
 
     async def aclose(self) -> None:

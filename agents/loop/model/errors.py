@@ -1,6 +1,6 @@
-"""What can go wrong with a language model: one root, facts as attributes, what to do next in every sentence.
+"""What can go wrong with a language model: one root, facts as attributes, and what to do next in every sentence.
 
-No sentence holds a key, a prompt, or what a model or a server wrote: both may repeat what they were sent.
+No sentence contains a key, a prompt, or text of a model or a server: those may repeat what they were sent.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ LONGEST_NAME = 80
 
 
 class ProviderError(AgentError):
-    """Root of all of them. `provider` is whom it is about; `usage` is what was used in spite of it."""
+    """Root of all of them. `provider` is the vendor, `usage` the tokens that were used nevertheless."""
 
-    def __init__(self, provider: str, told: str, usage: ModelUsage | None = None) -> None:
+    def __init__(self, provider: str, sentence: str, usage: ModelUsage | None = None) -> None:
         self.provider, self.usage = provider, usage or ModelUsage()
-        super().__init__(told)
+        super().__init__(sentence)
 
 
 class NoProvider(ProviderError):
-    """Nobody configured one. `setting` is the variable that does."""
+    """No model is configured. `setting` is the variable that configures one."""
 
     def __init__(self, setting: str, why: str = "no language model is configured") -> None:
         self.setting = setting
@@ -28,7 +28,7 @@ class NoProvider(ProviderError):
 
 
 class NotInstalled(ProviderError):
-    """The vendor's package is not there. `extra` brings it."""
+    """The vendor's package is not installed. `extra` installs it."""
 
     def __init__(self, provider: str, extra: str) -> None:
         self.extra = extra
@@ -38,7 +38,7 @@ class NotInstalled(ProviderError):
 
 
 class BadSurroundings(ProviderError):
-    """The environment keeps anybody from being asked: a proxy or certificates that cannot be used. `why` is the kind of the error."""
+    """The environment names a proxy or certificates that cannot be used. `why` is the kind of the error."""
 
     def __init__(self, provider: str, why: str) -> None:
         self.why = why
@@ -50,7 +50,7 @@ class BadSurroundings(ProviderError):
 
 
 class BadAddress(ProviderError):
-    """What `setting` holds is no address of a server."""
+    """The value of `setting` is not the address of a server."""
 
     def __init__(self, provider: str, setting: str) -> None:
         self.setting = setting
@@ -60,7 +60,7 @@ class BadAddress(ProviderError):
 
 
 class BadKey(ProviderError):
-    """The key is missing, not accepted, or may not do this (401, 403, 402). `setting` is the variable that holds it."""
+    """The key is missing, rejected, or not allowed to do this (401, 403, 402). `setting` is the variable that holds it."""
 
     def __init__(self, provider: str, setting: str, why: str) -> None:
         self.setting, self.why = setting, why
@@ -68,7 +68,7 @@ class BadKey(ProviderError):
 
 
 class ProviderLimited(ProviderError):
-    """Too many requests or tokens. `wait_s` is how long it wants to be left alone; None where it does not say."""
+    """Too many requests or tokens. `wait_s` is how long the vendor asks to wait; None if it does not say."""
 
     def __init__(self, provider: str, wait_s: float | None, tries: int) -> None:
         self.wait_s, self.tries = wait_s, tries
@@ -84,7 +84,7 @@ class SpentUp(ProviderError):
 
 
 class Overloaded(ProviderError):
-    """It is there and cannot answer now (5xx, 529). `status` is the last one."""
+    """The server is up and cannot answer now (5xx, 529). `status` is the last one."""
 
     def __init__(self, provider: str, status: int, tries: int) -> None:
         self.status, self.tries = status, tries
@@ -92,7 +92,7 @@ class Overloaded(ProviderError):
 
 
 class ProviderAway(ProviderError):
-    """No connection, or no whole answer over it. `why` is the last reason."""
+    """No connection, or no complete answer over it. `why` is the last reason."""
 
     def __init__(self, provider: str, address: str, why: str, tries: int, mend: str) -> None:
         self.address, self.why, self.tries = address, why, tries
@@ -100,7 +100,7 @@ class ProviderAway(ProviderError):
 
 
 class ContextTooLong(ProviderError):
-    """What was told, with the answer that may come, does not fit into the model. `limit` is its room in tokens, where it says so."""
+    """The history and the longest answer together exceed the context window. `limit` is its size in tokens, if the server says it."""
 
     def __init__(self, provider: str, model: str, limit: int | None = None) -> None:
         self.model, self.limit = model, limit
@@ -113,7 +113,7 @@ class ContextTooLong(ProviderError):
 
 
 class Refusal(ProviderError):
-    """The model, or what stands before it, does not want to answer. `category` is the vendor's word, "" where there is none."""
+    """The model, or a filter in front of it, refuses to answer. `category` is the vendor's word, "" if there is none."""
 
     def __init__(self, provider: str, model: str, category: str, usage: ModelUsage | None = None) -> None:
         self.model, self.category = model, category
@@ -124,7 +124,7 @@ class Refusal(ProviderError):
 
 
 class Malformed(ProviderError):
-    """An answer came that cannot be used. `why` says what was wrong with it in our words."""
+    """The answer cannot be used. `why` says what is wrong with it, in our words."""
 
     def __init__(self, provider: str, why: str, usage: ModelUsage | None = None) -> None:
         self.why = why
@@ -134,9 +134,9 @@ class Malformed(ProviderError):
 
 
 class Rejected(ProviderError):
-    """It does not take the question: no such model, a schema that it does not know, a wrong address. Asking again does not help.
+    """The server does not accept the request: no such model, an unknown schema, a wrong address. Repeating it does not help.
 
-    `code` is the vendor's own word for it, "" where there is none; `mend` is what to do.
+    `code` is the vendor's own word for it, "" if there is none; `mend` is what to do.
     """
 
     def __init__(self, provider: str, status: int, code: str, mend: str) -> None:

@@ -1,7 +1,7 @@
-"""What a run wants from a language model, in our words: one question with its history, one answer, what it used.
+"""The port to a language model, in words of our own: one request with its history, one reply, the tokens it used.
 
-A provider keeps nothing between two questions: the whole history goes out each time. Vendors' words (`tool_use`,
-`function_call`, `finish_reason`) stop in `providers/`.
+A provider keeps nothing between two requests: the whole history is sent each time. Vendors' words (`tool_use`, `function_call`,
+`finish_reason`) stay inside `providers/`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-Freedom = Literal["free", "some", "none"]
-"""May the model call tools: as it likes, at least one, or none at all (the definitions are still told)."""
+ToolChoice = Literal["free", "some", "none"]
+"""Whether the model may call tools: as it likes, at least one, or none (their definitions are sent all the same)."""
 
 Stop = Literal["end", "tools", "length", "other"]
-"""Why an answer ended: it is complete, it calls tools, it was cut off (by its bound or the model's room), or a word we do not know."""
+"""Why a reply ended: complete, calls tools, cut off (by its limit or the context window), or a reason unknown to us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The model wants a tool called. `id` is unique in its answer, whatever the vendor sent.
+    """The model wants to call a tool. `id` is unique in its reply, whatever the vendor sent.
 
-    `problem` is "" where `arguments` are what the model wrote; else it says in a few words why they could not be read
-    (no JSON, no object), and `arguments` are empty: the tool must not be called, the model is told so instead.
+    `problem` is "" if `arguments` are as the model wrote them. Otherwise it says why they cannot be read (not JSON, not an object),
+    `arguments` are empty, and the tool must not be called: the model gets the problem instead.
     """
 
     id: str
@@ -42,10 +42,10 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """What a provider wants back, word for word, with the message that it came with: signed or sealed reasoning.
+    """What a provider wants back unchanged with the message that it came with: signed or encrypted reasoning.
 
-    `provider` and `model` are who understands it; any other is not told it, and nobody is when its message's uses are not all
-    there any more. `content` is JSON and nobody else's business; ids in it need not be those of the uses.
+    Only the same `provider` and `model` understand it, and only while all tool uses of its message are still in the history; it is
+    sent to nobody else. `content` is JSON that only the provider reads; ids in it may differ from those of the uses.
     """
 
     provider: str
@@ -55,14 +55,14 @@ class Echo:
 
 @dataclass(frozen=True, slots=True)
 class FromUser:
-    """What the model is told from outside: the goal, context, a correction."""
+    """A message to the model from outside: the goal, context, a correction."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class FromModel:
-    """What the model said before. An empty one (no text, no uses) is left out when the history is told."""
+    """An earlier message of the model. An empty one (no text, no uses) is left out of the history that is sent."""
 
     text: str
     uses: tuple[ToolUse, ...] = ()
@@ -71,7 +71,7 @@ class FromModel:
 
 @dataclass(frozen=True, slots=True)
 class FromTool:
-    """What came of one tool use, `use` being its id. Every use is answered before anything else is said."""
+    """The result of the tool use with the id `use`. Every use gets its result before any other message."""
 
     use: str
     text: str
@@ -83,17 +83,17 @@ Message = FromUser | FromModel | FromTool
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question. `conversation` is what its usage is accounted under, see `providers/usage.py`.
+    """One request. `conversation` is the id under which its usage is accounted, see `providers/usage.py`.
 
-    `only`, where given, is the one tool that must be called, and goes before `freedom`. `temperature` None leaves it to
-    the model; a model that takes none is asked without.
+    `only` names the one tool that must be called, and overrides `tool_choice`. With `temperature` None the model uses its own; a
+    model that accepts none is asked without.
     """
 
     conversation: str
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolDefinition, ...] = ()
-    freedom: Freedom = "free"
+    tool_choice: ToolChoice = "free"
     only: str = ""
     most_tokens: int = 4_096
     temperature: float | None = None
@@ -101,9 +101,9 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """Tokens as the vendor counts them. `cached` are those of `input` that were read from a cache, `written` those kept in one.
+    """Tokens as the vendor counts them. `cached` and `written` are the parts of `input` read from and written to a cache.
 
-    `input` holds both. `known` is False where a server did not say anything: then all are 0 and mean nothing.
+    `known` is False if a server said nothing: then all are 0 and mean nothing.
     """
 
     input: int = 0
@@ -113,7 +113,7 @@ class ModelUsage:
     known: bool = True
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
-        """Return both together; known only where both are."""
+        """Return the sum; known only if both are."""
         return ModelUsage(
             self.input + other.input,
             self.output + other.output,
@@ -125,7 +125,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One answer. `model` is the one that really answered, `request` the vendor's id of the request ("" where it gives none)."""
+    """One reply. `model` is the one that really answered, `request` the vendor's id of the request ("" if it gives none)."""
 
     text: str
     uses: tuple[ToolUse, ...]
@@ -136,7 +136,7 @@ class ModelReply:
     echo: Echo | None = None
 
     def as_message(self) -> FromModel:
-        """Return it as it is told in the next question."""
+        """Return the reply as a message of the next request's history."""
         return FromModel(self.text, self.uses, self.echo)
 
 
@@ -149,8 +149,8 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """JSON that fits the shape that was asked for. `usage` is of all tries together."""
+class JsonReply:
+    """JSON that fits the requested shape. `usage` is the sum of all tries."""
 
     value: Mapping[str, Any]
     usage: ModelUsage
@@ -159,33 +159,33 @@ class Told:
 
 
 class Provider(Protocol):
-    """A language model behind its vendor's interface. Safe to use by several tasks at once."""
+    """A language model behind its vendor's interface. Several tasks may use it at once."""
 
     @property
     def name(self) -> str:
-        """Return what a person calls the vendor: `anthropic`, `openai`."""
+        """Return the vendor's name as people say it: `anthropic`, `openai`."""
         ...
 
     @property
     def model(self) -> str:
-        """Return the model that is asked."""
+        """Return the name by which the model is requested."""
         ...
 
-    async def complete(self, asked: ModelRequest) -> ModelReply:
-        """Return the model's answer. Cancelling ends the request; what it had used by then is not known.
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Return the model's reply. Cancelling ends the request; its usage is then unknown.
 
-        What passes (429, 529, 5xx, a broken connection) is tried again here, for a bounded time; what is raised has been.
+        Temporary failures (429, 529, 5xx, a broken connection) are retried here, for a limited time, before anything is raised.
 
         Raises:
-            ProviderError: one of those in `provider_errors.py`; its `usage` is what was used in spite of it.
+            ProviderError: one of those in `model/errors.py`; its `usage` is what was used nevertheless.
         """
         ...
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
-        """Return JSON that fits `shape`; tools in `asked` are not told. One answer that does not fit is corrected once.
+    async def complete_json(self, request: ModelRequest, shape: Shape) -> JsonReply:
+        """Return JSON that fits `shape`; the request's tools are not offered. A reply that does not fit is corrected once.
 
         Raises:
-            Malformed: the second answer did not fit either.
+            Malformed: the second reply did not fit either.
             ProviderError: as above.
         """
         ...
@@ -193,3 +193,24 @@ class Provider(Protocol):
     async def aclose(self) -> None:
         """Close its connections."""
         ...
+
+
+class ProviderWrapper:
+    """A provider that passes requests on to another one: same vendor, model and connections."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    @property
+    def name(self) -> str:
+        """Return the vendor's name."""
+        return self._provider.name
+
+    @property
+    def model(self) -> str:
+        """Return the requested model; prices are looked up by it, because vendors answer with dated names."""
+        return self._provider.model
+
+    async def aclose(self) -> None:
+        """Close the provider's connections."""
+        await self._provider.aclose()

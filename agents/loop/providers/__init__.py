@@ -1,1 +1,1 @@
-"""Language models behind the port of `provider.py`; each adapter loads its vendor's package when it is built."""
+"""Language models behind the port in `model/ports.py`; each adapter loads its vendor's package when it is built."""

@@ -1,4 +1,4 @@
-"""Where a model is, and how long and how often it is asked. Values come from settings; this package reads no environment."""
+"""Where a model is, and how long and how often to ask it. The values come from settings; this package reads no environment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from knowledge.wire.addresses import shown_address
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where to ask for what. `address` "" is the vendor's own; `key` "" is none, which only servers of one's own take.
+    """Address, key and model. `address` "" is the vendor's own; `key` "" means none, which only self-hosted servers accept.
 
-    The settings are the variables that an error names: which one to look at is all that it can say about a key.
+    The settings are the variables to name in errors: about a key, an error can say nothing but where it is set.
     """
 
     model: str
@@ -25,7 +25,7 @@ class Access:
 
     @property
     def reachable(self) -> bool:
-        """Return whether the address is one of HTTP, or the vendor's own."""
+        """Return whether the address is the vendor's own or one of HTTP."""
         try:
             parts = urlsplit(self.address)
             return not self.address or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
@@ -34,18 +34,18 @@ class Access:
 
     @property
     def shown_address(self) -> str:
-        """Return the address as a message may hold it."""
+        """Return the address as a message may contain it."""
         return shown_address(self.address) or "its usual address"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPatience:
-    """How long and how often. Every try is bounded, and so are all of one question together.
+    """How long and how often to try. Each try is limited, and so are all tries of one request together.
 
     `whole_s`: for an answer in one piece, from the first byte sent. `silence_s`: between two pieces of a streamed one.
-    `longest_wait_s`: the longest that is waited because a server asks for it. `waits_s`: all waits of one question.
-    An answer that may be longer than `stream_above` tokens is streamed: what stands between drops connections that are
-    silent for minutes. Source: https://platform.claude.com/docs/en/api/errors#long-requests
+    `longest_wait_s`: the longest wait that a server may ask for. `waits_s`: all waits of one request together.
+    An answer that may exceed `stream_above` tokens is streamed, because proxies drop connections that are silent for minutes.
+    Source: https://platform.claude.com/docs/en/api/errors#long-requests
     """
 
     tries: int = 5

@@ -1,10 +1,9 @@
-"""What a failed request says about itself, in whichever vendor's shape, and what follows from it. Pure.
+"""Reading failed requests, in whichever vendor's shape, and what follows from them. Pure.
 
 Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
-OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, a wrong key among what is 400. Servers of
-one's own send these, a bare text, `{"detail": ...}`, or the error without its wrapper; Mistral, and what is built with FastAPI, list
-the parts that are wrong where others have a sentence. What was written in words is read to judge by, and told to nobody: it may
-quote a prompt.
+OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, with status 400 for a wrong key. Self-hosted
+servers send these, a bare text, `{"detail": ...}`, or the error without its wrapper; Mistral, and anything built with FastAPI, list
+the wrong parts where others have a sentence. Sentences are read to judge by, and repeated nowhere: they may quote a prompt.
 Source: https://platform.claude.com/docs/en/api/errors and https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -23,7 +22,7 @@ Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 MENDABLE = frozenset({400, 404, 422, 500, 501})
-"""With these a server says that it does not know a part of the request; some say 500 for it (llama.cpp without --jinja)."""
+"""The statuses of a server that does not know a part of the request; 500 is llama.cpp without --jinja."""
 
 STATUS_OF = {
     "invalid_request_error": 400,
@@ -42,7 +41,7 @@ STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Which status a word stands for: an error inside of a stream comes after a 200. Source: the vendors' pages above."""
+"""The status of each error word, because an error inside a stream comes after a 200. Source: the vendors' pages above."""
 
 SPENT = frozenset(
     {
@@ -57,7 +56,7 @@ SPENT_WORDS = re.compile(
     r"credit balance is too low|specified (workspace )?api usage limits|exceeded your current quota", re.IGNORECASE
 )
 WAIT_WORDS = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d+)?)(m?s)\b", re.IGNORECASE)
-"""How Gemini says when to come back, in the words by which others say that the account is empty, and in no header."""
+"""Gemini's way to say when to come back. It sends no header, and otherwise the words by which others say that the account is empty."""
 LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 LONG_WORDS = re.compile(
     r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
@@ -79,10 +78,10 @@ HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 
 @dataclass(frozen=True, slots=True)
 class RequestFailure:
-    """One try that gave no answer. `why` says in our words what happened where `status` is 0 (nothing came) or 200 (no use).
+    """One try without an answer. For status 0 (nothing came) and 200 (unusable) `why` says in our words what happened.
 
-    `code` is the vendor's word, if it is one and no sentence. `again` is what the server says about trying again; None
-    where it does not. `sent` is False where the server certainly never saw the request.
+    `code` is the vendor's word, if it is one word and not a sentence. `again` is what the server says about trying again, None if it
+    does not say. `room` is the size of the context window. `sent` is False if the server certainly never saw the request.
     """
 
     status: int = 0
@@ -98,12 +97,14 @@ class RequestFailure:
 
     @property
     def kind(self) -> Kind:
-        """Return what it is, as far as a caller acts on it."""
+        """Return the kind of failure, as far as it makes a difference to callers."""
         if self.status == 0:
             return "away"
         if self.status == 200:
             return "malformed"
-        if self.status == 402 or self.code in SPENT or self._says_spent:
+        if self.status == 402 or self.code in SPENT:
+            return "spent"
+        if self.status < 500 and SPENT_WORDS.search(self.message) and not WAIT_WORDS.search(self.message):
             return "spent"
         if self.code in LONG or self.status == 413 or (self.status in MENDABLE and LONG_WORDS.search(self.message)):
             return "long"
@@ -119,17 +120,13 @@ class RequestFailure:
 
     @property
     def no_model(self) -> bool:
-        """Return whether it is the model that is not there, or not for this key: OpenAI says 403 then."""
+        """Return whether the model does not exist, or not for this key: OpenAI answers 403 then."""
         return self.status == 404 or self.code == "model_not_found"
 
     @property
     def long_answer(self) -> bool:
-        """Return whether the answer may not be as long as it was allowed to be."""
+        """Return whether the request allows a longer answer than the model can give."""
         return self.status in MENDABLE and bool(ANSWER_WORDS.search(self.message))
-
-    @property
-    def _says_spent(self) -> bool:
-        return self.status < 500 and bool(SPENT_WORDS.search(self.message)) and not WAIT_WORDS.search(self.message)
 
     @property
     def passing(self) -> bool:
@@ -142,7 +139,7 @@ class RequestFailure:
 
 
 class RequestFailed(Exception):
-    """Carries a `RequestFailure` from where it is noticed to where it is judged. Never leaves this package."""
+    """Carries a `RequestFailure` from where it is noticed to where it is handled. Never leaves this package."""
 
     def __init__(self, failure: RequestFailure) -> None:
         self.failure = failure
@@ -150,27 +147,39 @@ class RequestFailed(Exception):
 
 
 def failure_of(status: int, body: object, headers: Mapping[str, str], now: datetime) -> RequestFailure:
-    """Return what an error reply says. `headers` by lower-case name; `status` below 400 is taken from the error's word."""
+    """Return what an error reply says. `headers` have lower-case names; for a `status` below 400 the error's word counts."""
     error = _error_in(body)
     word, code, param = (_harmless(error.get(name)) for name in ("type", "code", "param"))
     details = error.get("details")
     detailed = _harmless(details.get("error_code")) if isinstance(details, Mapping) else ""
     words = [found for found in (detailed, code, word) if found]
     room, text = error.get("n_ctx"), _text_in(error.get("message")) or _text_in(error.get("detail"))
-    wait_s = _wait_s(headers, now)
+    if status < 300:
+        number = error.get("code")
+        by_word = next((STATUS_OF[word] for word in words if word in STATUS_OF), 500)
+        status = number if isinstance(number, int) and 400 <= number < 600 else by_word
+    wait_s = retry_after_s(headers.get("retry-after"), now)
+    milliseconds = headers.get("retry-after-ms", "")
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", milliseconds):  # Azure and OpenAI send these beside the seconds
+        wait_s = float(milliseconds) / 1_000
+    if wait_s is None and (wait := WAIT_WORDS.search(text)):
+        wait_s = float(wait[1]) / (1_000 if wait[2].lower() == "ms" else 1)
+    if not isinstance(room, int):
+        named = ROOM.search(text)
+        room = int(named[1].replace(",", "")) if named else None
     return RequestFailure(
-        status=status if status >= 400 or 300 <= status < 400 else _status_in(error, words),
+        status=status,
         code=next((found for found in words if found in SPENT | LONG | REFUSED), words[0] if words else ""),
         param=param,
         message=text,
-        wait_s=_wait_in(text) if wait_s is None else wait_s,
+        wait_s=wait_s,
         again={"true": True, "false": False}.get(headers.get("x-should-retry", "")),
-        room=room if isinstance(room, int) else _room_in(text),
+        room=room,
     )
 
 
 def _error_in(body: object) -> Mapping[str, Any]:
-    """Return the innermost error object, whatever it is wrapped in."""
+    """Return the innermost error object, without its wrappers."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, Mapping):
@@ -185,7 +194,7 @@ def _error_in(body: object) -> Mapping[str, Any]:
 
 
 def _text_in(message: object, depth: int = 3) -> str:
-    """Return the sentence that a message is, or what a list of wrong parts says of them; what was sent is not among that."""
+    """Return the sentence in a message, or the sentences in a list of wrong parts, without the values that were sent."""
     if isinstance(message, Mapping) and depth:
         where = message.get("loc")
         place = ".".join(map(str, where)) if isinstance(where, list) and len(where) < MOST_PARTS else ""
@@ -195,31 +204,6 @@ def _text_in(message: object, depth: int = 3) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _status_in(error: Mapping[str, Any], words: list[str]) -> int:
-    number = error.get("code")
-    if isinstance(number, int) and 400 <= number < 600:
-        return number
-    return next((STATUS_OF[word] for word in words if word in STATUS_OF), 500)
-
-
-def _wait_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return how long the server wants to be left alone. Azure and OpenAI send milliseconds beside the seconds."""
-    milliseconds = headers.get("retry-after-ms", "")
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", milliseconds):
-        return float(milliseconds) / 1_000
-    return retry_after_s(headers.get("retry-after"), now)
-
-
-def _wait_in(message: str) -> float | None:
-    found = WAIT_WORDS.search(message)
-    return float(found[1]) / (1_000 if found[2].lower() == "ms" else 1) if found else None
-
-
-def _room_in(message: str) -> int | None:
-    found = ROOM.search(message)
-    return int(found[1].replace(",", "")) if found else None
-
-
 def _harmless(word: object) -> str:
-    """Return a vendor's word if it is one: what looks like a sentence may quote what was sent."""
+    """Return a vendor's word if it is one word: a sentence may quote what was sent."""
     return word if isinstance(word, str) and HARMLESS_WORD.fullmatch(word) else ""

@@ -1,6 +1,6 @@
-"""The history of a question as turns that every vendor takes. Pure.
+"""The history of a request as turns that every vendor accepts. Pure.
 
-Vendors want tool results right behind the message that used the tools, one for each use, before anything else is said.
+Vendors want the tool results directly after the message that used the tools, one for each use, before anything else.
 Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls and
 https://platform.openai.com/docs/guides/function-calling
 """
@@ -10,26 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, Message, ModelRequest, ToolUse
+from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, ModelRequest, ToolUse
 
-NAME = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """Texts from outside, none of them blank, one or more."""
+    """One or more texts from outside, none of them blank."""
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """What the model said, and what came of each of its tool uses, in their order."""
+    """A message of the model, and the results of its tool uses in their order."""
 
     text: str
     uses: tuple[ToolUse, ...]
@@ -40,47 +38,58 @@ class ModelTurn:
 Turn = UserTurn | ModelTurn
 
 
-def turns_of(asked: ModelRequest) -> tuple[Turn, ...]:
-    """Return the turns, begun by the user and ended by the user or by tool results.
+def turns_of(request: ModelRequest) -> tuple[Turn, ...]:
+    """Return the turns: the first is the user's, the last is the user's or has tool results.
 
-    Messages without any text or use are left out, and neighbours from the user become one turn.
+    Messages without text or uses are left out, and consecutive messages of the user become one turn.
 
     Raises:
-        ValueError: nobody asks anything, or a use is not answered, answered twice, or answered in the wrong place.
+        ValueError: there is no message of the user, or a use has no result, two, or one in the wrong place.
     """
     turns: list[Turn] = []
-    messages = [message for message in asked.messages if _says_something(message)]
+    messages = [
+        message
+        for message in request.messages
+        if isinstance(message, FromTool) or message.text.strip() or (isinstance(message, FromModel) and message.uses)
+    ]
     place = 0
     while place < len(messages):
         message = messages[place]
         place += 1
-        if isinstance(message, FromUser):
-            _told(turns, message.text)
+        last = turns[-1] if turns else None
+        if isinstance(message, FromUser) and isinstance(last, UserTurn):
+            turns[-1] = UserTurn((*last.texts, message.text))
+        elif isinstance(message, FromUser):
+            turns.append(UserTurn((message.text,)))
         elif isinstance(message, FromModel):
-            results = _answers(message.uses, messages[place : place + len(message.uses)])
-            turns.append(ModelTurn(message.text, message.uses, results, message.echo))
+            following = messages[place : place + len(message.uses)]
+            results = {result.use: result for result in following if isinstance(result, FromTool)}
+            missing = [use.id for use in message.uses if use.id not in results]
+            if missing or len(results) != len(message.uses):
+                raise ValueError(f"every use of a tool needs one result directly after it; these have none: {missing}")
+            ordered = tuple(results[use.id] for use in message.uses)
+            turns.append(ModelTurn(message.text, message.uses, ordered, message.echo))
             place += len(results)
         else:
-            raise ValueError(f"a result for the use {message.use!r} stands where no use is open")  # noqa: TRY004 - its place is wrong, not its type
-    _checked(turns)
+            raise ValueError(f"the result for the use {message.use!r} does not follow that use")  # noqa: TRY004 - its place is wrong, not its type
+    if not turns or not isinstance(turns[0], UserTurn):
+        raise ValueError("a conversation begins with a message of the user")
+    last = turns[-1]
+    # Several models refuse to continue a message of their own.
+    if isinstance(last, ModelTurn) and not last.uses:
+        raise ValueError("the last message must be the user's or a tool's")
     return tuple(turns)
 
 
 def tool_name(name: str) -> str:
-    """Return a name as every vendor takes it back; a model may have made one up that has other characters."""
-    return NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
-
-
-def holds_echo(asked: ModelRequest, provider: str, model: str) -> bool:
-    """Return whether something in the history is wanted back by that model."""
-    echoes = [message.echo for message in asked.messages if isinstance(message, FromModel) and message.echo]
-    return any((echo.provider, echo.model) == (provider, model) for echo in echoes)
+    """Return a name that every vendor accepts in a history; a model may have made up one with other characters."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
 
 
 def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[str, Any]] | None:
-    """Return what this model wants back of that turn; None where it is another's, or does not hold the turn's uses.
+    """Return the parts that this model wants back with the turn; None if they are another model's or lack uses of the turn.
 
-    `kind` is the type of the parts that are uses of tools, which have to be as many as the turn has.
+    `kind` is the type of the parts that are tool uses; there must be as many as the turn has.
     """
     echo = turn.echo
     if echo is None or (echo.provider, echo.model) != (provider, model):
@@ -90,39 +99,8 @@ def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[s
 
 
 def made_id(conversation: str, messages: int, place: int) -> str:
-    """Return an id for a tool use that came without one, unique in its conversation and the same each time.
+    """Return an id for a tool use that came without one: unique in its conversation, and the same each time.
 
-    Nine letters and digits: that is all that Mistral's servers take.
+    Nine letters and digits, because Mistral's servers accept nothing else.
     """
     return hashlib.sha256(f"{conversation}/{messages}/{place}".encode()).hexdigest()[:9]
-
-
-def _says_something(message: Message) -> bool:
-    if isinstance(message, FromTool):
-        return True
-    return bool(message.text.strip()) or (isinstance(message, FromModel) and bool(message.uses))
-
-
-def _told(turns: list[Turn], text: str) -> None:
-    last = turns[-1] if turns else None
-    if isinstance(last, UserTurn):
-        turns[-1] = UserTurn((*last.texts, text))
-    else:
-        turns.append(UserTurn((text,)))
-
-
-def _answers(uses: Sequence[ToolUse], following: Sequence[Message]) -> tuple[FromTool, ...]:
-    results = {message.use: message for message in following if isinstance(message, FromTool)}
-    missing = [use.id for use in uses if use.id not in results]
-    if missing or len(results) != len(uses):
-        raise ValueError(f"every use of a tool is answered once, right behind it; these are not: {missing}")
-    return tuple(results[use.id] for use in uses)
-
-
-def _checked(turns: Sequence[Turn]) -> None:
-    if not turns or not isinstance(turns[0], UserTurn):
-        raise ValueError("a conversation begins with what the user says")
-    last = turns[-1]
-    # Several models refuse to go on with a message of their own.
-    if isinstance(last, ModelTurn) and not last.uses:
-        raise ValueError("the last word must be the user's or a tool's")

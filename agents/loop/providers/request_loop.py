@@ -1,4 +1,4 @@
-"""One question asked over one wire format, with all the patience that it needs: the part that all vendors share."""
+"""One request to a model over one wire format, with retries and corrections: the part that all vendors share."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from agents.loop.model.errors import (
     Rejected,
     SpentUp,
 )
-from agents.loop.model.ports import FromModel, FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
+from agents.loop.model.ports import FromModel, FromUser, JsonReply, ModelReply, ModelRequest, ModelUsage, Shape
 from agents.loop.providers.access import Access, RequestPatience
 from agents.loop.providers.failures import MENDABLE, RequestFailed, RequestFailure
 from agents.loop.providers.wire.reply_text import json_in, misfit, whole_characters
 from agents.loop.providers.wire.request import ECHO, ModelRefused, ProviderRequest, UnusableReply, Wire, Without
 
 LONGEST_JSON = 200_000
-"""Characters of JSON that was asked for: some thousand are expected, and nobody else is served while all are checked."""
+"""Characters of requested JSON: some thousand are expected, and nobody else is served while they are checked."""
 TRIES_OF_THE_UNUSABLE = 2
-"""What no try could read twice it will not read the third time."""
+"""A reply that could not be read twice will not be readable the third time."""
 
 
 class RequestChannel(Protocol):
-    """What carries a request to one server and its reply back."""
+    """Carries a request to one server and its reply back."""
 
     async def send(self, request: ProviderRequest, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
-        """Return the whole reply and the vendor's id of the request, after one try.
+        """Return the complete reply and the vendor's id of the request, after one try.
 
         Raises:
-            Failed: an error came, or nothing, or nothing whole.
+            RequestFailed: an error came, or nothing, or an incomplete reply.
         """
         ...
 
@@ -48,8 +48,8 @@ class RequestChannel(Protocol):
 
 
 @dataclass
-class _Spent:
-    """What one question took so far."""
+class _Attempts:
+    """What one request took so far."""
 
     tries: int = 0
     waited_s: float = 0.0
@@ -57,142 +57,137 @@ class _Spent:
 
 
 class ModelProvider:
-    """Asks one model. `sleep` waits between tries; `chance` spreads waits between two bounds."""
+    """Asks one model. `sleep` waits between tries; `chance` returns a random number between two bounds, to spread the waits."""
 
     def __init__(
         self,
         name: str,
         access: Access,
         wire: Wire,
-        line: RequestChannel,
+        channel: RequestChannel,
         *,
         patience: RequestPatience,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        self._name, self._access, self._wire, self._line = name, access, wire, line
+        self._name, self._access, self._wire, self._channel = name, access, wire, channel
         self._patience, self._sleep, self._chance = patience, sleep, chance
-        # What the server was found not to know is not tried again in every question.
+        # Remembered, so that not every request has to find out again what the server does not know.
         self._without: Without = frozenset()
 
     def __repr__(self) -> str:
-        """Return who is asked, without the key."""
+        """Return vendor and model, without the key."""
         return f"ModelProvider({self._name!r}, {self._access.model!r})"
 
     @property
     def name(self) -> str:
-        """Return what a person calls the vendor."""
+        """Return the vendor's name."""
         return self._name
 
     @property
     def model(self) -> str:
-        """Return the model that is asked."""
+        """Return the requested model."""
         return self._access.model
 
     async def aclose(self) -> None:
         """Close its connections."""
-        await self._line.aclose()
+        await self._channel.aclose()
 
-    async def complete(self, asked: ModelRequest) -> ModelReply:
-        """Return the answer. Its usage holds what tries took that came to nothing.
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Return the reply. Its usage includes that of failed tries.
 
         Raises:
             ProviderError: as the port says.
         """
-        return await self._answered(asked, None)
+        return await self._answer(request, None)
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
-        """Return JSON that fits, checked here whatever the vendor promises; corrected once.
+    async def complete_json(self, request: ModelRequest, shape: Shape) -> JsonReply:
+        """Return JSON that fits, checked here whatever the vendor promises, and corrected once.
 
         Raises:
             Malformed: it does not fit, twice.
             ProviderError: as the port says.
         """
-        # A history with uses of tools is understood only by those who know the tools.
-        known = any(isinstance(message, FromModel) and message.uses for message in asked.messages)
-        plain = replace(asked, tools=asked.tools if known else (), freedom="none", only="")
-        first = await self._answered(plain, shape)
-        value = _json_in(first)
-        problem = misfit(value, shape)
-        if value is not None and not problem:
-            return Told(value, first.usage, first.model, first.request)
+        # A history with tool uses is only understood beside the definitions of the tools.
+        uses_tools = any(isinstance(message, FromModel) and message.uses for message in request.messages)
+        plain = replace(request, tools=request.tools if uses_tools else (), tool_choice="none", only="")
+        first = await self._answer(plain, shape)
+        value, problem = _fitting(first, shape)
+        if value is not None:
+            return JsonReply(value, first.usage, first.model, first.request)
         correction = FromUser(f"That does not fit: {problem}. Answer again with the JSON object alone.")
-        said = FromModel(first.text[:LONGEST_JSON])
+        messages = (*plain.messages, FromModel(first.text[:LONGEST_JSON]), correction)
         try:
-            second = await self._answered(replace(plain, messages=(*plain.messages, said, correction)), shape)
+            second = await self._answer(replace(plain, messages=messages), shape)
         except ProviderError as error:
             error.usage = first.usage + error.usage
             raise
-        value, usage = _json_in(second), first.usage + second.usage
-        if value is None or misfit(value, shape):
+        value, _ = _fitting(second, shape)
+        usage = first.usage + second.usage
+        if value is None:
             why = "it was cut off" if second.stop == "length" else "it does not have the shape that was asked for"
             raise Malformed(self._name, why, usage)
-        return Told(value, usage, second.model, second.request)
+        return JsonReply(value, usage, second.model, second.request)
 
-    async def _answered(self, asked: ModelRequest, shape: Shape | None) -> ModelReply:
-        spent, without = _Spent(), self._without
-        streamed = asked.most_tokens > self._patience.stream_above
+    async def _answer(self, request: ModelRequest, shape: Shape | None) -> ModelReply:
+        """Return the reply to the request, after as many tries as it takes and `RequestPatience` allows."""
+        attempts, without = _Attempts(), self._without
+        streamed = request.most_tokens > self._patience.stream_above
         while True:
-            request = self._wire.request(asked, without, shape, streamed=streamed)
-            request = replace(request, body=whole_characters(request.body))
+            outgoing = self._wire.request(request, without, shape, streamed=streamed)
+            outgoing = replace(outgoing, body=whole_characters(outgoing.body))
             try:
-                said = await self._tried(request, asked, streamed=streamed)
+                reply = await self._try_once(outgoing, request, streamed=streamed)
             except RequestFailed as failed:
                 failure = failed.failure
             except ModelRefused as refused:
                 category = refused.category if refused.category.isidentifier() else ""
-                raise Refusal(self._name, self.model, category, spent.usage + refused.usage) from None
+                raise Refusal(self._name, self.model, category, attempts.usage + refused.usage) from None
             else:
-                # What helped is remembered; a part may also have been named for another reason.
+                # Only now: the server may have named a part of the request for another reason.
                 self._without |= without - {ECHO}
-                return replace(said, usage=spent.usage + said.usage)
-            spent.usage += failure.usage
-            unknown = _unknown_part(request, failure)
-            if unknown:
+                return replace(reply, usage=attempts.usage + reply.usage)
+            attempts.usage += failure.usage
+            if unknown := _unknown_part(outgoing, failure):
                 without |= {unknown}
                 continue
-            spent.tries += 1
-            wait_s = self._wait_s(failure, spent)
+            attempts.tries += 1
+            wait_s = self._wait_s(failure, attempts)
             if wait_s is None:
-                # What a package raises quotes the request or the reply: it is in no traceback.
-                raise self._told(failure, spent) from None
-            spent.waited_s += wait_s
+                error = self._error(failure, attempts.tries)
+                error.usage = attempts.usage
+                # The packages' errors quote the request or the reply, which must not get into a traceback.
+                raise error from None
+            attempts.waited_s += wait_s
             await self._sleep(wait_s)
 
-    async def _tried(self, request: ProviderRequest, asked: ModelRequest, *, streamed: bool) -> ModelReply:
-        reply, named = await self._line.send(request, self._wire, streamed=streamed)
+    async def _try_once(self, outgoing: ProviderRequest, request: ModelRequest, *, streamed: bool) -> ModelReply:
+        reply, request_id = await self._channel.send(outgoing, self._wire, streamed=streamed)
         try:
-            said = self._wire.read(whole_characters(reply), asked)
-        except UnusableReply as unusable:
-            raise RequestFailed(RequestFailure(status=200, why=unusable.why, usage=self._wire.used(reply))) from None
-        except RecursionError:
-            raise RequestFailed(
-                RequestFailure(status=200, why="it is nested too deeply", usage=self._wire.used(reply))
-            ) from None
+            read = self._wire.read(whole_characters(reply), request)
+        except (UnusableReply, RecursionError) as error:
+            why = error.why if isinstance(error, UnusableReply) else "it is nested too deeply"
+            raise RequestFailed(RequestFailure(status=200, why=why, usage=self._wire.used(reply))) from None
         except ModelRefused as refused:
             refused.usage = self._wire.used(reply)
             raise
-        return replace(said, request=named or said.request)
+        return replace(read, request=request_id or read.request)
 
-    def _wait_s(self, failure: RequestFailure, spent: _Spent) -> float | None:
-        """Return how long to wait before the next try; None where there is none."""
-        tries = TRIES_OF_THE_UNUSABLE if failure.kind == "malformed" else self._patience.tries
-        if not failure.passing or spent.tries >= tries:
-            return None
+    def _wait_s(self, failure: RequestFailure, attempts: _Attempts) -> float | None:
+        """Return how long to wait before the next try; None if there is to be no other one."""
         bounds = self._patience
-        pause_s = min(bounds.longest_wait_s, bounds.first_wait_s * 2.0 ** (spent.tries - 1))
-        # Those that failed together must not come back together; and never before it is allowed.
-        wait_s = self._chance(0.5 * pause_s, pause_s)
+        tries = TRIES_OF_THE_UNUSABLE if failure.kind == "malformed" else bounds.tries
+        if not failure.passing or attempts.tries >= tries:
+            return None
+        # Clients that failed together must not come back together, and none before the server allows it.
         if failure.wait_s:
-            wait_s = failure.wait_s + self._chance(0.0, min(1.0, 0.1 * failure.wait_s))
             if failure.wait_s > bounds.longest_wait_s:
                 return None
-        return wait_s if spent.waited_s + wait_s <= bounds.waits_s else None
-
-    def _told(self, failure: RequestFailure, spent: _Spent) -> ProviderError:
-        error = self._error(failure, spent.tries)
-        error.usage = spent.usage
-        return error
+            wait_s = failure.wait_s + self._chance(0.0, min(1.0, 0.1 * failure.wait_s))
+        else:
+            pause_s = min(bounds.longest_wait_s, bounds.first_wait_s * 2.0 ** (attempts.tries - 1))
+            wait_s = self._chance(0.5 * pause_s, pause_s)
+        return wait_s if attempts.waited_s + wait_s <= bounds.waits_s else None
 
     def _error(self, failure: RequestFailure, tries: int) -> ProviderError:
         access, name = self._access, self._name
@@ -215,29 +210,32 @@ class ModelProvider:
             case "overloaded":
                 return Overloaded(name, failure.status, tries)
             case "rejected":
-                return Rejected(name, failure.status, failure.code, self._mend(failure))
+                return Rejected(name, failure.status, failure.code, self._advice(failure))
 
-    def _mend(self, failure: RequestFailure) -> str:
+    def _advice(self, failure: RequestFailure) -> str:
         access = self._access
         if 300 <= failure.status < 400:
-            return f"it points elsewhere, which was not followed; set {access.address_setting} to where it really is"
+            return f"it redirects elsewhere, which was not followed; set {access.address_setting} to its real address"
         if failure.long_answer:
-            return f"its answers are never that long; make {access.bound_setting} less"
+            return f"its answers are never that long; reduce {access.bound_setting}"
         if failure.no_model:
-            return f"check {access.model_setting} (is the model there?) and {access.address_setting}"
+            return f"check {access.model_setting} (does the model exist there?) and {access.address_setting}"
         return f"check {access.model_setting}; its server's log says more"
 
 
-def _json_in(said: ModelReply) -> Mapping[str, Any] | None:
-    return json_in(said.text) if len(said.text) <= LONGEST_JSON else None
+def _fitting(reply: ModelReply, shape: Shape) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the JSON in a reply; None, and why, if it does not fit the shape."""
+    value = json_in(reply.text) if len(reply.text) <= LONGEST_JSON else None
+    problem = misfit(value, shape)
+    return (None if problem else value), problem
 
 
-def _unknown_part(request: ProviderRequest, failure: RequestFailure) -> str:
-    """Return the part of the request that the server complains about and that it can go without; "" for none."""
+def _unknown_part(outgoing: ProviderRequest, failure: RequestFailure) -> str:
+    """Return the part of the request that the server complains about and that it can do without; "" for none."""
     if failure.status not in MENDABLE or failure.kind not in ("rejected", "overloaded"):
         return ""
     for text in (failure.param, failure.message.lower()):
-        for part, words in request.parts.items():
+        for part, words in outgoing.parts.items():
             if any(word in text for word in words):
                 return part
     return ""

@@ -1,27 +1,30 @@
-"""What was used, by conversation, and what it costs where a team says its prices. Pure: nothing is kept beyond the object.
+"""Token usage by conversation, and its cost if a team configured prices. Pure: nothing is kept beyond the object.
 
-There are no prices here: they would be wrong by the time that somebody reads them.
+There are no built-in prices: they would be outdated by the time somebody reads them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from agents.loop.model.errors import ProviderError
-from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Provider, Shape, Told
-from agents.loop.providers.wrapper import ProviderWrapper
+from agents.loop.model.ports import JsonReply, ModelReply, ModelRequest, ModelUsage, Provider, ProviderWrapper, Shape
 
 CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
 MILLION = Decimal(1_000_000)
+MOST_CONVERSATIONS = 1_000
+
+Reply = TypeVar("Reply", ModelReply, JsonReply)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens cost, in whatever money the team reckons in. A kind that has no price costs as `input`."""
+    """The price of a million tokens, in the team's currency. A kind without a price costs as much as `input`."""
 
     input: Decimal
     output: Decimal
@@ -39,7 +42,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class UsageEntry:
-    """What one model used in one conversation, over `questions` questions."""
+    """The usage of one model in one conversation, over `questions` requests."""
 
     conversation: str
     model: str
@@ -48,10 +51,10 @@ class UsageEntry:
 
 
 def conversation_id(agent: str, iteration: int, random: str) -> str:
-    """Return `{agent}_iter{n}_{8 hex}`; `random` are the eight digits, from a caller that may roll dice.
+    """Return `{agent}_iter{n}_{8 hex}`; the caller supplies the eight random digits.
 
     Raises:
-        ValueError: it would be no such id.
+        ValueError: the result would not be such an id.
     """
     made = f"{agent}_iter{iteration}_{random}"
     if not CONVERSATION.fullmatch(made):
@@ -60,98 +63,89 @@ def conversation_id(agent: str, iteration: int, random: str) -> str:
 
 
 def agent_of(conversation: str) -> str:
-    """Return the agent that a conversation belongs to, or all of a name that is built otherwise."""
+    """Return the agent in a conversation's id, or the whole id if it has another form."""
     found = CONVERSATION.fullmatch(conversation)
     return found["agent"] if found else conversation
 
 
-MOST_CONVERSATIONS = 1_000
-
-
 class UsageBook:
-    """Adds up. `prices` by model name or pattern (`some-model-*`), the first that fits; what fits none has no known cost.
+    """Adds up usage. `prices` go by model name or pattern (`some-model-*`); the first match counts, and without one a cost is unknown.
 
-    Of more than `most` conversations the oldest are kept as sums under their agents' names: all sums stay what they are, and the
-    book of a process that lives for months stays small.
+    Of more than `most` conversations, the oldest are merged into one entry per agent: all sums stay the same, and the book of a
+    process that runs for months stays small.
     """
 
     def __init__(self, prices: Mapping[str, Price] | None = None, *, most: int = MOST_CONVERSATIONS) -> None:
         self._prices, self._most = dict(prices or {}), most
         self._entries: dict[tuple[str, str], UsageEntry] = {}
-        self._earlier: dict[tuple[str, str], UsageEntry] = {}
+        self._merged: dict[tuple[str, str], UsageEntry] = {}
 
     def add(self, conversation: str, model: str, usage: ModelUsage) -> None:
-        """Take one question down."""
-        _added(self._entries, UsageEntry(conversation, model, usage))
+        """Record one request."""
+        _add(self._entries, UsageEntry(conversation, model, usage))
         while len(self._entries) > self._most:
             oldest = self._entries.pop(next(iter(self._entries)))
-            _added(self._earlier, replace(oldest, conversation=agent_of(oldest.conversation)))
+            _add(self._merged, replace(oldest, conversation=agent_of(oldest.conversation)))
 
     def entries(self, conversation: str = "", agent: str = "") -> tuple[UsageEntry, ...]:
-        """Return the entries in the order in which they began: all, of one conversation, or of one agent."""
+        """Return the entries, oldest first: all, those of one conversation, or those of one agent."""
         return tuple(
             entry
-            for entry in (*self._earlier.values(), *self._entries.values())
+            for entry in (*self._merged.values(), *self._entries.values())
             if conversation in ("", entry.conversation) and agent in ("", agent_of(entry.conversation))
         )
 
     def total(self, conversation: str = "", agent: str = "") -> ModelUsage:
-        """Return all of it together."""
+        """Return the sum of these entries' usage."""
         return sum((entry.usage for entry in self.entries(conversation, agent)), ModelUsage())
 
     def cost(self, conversation: str = "", agent: str = "") -> Decimal | None:
-        """Return what it cost; None where a model has no price or a server did not say what it used."""
+        """Return the cost of these entries; None if a model has no price or a server did not report its usage."""
         costs = [self.cost_of(entry.model, entry.usage) for entry in self.entries(conversation, agent)]
         known = [cost for cost in costs if cost is not None]
         return sum(known, Decimal()) if len(known) == len(costs) else None
 
     def cost_of(self, model: str, usage: ModelUsage) -> Decimal | None:
-        """Return what `usage` of `model` costs, None where that is not known."""
+        """Return what `usage` of `model` costs, None if that is unknown."""
         price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
         return price.of(usage) if price and usage.known else None
 
 
-def _added(entries: dict[tuple[str, str], UsageEntry], entry: UsageEntry) -> None:
-    """Put the entry to those of its conversation and model."""
+def _add(entries: dict[tuple[str, str], UsageEntry], entry: UsageEntry) -> None:
     key = (entry.conversation, entry.model)
-    before = entries.get(key)
-    if before is not None:
-        usage, questions = before.usage + entry.usage, before.questions + entry.questions
-        entry = replace(before, usage=usage, questions=questions)
+    if before := entries.get(key):
+        entry = replace(before, usage=before.usage + entry.usage, questions=before.questions + entry.questions)
     entries[key] = entry
 
 
 class Accounted(ProviderWrapper):
-    """A provider whose every question is taken down in a book, those that failed too."""
+    """A provider whose every request is recorded in a book, failed ones too."""
 
     def __init__(self, provider: Provider, book: UsageBook) -> None:
         super().__init__(provider)
         self._book = book
 
-    async def complete(self, asked: ModelRequest) -> ModelReply:
-        """Return the answer, its usage taken down.
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Return the reply, with its usage recorded.
 
         Raises:
             ProviderError: as the port says.
         """
-        try:
-            said = await self._provider.complete(asked)
-        except ProviderError as error:
-            self._book.add(asked.conversation, self.model, error.usage)
-            raise
-        self._book.add(asked.conversation, self.model, said.usage)
-        return said
+        return await self._record(request, self._provider.complete(request))
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
-        """Return the JSON, its usage taken down.
+    async def complete_json(self, request: ModelRequest, shape: Shape) -> JsonReply:
+        """Return the JSON, with its usage recorded.
 
         Raises:
             ProviderError: as the port says.
         """
+        return await self._record(request, self._provider.complete_json(request, shape))
+
+    async def _record(self, request: ModelRequest, answer: Awaitable[Reply]) -> Reply:
         try:
-            told = await self._provider.complete_json(asked, shape)
+            reply = await answer
         except ProviderError as error:
-            self._book.add(asked.conversation, self.model, error.usage)
+            self._book.add(request.conversation, self.model, error.usage)
             raise
-        self._book.add(asked.conversation, self.model, told.usage)
-        return told
+        self._book.add(request.conversation, self.model, reply.usage)
+        return reply

@@ -512,11 +512,11 @@ async def test_a_call_that_is_cancelled_while_its_run_is_led_on_cancels_the_run(
         provider = await host.app.services.model.provider()
         complete, stuck = provider.complete, anyio.Event()
 
-        async def first_only(asked: Any) -> Any:
+        async def first_only(request: Any) -> Any:
             if host.model.asked:
                 stuck.set()
                 await anyio.sleep_forever()
-            return await complete(asked)
+            return await complete(request)
 
         provider.complete = first_only  # type: ignore[method-assign]  # a model that never answers again
         async with anyio.create_task_group() as tasks:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.loop.model.ports import FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
+from agents.loop.model.ports import FromUser, JsonReply, ModelReply, ModelRequest, ModelUsage, Shape
 from tests.doubles.provider_turns import Script, Turn
 
 Opinion = Callable[[str, str], float]
@@ -58,12 +58,12 @@ class Opinionated:
         self.asked.append(asked)
         return ModelReply("", (), "end", ModelUsage(), self.model)
 
-    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Answer about the pairs in the question."""
         self.asked.append(asked)
         (message,) = asked.messages
         assert isinstance(message, FromUser)
-        return Told(answer_of(json.loads(message.text), self.opinion), ModelUsage(), self.model)
+        return JsonReply(answer_of(json.loads(message.text), self.opinion), ModelUsage(), self.model)
 
     async def aclose(self) -> None:
         """Have nothing to close."""

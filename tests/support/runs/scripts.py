@@ -14,7 +14,16 @@ import anyio
 
 from agents.loop.executor import Executor
 from agents.loop.limits import Full
-from agents.loop.model.ports import Echo, ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolDefinition, ToolUse
+from agents.loop.model.ports import (
+    Echo,
+    JsonReply,
+    ModelReply,
+    ModelRequest,
+    ModelUsage,
+    Shape,
+    ToolDefinition,
+    ToolUse,
+)
 from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
 from agents.loop.record.frames import Frame, Header
 from agents.loop.record.run import Run, fold
@@ -71,7 +80,7 @@ class Scripted:
             raise answer
         return answer if isinstance(answer, ModelReply) else await answer(asked)
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> JsonReply:
         raise NotImplementedError(f"a run asks for no {shape.name}: {asked.conversation}")
 
     async def aclose(self) -> None:

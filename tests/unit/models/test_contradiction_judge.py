@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from agents.loop.model.errors import BadKey, ProviderError
-from agents.loop.model.ports import ModelRequest, Provider, Shape, Told
+from agents.loop.model.ports import JsonReply, ModelRequest, Provider, Shape
 from knowledge.merge.evidence.undecided import Pair
 from mcp_server.models.contradiction_judge import (
     ABOUT,
@@ -33,7 +33,7 @@ class Slow(Opinionated):
         super().__init__(lambda *_: 1.0)
         self.may = anyio.Event()
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> JsonReply:
         """Wait, then answer."""
         self.asked.append(asked)
         await self.may.wait()
@@ -43,7 +43,7 @@ class Slow(Opinionated):
 class Broken(Opinionated):
     """A model whose package breaks over what it is told, and quotes it."""
 
-    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Break."""
         raise ValueError(str(asked.messages))
 
@@ -51,7 +51,7 @@ class Broken(Opinionated):
 class Away(Opinionated):
     """A model whose server takes no key."""
 
-    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Refuse."""
         self.asked.append(asked)
         raise BadKey("openai", "OPENAI_API_KEY", "401")

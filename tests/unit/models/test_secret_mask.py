@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agents.loop.model.errors import Malformed, ProviderError, Rejected
-from agents.loop.model.ports import Echo, FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told, ToolUse
+from agents.loop.model.ports import Echo, FromUser, JsonReply, ModelReply, ModelRequest, ModelUsage, Shape, ToolUse
 from mcp_server.models.secret_mask import MASK, Masked
 
 KEYS = ["sk-0123456789abcdef", "sk-\\012\"345'6789", "sk/0123+4567=="]
@@ -32,11 +32,11 @@ class Repeating:
         echo = Echo(self.name, self.model, json.dumps([{"arguments": arguments}]))
         return ModelReply(f"you sent {self.key}", (use,), "tools", ModelUsage(), self.key, self.key, echo)
 
-    async def complete_json(self, _asked: ModelRequest, _shape: Shape) -> Told:
+    async def complete_json(self, _asked: ModelRequest, _shape: Shape) -> JsonReply:
         """Answer with the key in the JSON."""
         if self.error:
             raise self.error
-        return Told({"line": f"you sent {self.key}"}, ModelUsage(), self.key, self.key)
+        return JsonReply({"line": f"you sent {self.key}"}, ModelUsage(), self.key, self.key)
 
     async def aclose(self) -> None:
         """Have nothing to close."""

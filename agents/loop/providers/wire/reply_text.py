@@ -1,13 +1,14 @@
-"""What models write, read with care: arguments of tools, and JSON that was asked for. Pure."""
+"""What models write, read with care: tool arguments, requested JSON, usage. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from agents.loop.model.ports import ModelUsage, Shape
+from agents.loop.model.ports import ModelRequest, ModelUsage, Shape, ToolUse
+from agents.loop.providers.history import made_id
 
 CUT_OFF = "the answer was cut off within them"
 FENCED = re.compile(r"```(?:json|JSON)?[^\S\n]*\n(.*?)```", re.DOTALL)
@@ -15,11 +16,34 @@ THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 UNOPENED = re.compile(r"\A(?:(?!</?think).)*\n</think(?:ing)?>(?:\s*\n\s*|\s*\Z)", re.DOTALL)
 
 
-def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
-    """Return the arguments of a tool use and what is wrong with them, "" if nothing is.
+class WrittenUse(NamedTuple):
+    """A tool use in a vendor's reply: its place there, and fields of any type. `cut_off`: the arguments are incomplete."""
 
-    OpenAI gives JSON as text, "and the model does not always generate valid JSON"; some servers give the object itself,
-    nothing at all for a tool without arguments, or JSON within JSON.
+    place: int
+    id: object
+    name: object
+    arguments: object
+    cut_off: bool
+
+
+def tool_uses(written: Iterable[WrittenUse], request: ModelRequest) -> tuple[ToolUse, ...]:
+    """Return the tool uses of a reply. Missing and repeated ids are replaced: Ollama and others send none, or one for all."""
+    uses, seen = list[ToolUse](), set[str]()
+    for one in written:
+        arguments, problem = ({}, CUT_OFF) if one.cut_off else arguments_of(one.arguments)
+        use = one.id if isinstance(one.id, str) else ""
+        if not use or use in seen:
+            use = made_id(request.conversation, len(request.messages), one.place)
+        seen.add(use)
+        uses.append(ToolUse(use, text_of(one.name), arguments, problem))
+    return tuple(uses)
+
+
+def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
+    """Return the arguments of a tool use, and what is wrong with them ("" if nothing is).
+
+    OpenAI sends JSON as text, "and the model does not always generate valid JSON"; some servers send the object itself, nothing at
+    all for a tool without arguments, or JSON within JSON.
     Source: openai/types/chat/chat_completion_message_function_tool_call.py
     """
     value = written
@@ -29,8 +53,8 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
         if not value.strip():
             return {}, ""
         try:
-            # Line breaks inside of texts, written as they are, are the commonest slip of small models.
-            value = json.loads(value, strict=False, parse_constant=_no_number)
+            # Not strict: unescaped line breaks inside texts are the most frequent slip of small models.
+            value = json.loads(value, strict=False, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
             return {}, "they are no JSON"
     if value is None:
@@ -41,9 +65,9 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
 
 
 def whole_characters(value: Any) -> Any:
-    """Return JSON whose texts can be sent: halves of a character that stand together are joined, others become U+FFFD.
+    """Return JSON whose texts can be sent: adjacent halves of a character are joined, single ones become U+FFFD.
 
-    JSON may hold halves as escapes, and models that are cut off within an emoji write them; no UTF-8 can.
+    JSON may hold halves as escapes, and models that are cut off within an emoji write them; UTF-8 cannot express them.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -63,21 +87,21 @@ def _mended(value: Any) -> Any:
 
 
 def without_thoughts(text: str) -> str:
-    """Return a text without the block of thoughts that models on servers of one's own may put before it.
+    """Return a text without the block of reasoning that self-hosted models may write before it.
 
-    Where a template begins the thought for them, they only end it, on a line of its own.
+    If a server's template opens the block for the model, the model only closes it, on a line of its own.
     Source: https://github.com/vllm-project/vllm/issues/13125
     """
     return (THOUGHT if THOUGHT.match(text) else UNOPENED).sub("", text, count=1)
 
 
 def json_in(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that a text is, holds in a fence, or holds between other words; None where there is none."""
+    """Return the JSON object that a text is, has in a fence, or has between other words; None if there is none."""
     fenced = FENCED.search(text)
     inside = text[text.find("{") : text.rfind("}") + 1]
     for candidate in (text, fenced[1] if fenced else "", inside):
         try:
-            value = json.loads(candidate, strict=False, parse_constant=_no_number)
+            value = json.loads(candidate, strict=False, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
@@ -87,7 +111,7 @@ def json_in(text: str) -> Mapping[str, Any] | None:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object as it is, and an empty one for anything else: replies hold whatever a server sends."""
+    """Return a mapping as it is, and an empty one for anything else: replies hold whatever a server sends."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -102,25 +126,30 @@ def text_of(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """Return a count of tokens; 0 for what is none."""
+    """Return a number of tokens as it is, and 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def used_of(told: int, output: object, cached: object, written: object) -> ModelUsage:
-    """Return the usage of which the caches' parts are in what is `told`, as OpenAI has it.
+def openai_usage(reply: Mapping[str, Any], input_name: str, output_name: str) -> ModelUsage:
+    """Return the usage in a reply of OpenAI's formats, which count the cached tokens among the input.
 
-    Gateways to Anthropic's models tell them beside it: then they are more than it.
+    Gateways to Anthropic's models count them beside it. Then they can exceed it, and a run would cost less than nothing.
     """
-    of_cache = count(cached) + count(written)
-    whole = count(told)
-    return ModelUsage(whole if whole >= of_cache else whole + of_cache, count(output), count(cached), count(written))
+    usage = mapping(reply.get("usage"))
+    if not isinstance(usage.get(input_name), int):
+        return ModelUsage(known=False)
+    details = mapping(usage.get(f"{input_name}_details"))
+    cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+    told = count(usage[input_name])
+    whole = told if told >= cached + written else told + cached + written
+    return ModelUsage(whole, count(usage.get(output_name)), cached, written)
 
 
 def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
-    """Return what keeps `value` from fitting the shape, for the model that wrote it; "" where it fits."""
+    """Return why `value` does not fit the shape, for the model that wrote it; "" if it fits."""
     if value is None:
         return "it is no JSON object"
-    # A fifth of a second to import, and most runs ask for no shape.
+    # Importing it takes a fifth of a second, and most runs ask for no shape.
     from jsonschema import Draft202012Validator
 
     found = Draft202012Validator(shape.schema).iter_errors(value)
@@ -137,5 +166,6 @@ def in_words(shape: Shape) -> str:
     return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{schema}"
 
 
-def _no_number(name: str) -> None:
+def _reject_constant(name: str) -> None:
+    # Python's decoder accepts NaN and Infinity, which are not JSON and could not be sent back.
     raise ValueError(f"{name} is no JSON")

@@ -1,4 +1,4 @@
-"""What the three wire formats have in common: a request as a value, and what reads its reply. Pure."""
+"""What the three wire formats share about requests: the request as a value, how it is put together, what reads its reply. Pure."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agents.loop.model.ports import ModelReply, ModelRequest, ModelUsage, Shape
+from agents.loop.model.ports import FromModel, FromTool, ModelReply, ModelRequest, ModelUsage, Shape
+from agents.loop.providers.wire.reply_text import in_words
 
 Without = frozenset[str]
-"""Parts of a request that a server was found not to know, by the names that its wire module gives them."""
+"""Parts of a request that a server turned out not to know, by their names in the wire module's `PARTS`."""
+Parts = Mapping[str, tuple[str, ...]]
+"""The parts that a request can do without, each with the words in which a server that does not know it complains."""
 ECHO = "echo"
-"""The part that is thoughts given back. A seal may be broken in one history (another account, a new key) and whole in the next."""
+"""The part that is reasoning sent back. Never left out for good: one history's may be invalid (another account, a new key) and the
+next one's valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """One request. `extra` goes into the body beside `body`: what the vendor's package has no argument for.
-
-    `parts` are those of its parts that it can do without, each with the words by which a server that does not know it
-    complains.
-    """
+    """One request. `extra` goes into the JSON body beside `body`: fields that the vendor's package has no argument for."""
 
     body: Mapping[str, Any]
     extra: Mapping[str, Any] = field(default_factory=dict)
-    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parts: Parts = field(default_factory=dict)
 
 
 class UnusableReply(Exception):
-    """A reply that came and cannot be read; `why` in our words."""
+    """A reply that cannot be read; `why` in our words."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -36,49 +36,103 @@ class UnusableReply(Exception):
 
 
 class ModelRefused(Exception):
-    """The model does not want to; `category` is the vendor's word, "" where there is none. It is paid for all the same."""
+    """The model refuses; `category` is the vendor's word, "" if there is none. The refusal costs tokens, too."""
 
     def __init__(self, category: str = "") -> None:
         self.category, self.usage = category, ModelUsage()
         super().__init__(category)
 
 
+class RequestDraft:
+    """A request in the making: `body`, `extra`, the paragraphs of the `system` prompt, and the parts that it can do without."""
+
+    def __init__(self, request: ModelRequest, without: Without, parts: Parts) -> None:
+        self.body: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
+        self.system = [request.system] if request.system.strip() else []
+        self._request, self._without, self._parts, self._used = request, without, parts, set[str]()
+
+    def may_have(self, part: str) -> bool:
+        """Return whether to put that part in, and remember it: a server that complains about it is asked again without it."""
+        if part in self._without:
+            return False
+        self._used.add(part)
+        return True
+
+    def may_echo(self, provider: str, model: str) -> bool:
+        """Return whether reasoning in the history is sent back to that model."""
+        echoes = [message.echo for message in self._request.messages if isinstance(message, FromModel) and message.echo]
+        if any((echo.provider, echo.model) == (provider, model) for echo in echoes):
+            return self.may_have(ECHO)
+        return ECHO not in self._without
+
+    def choose_tools(self, choice: object) -> None:
+        """Say which tools the model may call: as `choice`, or in words to a server without a field for it."""
+        if choice and self.may_have("tool_choice"):
+            self.body["tool_choice"] = choice
+        elif choice and self._request.only:
+            self.system.append(f"Call the tool {self._request.only} now.")
+        elif choice:
+            some = self._request.tool_choice == "some"
+            self.system.append("Call one of the tools now." if some else "Call no tool now; answer in words.")
+
+    def offer_tools(self, tools: list[dict[str, Any]], only: Mapping[str, Any]) -> bool:
+        """Put tools and choice in as OpenAI's formats have them; return whether they are in. `only` is the choice of a single tool."""
+        choice: object = {"some": "required", "none": "none"}.get(self._request.tool_choice)
+        if self._request.only:
+            choice = only
+        # To a server without `tool_choice`, "none" can only be said by offering no tools.
+        if not tools or (choice == "none" and "tool_choice" in self._without):
+            return False
+        self.body["tools"] = tools
+        self.choose_tools(choice)
+        return True
+
+    def describe(self, shape: Shape) -> None:
+        """Say in words which JSON is wanted, to a server that cannot hold the model to it."""
+        self.system.append(in_words(shape))
+
+    def finished(self) -> ProviderRequest:
+        """Return the request. Its parts are in the order of the wire module's list: of two complaints the first one counts."""
+        used = {part: words for part, words in self._parts.items() if part in self._used}
+        return ProviderRequest(self.body, self.extra, used)
+
+
 class Assembly(Protocol):
-    """The pieces of a streamed reply, put together into what the reply would have been in one piece."""
+    """The pieces of a streamed reply, put together into the same reply in one piece.
+
+    `over`: nothing more will come, so a connection that stays open is not waited for. `whole`: the reply is complete, the model said
+    why it ended.
+    """
+
+    over: bool
+    whole: bool
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take the next event."""
         ...
 
     @property
-    def over(self) -> bool:
-        """Return whether nothing more comes, so that a connection that stays open is not waited for."""
-        ...
-
-    @property
-    def whole(self) -> bool:
-        """Return whether what came is a whole reply: the model said why it ended."""
-        ...
-
-    @property
     def reply(self) -> Mapping[str, Any]:
-        """Return what came so far as a reply in one piece."""
+        """Return the reply so far, as if it had come in one piece."""
         ...
 
 
 class Wire(Protocol):
     """One wire format."""
 
-    def request(self, asked: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool) -> ProviderRequest:
-        """Return the request that asks it. With `shape`, tools are not told and JSON is wanted."""
+    def request(
+        self, request: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool
+    ) -> ProviderRequest:
+        """Return the vendor's request. With `shape`, JSON is wanted."""
         ...
 
-    def read(self, reply: Mapping[str, Any], asked: ModelRequest) -> ModelReply:
-        """Return the answer in a reply.
+    def read(self, reply: Mapping[str, Any], request: ModelRequest) -> ModelReply:
+        """Return a vendor's reply in our words.
 
         Raises:
-            Unusable: it holds none.
-            Refused: the model refuses.
+            UnusableReply: it has no answer.
+            ModelRefused: the model refuses.
         """
         ...
 
@@ -87,16 +141,14 @@ class Wire(Protocol):
         ...
 
     def used(self, reply: Mapping[str, Any]) -> ModelUsage:
-        """Return the usage that a reply tells, also one that is not whole or not usable."""
+        """Return the usage in a reply, also in one that is incomplete or unusable."""
         ...
 
     def assembly(self) -> Assembly:
-        """Return a fresh assembly."""
+        """Return an empty assembly."""
         ...
 
 
-def choice_in_words(asked: ModelRequest) -> str:
-    """Return what the choice of tools is, for a model that can only be told."""
-    if asked.only:
-        return f"Call the tool {asked.only} now."
-    return "Call one of the tools now." if asked.freedom == "some" else "Call no tool now; answer in words."
+def result_text(result: FromTool) -> str:
+    """Return a tool's result as OpenAI's formats send it: they have no field for failure, so the text says it."""
+    return f"Error: {result.text}" if result.failed else result.text

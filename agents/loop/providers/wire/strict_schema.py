@@ -1,4 +1,4 @@
-"""A JSON Schema in the narrower form that vendors hold a model to while it writes. Pure.
+"""A JSON Schema reduced to what vendors enforce while a model writes. Pure.
 
 What is left out here still counts: every answer is checked against the whole schema afterwards.
 Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, on what of JSON Schema is supported.
@@ -15,14 +15,14 @@ KEPT = frozenset({"type", "enum", "const", "required", "description", "title", "
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with objects that allow nothing else, and without bounds on numbers, lengths and counts."""
+    """Return the schema without bounds on numbers, lengths and counts, and with objects that allow no further fields."""
     kept = {name: value for name, value in schema.items() if name in KEPT}
     for name in NESTED:
         if isinstance(schema.get(name), Mapping):
             kept[name] = {key: _inner(value) for key, value in schema[name].items()}
     for name in LISTS:
         if isinstance(schema.get(name), list):
-            # `oneOf` is not known there; `anyOf` is the nearest.
+            # `oneOf` is not supported; `anyOf` comes nearest.
             kept["anyOf" if name == "oneOf" else name] = [_inner(value) for value in schema[name]]
     if isinstance(schema.get("items"), Mapping):
         kept["items"] = closed(schema["items"])

@@ -349,7 +349,7 @@ async def test_a_redirect_is_not_followed_with_the_key(place: Place) -> None:
     with double_of(place.kind) as elsewhere:
         place.net.plan = serving.in_turn(serving.redirected(f"{elsewhere.net.address}/v1/messages", 307))
         async with place.provider() as provider:
-            with pytest.raises(Rejected, match=r"points elsewhere.*A_URL"):
+            with pytest.raises(Rejected, match=r"redirects elsewhere.*A_URL"):
                 await provider.complete(asked())
         assert elsewhere.net.seen == []
 
@@ -457,7 +457,7 @@ async def test_a_model_that_may_call_nothing_is_told_no_tool_where_it_cannot_be_
     place.double.refuses = frozenset({"tool_choice"})
     place.will(GOAL, said("no"))
     async with place.provider() as provider:
-        await provider.complete(asked(tools=(TOOL,), freedom="none"))
+        await provider.complete(asked(tools=(TOOL,), tool_choice="none"))
     last = json.dumps(place.double.asked[-1])
     assert ("kb_find" in last) == (place.kind == "anthropic")
     assert ("Call no tool now" in last) == (place.kind == "anthropic")
@@ -562,7 +562,7 @@ async def test_a_bound_that_is_too_large_is_told_and_no_reason_to_leave_it_out(m
     with double_of("chat") as place:
         place.will(GOAL, Trouble(400, "invalid_request_error", message, param="max_tokens"))
         async with place.provider() as provider:
-            with pytest.raises(Rejected, match="its answers are never that long; make A_BOUND less"):
+            with pytest.raises(Rejected, match="its answers are never that long; reduce A_BOUND"):
                 await provider.complete(asked(most_tokens=8_192))
         assert place.net.count("POST") == 1
 
@@ -692,7 +692,7 @@ def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch, mak
 
 def test_nothing_of_the_vendors_is_loaded_before_a_provider_is_built() -> None:
     """Start-up has a budget, and either package takes a second."""
-    names = ["request_loop", "access", "wrapper", "anthropic.provider", "openai.provider", "usage"]
+    names = ["request_loop", "access", "anthropic.provider", "openai.provider", "usage"]
     imports = "; ".join(f"import agents.loop.providers.{name}" for name in names)
     tell = (
         "import sys; print([name for name in ('anthropic', 'openai', 'httpx2', 'jsonschema') if name in sys.modules])"

@@ -103,11 +103,11 @@ async def test_several_uses_in_one_answer_keep_their_order_and_a_failure_is_told
     calls = (Call("get_weather", {"city": "Rome"}), Call("get_time"))
     place.will(words, Turn(calls=calls), said("FAILED"))
     async with place.provider(patience) as provider:
-        asked = replace(asking(words, WEATHER, CLOCK), freedom="some")
+        asked = replace(asking(words, WEATHER, CLOCK), tool_choice="some")
         first = await provider.complete(asked)
         assert len({use.id for use in first.uses}) == len(first.uses) > 0
         results = tuple(FromTool(use.id, "the service is down", failed=True) for use in reversed(first.uses))
-        again = replace(asked, freedom="none", messages=(*asked.messages, first.as_message(), *results))
+        again = replace(asked, tool_choice="none", messages=(*asked.messages, first.as_message(), *results))
         second = await provider.complete(again)
     if place.model:
         assert [(use.name, dict(use.arguments)) for use in first.uses] == [

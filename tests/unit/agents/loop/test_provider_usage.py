@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from agents.loop.model.errors import Refusal
-from agents.loop.model.ports import FromUser, ModelReply, ModelRequest, ModelUsage, Shape, Told
+from agents.loop.model.ports import FromUser, JsonReply, ModelReply, ModelRequest, ModelUsage, Shape
 from agents.loop.providers.usage import Accounted, Price, UsageBook, agent_of, conversation_id
 
 FIRST, SECOND = conversation_id("router", 1, "0a1b2c3d"), conversation_id("router", 2, "ffffffff")
@@ -74,10 +74,10 @@ class Scripted:
             raise Refusal("scripted", "big", "", ModelUsage(5, 1))
         return ModelReply("yes", (), "end", ModelUsage(10, 2), "big-dated")
 
-    async def complete_json(self, asked: ModelRequest, shape: Shape) -> Told:
+    async def complete_json(self, asked: ModelRequest, shape: Shape) -> JsonReply:
         if asked.system:
             raise Refusal("scripted", shape.name, "", ModelUsage(6, 1))
-        return Told({}, ModelUsage(20, 3), "big-dated")
+        return JsonReply({}, ModelUsage(20, 3), "big-dated")
 
     async def aclose(self) -> None:
         self.closed = True

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from agents.loop.model.ports import (
     Echo,
-    Freedom,
     FromModel,
     FromTool,
     FromUser,
@@ -23,6 +22,7 @@ from agents.loop.model.ports import (
     ModelRequest,
     ModelUsage,
     Shape,
+    ToolChoice,
     ToolDefinition,
     ToolUse,
 )
@@ -281,9 +281,9 @@ def histories(draw: st.DrawFn) -> tuple[Message, ...]:
 
 @given(histories(), st.sampled_from(["free", "some", "none"]), st.sampled_from(["", "kb_find"]))
 def test_every_history_makes_requests_that_every_vendor_takes(
-    history: tuple[Message, ...], freedom: Freedom, only: str
+    history: tuple[Message, ...], tool_choice: ToolChoice, only: str
 ) -> None:
-    asked = replace(ASKED, messages=history, freedom=freedom, only=only, most_tokens=5)
+    asked = replace(ASKED, messages=history, tool_choice=tool_choice, only=only, most_tokens=5)
     for kind, wire in WIRES.items():
         body = json.loads(json.dumps(wire.request(asked, frozenset(), None, streamed=False).body))
         if kind == "anthropic":
