@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from knowledge.merge.claims.claim import claim, said_in
+from knowledge.merge.claims.claim import claim, unread_statements
 from knowledge.merge.claims.contradiction import compare, contradictions
 from knowledge.merge.document.units import cut, units
 from tests.benchmarks.processes import ROOT
@@ -141,7 +141,7 @@ def kinds() -> list[tuple[str, Figures]]:
 
 def forget() -> None:
     """Keep nothing of what was read."""
-    said_in.cache_clear()
+    unread_statements.cache_clear()
     claim.cache_clear()
 
 

@@ -1,7 +1,7 @@
-"""What a statement claims: what it is about, under which conditions, with which values, affirmed or denied. Pure.
+"""What a statement claims: its subject, its conditions, its values, affirmed or denied. Pure.
 
-A text is cut into sentences, list items, `key: value` lines and table rows. Of each the words that say what it is about are
-kept as stems, in order, with the figures between them.
+A text is cut into sentences, list items, `key: value` lines and table rows. Each becomes a claim: the words of its subject as
+stems, in order, with the figures between them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from knowledge.merge.claims.polarity import is_generic
 from knowledge.merge.claims.statement_reader import REMEMBERED, Claim, read
-from knowledge.merge.claims.words import EMPTY, NO_KEYS
+from knowledge.merge.claims.words import JOINING, NO_KEYS
 from knowledge.pages.markdown.language import STOP_WORDS
 
 ROUGH = 4
@@ -24,27 +23,32 @@ ROUGH = 4
 LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
 """How much of one text is read; the parts of a page that are compared are far smaller."""
 LONGEST = 2_000
-"""Characters of a statement that are read; beyond it is no statement but data."""
+"""Characters of a statement that are read; a longer one is data."""
+LONGEST_KEY_LINE = 120
 
-_LETTERS = re.compile(r"[^\W\d_]{3,}")
+# A text that starts a line of its own: a quote, an item, a task, a heading.
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+# Bounded repeats throughout: a regular expression that steps back would take minutes for "[" repeated.
 _LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^)\s]{0,500}(?:\s+\"[^\"]{0,200}\")?\)")
 _WIKI = re.compile(r"!?\[\[(?:[^\[\]|]{0,300}\|)?([^\[\]]{0,300})\]\]")
 _URL = re.compile(r"<?(?:https?|ftp)://[^\s>)]+>?")
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
-_MARKS = re.compile(
+_EMPHASIS = re.compile(
     r"\*\*|__(?=\S)|(?<=\S)__|~~|``?|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)"
 )
 _DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 _DEFAULT = re.compile(
     r"^(.{0,80}?\b(?:defaults? to|default(?: value)?(?: \w+){0,3} is(?: now)?|standardwert(?: \w+){0,3} ist))\s+"
     r"(\S+(?:\s\S+){0,2}?)\.?$",
     re.IGNORECASE,
 )
+"""`The timeout defaults to 30 s` is the key line `timeout: 30 s` in a sentence."""
 _KEY = re.compile(
     r"^([^:=|.!?;]{1,60}?)\s*(?:[:=]\s+|=(?==?[^=]))(\S.*)$|^([\w.-]{1,40})\s*[:=]([^\s:=/].*)$", re.DOTALL
 )
+_KEY_LINE = re.compile(r"[\w*`][^:.!?;,|]{0,50}:\s+\S[^.]{0,60}$")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])[\"'\u201d\u201c)]*\s+(?=[\"'\u201e\u201c(\[`]*[A-Z\u00c0-\u00de\u0410-\u042f\d`_*$<])|[\u3002\uff01\uff1f]"
 )
@@ -53,6 +57,8 @@ _ABBREVIATED = re.compile(
     r"inkl|zzgl|mio|mrd|std|s|jan|feb|aug|sept?|oct|okt|nov|dec|dez)|(?<!\w)\d{1,2})\.$",
     re.IGNORECASE,
 )
+_LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "sv", "da", "pl", "ru")
+_NO_SUBJECT = STOP_WORDS["en"] | STOP_WORDS["de"] | JOINING
 
 
 class UnreadStatement(NamedTuple):
@@ -63,73 +69,55 @@ class UnreadStatement(NamedTuple):
 
 
 @lru_cache(REMEMBERED)
-def said_in(text: str) -> tuple[UnreadStatement, ...]:
+def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
     """Return the statements of `text`, in order; known texts cost a look-up."""
-    return tuple(
-        UnreadStatement(each, _rough(each)) for each in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS)
-    )
-
-
-def _rough(statement: str) -> frozenset[str]:
-    words = _LETTERS.findall(statement[:LONGEST].casefold())
-    return frozenset(
-        word[:ROUGH] for word in words if word not in _ENGLISH and word not in EMPTY and word not in _GERMAN
-    )
+    found = []
+    for statement in islice(split_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
+        words = _LETTERS.findall(statement[:LONGEST].casefold())
+        rough = frozenset(word[:ROUGH] for word in words if word not in _NO_SUBJECT)
+        found.append(UnreadStatement(statement, rough))
+    return tuple(found)
 
 
 def claims_of(text: str, language: str = "") -> tuple[Claim, ...]:
-    """Return what each statement of `text` claims, in order; known texts cost a look-up.
+    """Return the claim of each statement of `text`, in order; known texts cost a look-up.
 
-    `language` is that of the page, where it is known: few words tell little.
+    `language` is that of the page, where it is known: a few words are too short to tell.
     """
-    language = language or language_of(text)
-    return tuple(claim(each.text, language) for each in said_in(text))
+    language = language or most_likely_language(text)
+    return tuple(claim(one.text, language) for one in unread_statements(text))
 
 
-def language_of(text: str) -> str:
-    """Return whose stop words `text` has most of, English when none lead: single sentences are too short to be sure."""
+def most_likely_language(text: str) -> str:
+    """Return the language whose stop words `text` has most of, English in doubt.
+
+    Unlike `language.detect`, which a whole page needs to be sure, this guesses from a sentence or two.
+    """
     found = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[:LONGEST])]
-    best, most = "en", sum(map(STOP_WORDS["en"].__contains__, found))
-    for language in _LANGUAGES:
-        count = sum(map(STOP_WORDS[language].__contains__, found))
-        if count > most:
-            best, most = language, count
-    if most == 0 and re.search("[äöüß]", text):
-        return "de"
-    return best
+    counts = {language: sum(map(STOP_WORDS[language].__contains__, found)) for language in _LANGUAGES}
+    best = max(_LANGUAGES, key=counts.__getitem__)
+    return "de" if not counts[best] and re.search("[äöüß]", text) else best
 
 
-_ENGLISH, _GERMAN = STOP_WORDS["en"], STOP_WORDS["de"]
-_LANGUAGES = ("de", "fr", "es", "it", "nl", "pt", "sv", "da", "pl", "ru")
-
-
-def statements(text: str) -> Iterator[str]:
+def split_statements(text: str) -> Iterator[str]:
     """Yield the sentences, items, `key: value` lines and rows of `text`, without their markup."""
-    gathered: list[str] = []
+    paragraph: list[str] = []
     for line in text.splitlines():
         bare = line.strip()
-        starts = not bare or bare[0] in "|#>" or _starts_item(bare) or _is_key_line(bare)
-        if starts and gathered:
-            yield from _sentences(" ".join(gathered))
-            gathered = []
+        is_item = _MARKER.sub("", bare, count=1) != bare
+        is_key = len(bare) < LONGEST_KEY_LINE and _KEY_LINE.match(bare) is not None
+        if not bare or bare[0] in "|#>" or is_item or is_key:
+            yield from _sentences(" ".join(paragraph))
+            paragraph = []
         if bare.startswith("|"):
             yield bare
         elif bare:
-            gathered.append(bare)
-            if bare[0] == "#" or (not _starts_item(bare) and _is_key_line(bare)):
-                yield from _sentences(" ".join(gathered))
-                gathered = []
-    if gathered:
-        yield from _sentences(" ".join(gathered))
-
-
-def _starts_item(line: str) -> bool:
-    found = _MARKER.match(line)
-    return found is not None and found.end() > 0
-
-
-def _is_key_line(line: str) -> bool:
-    return len(line) < 120 and re.match(r"[\w*`][^:.!?;,|]{0,50}:\s+\S[^.]{0,60}$", line) is not None
+            paragraph.append(bare)
+            # Headings and key lines end with their line; an item may go on.
+            if bare[0] == "#" or (is_key and not is_item):
+                yield from _sentences(bare)
+                paragraph = []
+    yield from _sentences(" ".join(paragraph))
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -148,6 +136,7 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     text = _ESCAPED.sub(r"\1", _MARKER.sub("", text.strip(), count=1))
+    # Most statements have none of these, and looking for a sign is far cheaper than a substitution.
     if "[" in text:
         text = _WIKI.sub(r"\1", _LINK.sub(r"\1", text))
     if "://" in text:
@@ -156,7 +145,7 @@ def plain(text: str) -> str:
         text = _TAG.sub(" ", text)
     if ".." in text:
         text = _DOTS.sub("\u2013", text)
-    return " ".join(_MARKS.sub("", text).split())
+    return " ".join(_EMPHASIS.sub("", text).split())
 
 
 @lru_cache(REMEMBERED)
@@ -169,7 +158,7 @@ def cells_of(row: str) -> tuple[str, ...]:
 
 @lru_cache(REMEMBERED)
 def claim(statement: str, language: str) -> Claim:
-    """Return what one statement says."""
+    """Return the claim of one statement."""
     if statement.startswith("|"):
         return Claim(statement, language, row=cells_of(statement))
     statement = statement[:LONGEST]
@@ -178,16 +167,10 @@ def claim(statement: str, language: str) -> Claim:
     if not split:
         return found
     key, answer = (split[1], split[2]) if split[1] is not None else (split[3], split[4])
+    # More words than that, or "Note: ...", is a sentence with a colon in it.
     if len(key.split()) > 7 or key.strip().casefold() in NO_KEYS:
         return found
     of_key = read(key, language)
     if not of_key.terms or (of_key.values and not of_key.bag):
         return found
     return replace(found, key=of_key.terms, key_text=key.strip(), answer=answer.strip())
-
-
-def weight(term: str, names: frozenset[str], language: str) -> float:
-    """Return how much a term says about what a statement is about: names most, words like `set` and `value` little."""
-    if is_generic(term, language):
-        return 0.25
-    return 1.6 if term in names else 1.0

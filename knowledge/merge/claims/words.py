@@ -1,128 +1,81 @@
-"""Words by which statements are read: what bounds a figure, what names a version or a case, what only joins. Tables. Pure."""
+"""The words by which statements are read and compared, from `words.toml`. Pure."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import TypeVar
 
-from knowledge.merge.claims.polarity import NOT_NEGATING, listed, phrases
-from knowledge.merge.claims.quantities import DAY, MONTHS, NUMBER_WORDS
+T = TypeVar("T")
 
-NO_KEYS = listed(
-    """
-    note notes example examples see warning hint tip hinweis beispiel siehe achtung tipp important caution nb todo
-    http https
-    """
-)
-LABELS = listed(
-    """
-    section sections step steps phase tier level stage chapter figure fig table appendix rfc pep eip iso din issue
-    bug part page line item rule article paragraph clause class category grade group layer option method example
-    exercise question volume type abschnitt schritt stufe kapitel abbildung abb tabelle anhang teil seite zeile
-    artikel art absatz abs nummer nr no satz klasse kategorie gruppe ebene regel beispiel frage band titel buch
-    \u00a7 \u00a7\u00a7 # room raum gate route week
-    """
-)
-LEAST_BEFORE = phrases(
-    """
-    at least; minimum of; a minimum of; minimum; min; no less than; not less than; no fewer than; more than; over;
-    greater than; higher than; larger than; longer than; above; starting at; older than; exceeds; exceed; exceeding;
-    mindestens; wenigstens; mehr als; über; größer als; älter als; länger als; minimal; > =; >; ≥; later than; newer
-    than; beyond; upwards of
-    """
-)
-MOST_BEFORE = phrases(
-    """
-    at most; maximum of; a maximum of; maximum; max; no more than; not more than; less than; fewer than; up to;
-    under; below; within; lower than; smaller than; shorter than; no longer than; not exceed; younger than; not to
-    exceed; no later than; not later than; höchstens; maximal; bis zu; weniger als; unter; kleiner als; kürzer als;
-    nicht mehr als; innerhalb von; binnen; innerhalb; längstens; spätestens; jünger als; < =; <; ≤
-    """
-)
-LEAST_AFTER = phrases(
-    """
-    or more; or later; or newer; or higher; or above; or greater; or longer; and above; and later; and newer; and
-    up; or older; and higher; +; oder mehr; at least; oder höher; oder neuer; oder länger; und höher; und mehr; und
-    neuer; onwards; oder später; oder älter
-    """
-)
-MOST_AFTER = phrases(
-    """
-    or less; or fewer; or earlier; or lower; or below; or younger; oder weniger; oder niedriger; oder kürzer; at
-    most; maximum; höchstens; maximal
-    """
-)
-ABOUT = listed(
-    """
-    about around approximately roughly circa ca approx nearly almost some ungefähr etwa rund zirka knapp ~ \u2248
-    """
-)
-BETWEEN = listed(
-    """
-    of a an the von einem einer eines der die das $ \u20ac \u00a3 \u00a5 is be ist
-    """
-)
-UNIT_ARTICLES = frozenset(("a", "an", "ein", "eine", "einen", "einer", "einem", "every", "jede", "jeden"))
-MAYBE_FIGURES = frozenset(MONTHS) | frozenset(NUMBER_WORDS) | UNIT_ARTICLES
-BOUND_BEGINS = frozenset(phrase.split()[0] for phrase in LEAST_AFTER | MOST_AFTER)
+Unit = tuple[str, tuple[float, ...]]
+"""What a unit measures, and how many base units it is, in each of its readings."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _phrases(text: str) -> frozenset[str]:
+    return frozenset(" ".join(phrase.split()) for phrase in text.split(";"))
+
+
+def _by_word(rows: Iterable[tuple[T, str]]) -> Mapping[str, T]:
+    return {word: meaning for meaning, words in rows for word in words.split()}
+
+
+def _units(table: Mapping[str, Iterable[tuple[Iterable[float], str]]]) -> Mapping[str, Unit]:
+    return _by_word(
+        ((dimension, tuple(map(float, factors))), words) for dimension, rows in table.items() for factors, words in rows
+    )
+
+
+_TABLES = tomllib.loads(files(__package__).joinpath("words.toml").read_text(encoding="utf-8"))
+_TERMS, _FIGURES, _LIMITS, _CALENDAR = (_TABLES[name] for name in ("terms", "figures", "limits", "calendar"))
+
+NEGATIONS = _words(_TABLES["negations"])
+NOT_NEGATING = re.compile(rf"\b(?:{'|'.join(_phrases(_TABLES['not_negating']))})\b")
+OPPOSITES: Mapping[str, tuple[str, str]] = _TABLES["opposites"]
+SORTS: tuple[str, ...] = (*_TABLES["sorts"]["qualifying"], *_TABLES["sorts"]["other"])
+QUALIFYING: int = len(_TABLES["sorts"]["qualifying"])
+"""So many of `SORTS`, from the first, set a statement apart even when only one side names one of their words."""
+SYNONYMS = _by_word((group.split()[0], group) for group in _TERMS["synonyms"])
+GENERIC = _words(_TERMS["generic"])
+JOINING = _words(_TERMS["joining"])
+CONDITIONS = _by_word(_TABLES["conditions"].items())
+TURNING = NEGATIONS | frozenset(CONDITIONS) | _words(_LIMITS["turning"])
+AT_LEAST, AT_MOST = _words(_LIMITS["at_least"]), _words(_LIMITS["at_most"])
+
+UNITS = _units(_TABLES["units"])
+CASED_UNITS = _units(_TABLES["cased_units"])
+UNCLEAR: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    letter: {dimension: tuple(map(float, factors)) for dimension, factors in meanings.items()}
+    for letter, meanings in _TABLES["unclear"].items()
+}
+MONTHS = _by_word(enumerate(_CALENDAR["months"], 1))
+WEEKDAYS = _by_word(enumerate(_CALENDAR["weekdays"]))
+NUMBER_WORDS = _by_word((float(number), words) for number, words in _TABLES["numbers"].items())
+SCALES = _by_word((float(factor), words) for factor, words in _TABLES["scales"].items())
+PERIODS = _by_word((float(seconds), words) for seconds, words in _TABLES["periods"].items())
+
+LEAST_BEFORE, MOST_BEFORE = _phrases(_FIGURES["least_before"]), _phrases(_FIGURES["most_before"])
+LEAST_AFTER, MOST_AFTER = _phrases(_FIGURES["least_after"]), _phrases(_FIGURES["most_after"])
 BOUND_ENDS = frozenset(phrase.split()[-1] for phrase in LEAST_BEFORE | MOST_BEFORE)
-FIGURES = frozenset(("number", "version", "iso", "dmy"))
-SPARING = re.compile(r"\b(?:" + "|".join(sorted(NOT_NEGATING, key=len, reverse=True)) + r")\b")
-RANGE = listed(
-    """
-    - \u2013 \u2014 to bis through .. until
-    """
-)
-GUARDS = frozenset(("with", "at", "for", "aged", "under", "over", "bei", "mit", "für", "unter", "über"))
-CURRENCIES = listed(
-    """
-    $ \u20ac \u00a3 \u00a5 usd eur gbp chf jpy us
-    """
-)
-DATE_BEFORE = listed(
-    """
-    for für fiscal fy
-    in since from until till by of before after during im seit ab bis vor nach jahr jahre jahres year through ende
-    mitte anfang early late mid spring summer autumn fall winter
-    """
-)
-SCOPE_BEFORE = listed(
-    """
-    in on with for under using when as at im in bei mit unter für auf
-    """
-)
-SCOPE_STATES = listed(
-    """
-    new neu neue appeared lts active
-    added introduced available since removed deprecated supported supports support requires require required need
-    needs minimum released fixed changed dropped latest current stable newest upgrade upgraded update
-    updated shipped compatible tested works until from starting runs run installed uses use based built expires ends
-    end due starts begins deadline ends scheduled effective valid eingeführt verfügbar seit entfernt veraltet
-    unterstützt erfordert benötigt voraussetzt veröffentlicht aktuelle aktuell neueste ab geändert hinzugefügt
-    erschienen kompatibel mindestens läuft endet frist gültig kraft tritt stand founded born died established
-    created became gegründet geboren gestorben
-    """
-)
-VERSIONED = listed(
-    """
-    version versions release python java jdk php ruby node node.js nodejs go golang redis postgresql postgres mysql
-    mariadb mongodb kubernetes docker nginx apache windows macos ubuntu debian fedora rhel centos android ios django
-    rails react vue angular typescript rust gcc clang openssl tls ssl http linux kernel elasticsearch kafka couchdb
-    prometheus grafana symfony contao laravel chrome firefox safari etcd git npm helm terraform sqlite c++ .net
-    dotnet opengl cuda usb bluetooth swift kotlin scala erlang otp
-    """
-)
-EMPTY = listed(
-    """
-    between every each within during since via per ab beträgt pro je bzw ca zwischen binnen very really quite rather
-    sehr ganz recht innerhalb until einem einen et etc ll ve re
-    """
-)
-"""Words that join, beside the stop words."""
-SEPARATE_UNITS = frozenset("WVhslAgmkKMGL")
-"""Letters that are units also after a blank."""
-TIME_OF = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
-PER = listed(
-    """
-    per / pro je a an each every
-    """
-)
+BOUND_BEGINS = frozenset(phrase.split()[0] for phrase in LEAST_AFTER | MOST_AFTER)
+ABOUT = _words(_FIGURES["about"])
+BETWEEN = _words(_FIGURES["between"])
+RANGE = _words(_FIGURES["range"])
+PER = _words(_FIGURES["per"])
+UNIT_ARTICLES = _words(_FIGURES["unit_articles"])
+MAYBE_FIGURES = frozenset(MONTHS) | frozenset(NUMBER_WORDS) | UNIT_ARTICLES
+CURRENCIES = _words(_FIGURES["currencies"])
+SEPARATE_UNITS = _words(_FIGURES["separate_units"])
+GUARDS = _words(_FIGURES["guards"])
+LABELS = _words(_FIGURES["labels"])
+DATE_BEFORE = _words(_FIGURES["date_before"])
+VERSIONED = _words(_FIGURES["versioned"])
+SCOPE_BEFORE = _words(_FIGURES["scope_before"])
+SCOPE_STATES = _words(_FIGURES["scope_states"])
+NO_KEYS = _words(_FIGURES["no_keys"])

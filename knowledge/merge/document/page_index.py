@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from knowledge.merge.claims.statements import (
     Statement,
-    alike,
-    statements,
+    likeness,
+    statements_of,
 )
 from knowledge.merge.evidence.rephrase import bare_text, folded_lines
 from knowledge.merge.model import (
@@ -61,7 +61,7 @@ class PageIndex:
         """Return the statements of that unit."""
         if number not in self._of_unit:
             unit = self.units[number]
-            self._of_unit[number] = [one._replace(unit=number) for one in statements([unit], self.language)]
+            self._of_unit[number] = [one._replace(unit=number) for one in statements_of([unit], self.language)]
         return self._of_unit[number]
 
     def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
@@ -79,16 +79,16 @@ class PageIndex:
 
     def near(self, new: Statement) -> list[NearStatement]:
         """Return the statements that have most in common with `new`, equal ones first."""
-        if new.said.text not in self._near:
-            self._near[new.said.text] = self._nearest(new)
-        return self._near[new.said.text]
+        if new.reading.text not in self._near:
+            self._near[new.reading.text] = self._nearest(new)
+        return self._near[new.reading.text]
 
     def _nearest(self, new: Statement) -> list[NearStatement]:
         by_term = self._terms()
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
         room = MOST_HOLDERS
-        for holders in sorted((by_term.get(term, []) for term in set(new.said.terms)), key=len):
+        for holders in sorted((by_term.get(term, []) for term in set(new.reading.terms)), key=len):
             room -= len(holders)
             if room < 0 and shared:
                 break
@@ -96,12 +96,12 @@ class PageIndex:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
-        equal = self._by_fold.get(new.said.folded, [])[:MOST_EQUAL]
+        equal = self._by_fold.get(new.reading.folded, [])[:MOST_EQUAL]
         found = [NearStatement(one, 1.0) for one in equal]
         rest = [
-            NearStatement(met[key], alike(met[key].said, new.said))
+            NearStatement(met[key], likeness(met[key].reading, new.reading))
             for key in best
-            if met[key].said.folded != new.said.folded
+            if met[key].reading.folded != new.reading.folded
         ]
         return found + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
 
@@ -111,8 +111,8 @@ class PageIndex:
             for number, unit in enumerate(self.units):
                 if unit.kind in ("paragraph", "item", "quote"):
                     for one in self.of_unit(number):
-                        self._by_fold[one.said.folded].append(one)
-                        for term in set(one.said.terms):
+                        self._by_fold[one.reading.folded].append(one)
+                        for term in set(one.reading.terms):
                             self._by_term[term].append(one)
         return self._by_term
 

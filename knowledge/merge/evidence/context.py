@@ -9,12 +9,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from knowledge.merge.claims.contradiction import StatementRelation
+from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import (
     Span,
     Statement,
     keys_in,
-    language_of,
+    stemming_language,
 )
 from knowledge.merge.document.page_index import PageIndex
 from knowledge.merge.document.unit_origins import PageFacts, presumed
@@ -121,7 +121,7 @@ class Weighing:
             for lineage in dict.fromkeys(map(lineage_of, evidence.corroborated_by))
             if lineage != lineage_of(f"kb:{page.path}")
         )
-        self.language = self.placer.language or language_of(current.text)
+        self.language = self.placer.language or stemming_language(current.text)
         self.index = PageIndex(self.ground.units, self.language)
         self.verdicts: list[BlockVerdict] = []
         self.contradictions: list[Contradiction] = []
@@ -260,7 +260,7 @@ class Weighing:
         existing = self.confidence(there)
         source = self.origins[there].source
         old = self.ground.units[there]
-        what = f" ({quoted(new.said.text)})" if new is not None else ""
+        what = f" ({quoted(new.reading.text)})" if new is not None else ""
         reason = (
             f"not written{what}: {shown(self.weight)} {relation} {shown(existing)} of {source} in line {old.line}; "
             f"{TO_A_PERSON}"

@@ -6,8 +6,7 @@ Strict: a page that only speaks of the same thing, says part of it, or says othe
 from __future__ import annotations
 
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.claims.statements import StatementReading, alike, language_of, statements
-from knowledge.merge.claims.statements import says as says_it
+from knowledge.merge.claims.statements import StatementReading, implies, likeness, statements_of, stemming_language
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CutDocument
 
@@ -21,15 +20,15 @@ def says(page: CutDocument, statement: str) -> bool:
     wanted = [unit for unit in units(asked) if unit.kind not in ("heading", "front")]
     if not wanted:
         return False
-    language = language_of(page.text)
-    said = [one.said for one in statements([unit for unit in units(page) if unit.kind != "front"], language)]
-    return all(_is_said(one.said, said) for one in statements(wanted, language))
+    language = stemming_language(page.text)
+    said = [one.reading for one in statements_of([unit for unit in units(page) if unit.kind != "front"], language)]
+    return all(_is_said(one.reading, said) for one in statements_of(wanted, language))
 
 
 def _is_said(new: StatementReading, said: list[StatementReading]) -> bool:
     """Return whether one of these says `new`, and none that is about the same says otherwise."""
     equal = [one for one in said if one.folded == new.folded]
-    near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))[:COMPARED]
-    if not equal and not any(says_it(one, new) for one in near):
+    near = sorted((one for one in said if one.subject & new.subject), key=lambda one: -likeness(one, new))[:COMPARED]
+    if not equal and not any(implies(one, new) for one in near):
         return False
-    return not any(compare(one.reads, new.reads).relation == "contradict" for one in near)
+    return not any(compare(one.plain, new.plain).relation == "contradict" for one in near)

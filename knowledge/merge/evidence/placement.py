@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims.statements import language_of
+from knowledge.merge.claims.statements import stemming_language
 from knowledge.merge.document.units import cut, split_lines
 from knowledge.merge.model import CutDocument, DocumentPiece, section_name
 from knowledge.pages.markdown.inline import plain
@@ -193,7 +193,7 @@ class Placer:
     def __init__(self, page: CutDocument, similarity: Similarity | None = None) -> None:
         self.page, self.similarity = page, similarity
         self.sections = sections_of(page)
-        self.language = language_of(page.text)
+        self.language = stemming_language(page.text)
         self.title = self._title_section()
         self._named: dict[tuple[str, ...], PageSection | None] = {}
         self._choices: dict[PageSection | None, tuple[Sequence[PageSection], _Vectors]] = {}
@@ -467,7 +467,7 @@ def best_page(snippet: str, pages: Sequence[PageSketch], similarity: Similarity 
     """Return the page of these that `snippet` belongs to; its title and headings count more than its lead."""
     if not pages:
         return PageChoice(None, 0.0, None)
-    language = language_of(snippet)
+    language = stemming_language(snippet)
     terms = analyzer(language).terms
 
     def counted(text: str) -> Counter[str]:

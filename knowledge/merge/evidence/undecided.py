@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from knowledge.merge.claims.statements import Statement, alike
+from knowledge.merge.claims.statements import Statement, likeness
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.evidence.confidence import Rules, same_lineage
 from knowledge.merge.evidence.context import Weighing
 from knowledge.merge.evidence.merge import compared
 from knowledge.merge.evidence.placement import Similarity
-from knowledge.merge.evidence.weigh.prose import may_doubt, statements_of
+from knowledge.merge.evidence.weigh.prose import may_doubt, page_statements
 from knowledge.merge.model import CutDocument, IncomingEvidence, Origin, section_name
 
 MOST_PAIRS = 20
@@ -69,14 +69,14 @@ def undecided(
     w = Weighing(current, origins, evidence, page=page, rules=rules, now=now, similarity=similarity, revision="")
     compared(w, content, w.asked_for(section) if section is not None else None)
     new = _left(w)[:MOST_NEW]
-    there = [old for old in statements_of(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]
+    there = [old for old in page_statements(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]
     targets = {one.section: w.target(one.section) for one in new}
     chosen: dict[tuple[str, str], Pair] = {}
     asked: dict[str, int] = defaultdict(int)
     room = MOST_CHARACTERS
     for scored in sorted(_scored(w, there, new), key=lambda one: -one.likeness):
         old, said = scored.old, scored.new
-        pair = Pair(old.said.text, said.said.text, section_name(old.section), section_name(said.section))
+        pair = Pair(old.reading.text, said.reading.text, section_name(old.section), section_name(said.section))
         if pair[:2] in chosen or asked[pair.new] == MOST_OF_ONE or not may_doubt(w, old, said, targets[said.section]):
             continue
         room -= sum(map(len, pair))
@@ -103,8 +103,8 @@ def _is_its_own(w: Weighing, unit: int) -> bool:
 
 
 def _may_be_asked(one: Statement) -> bool:
-    is_row = one.said.kind == "row" or one.said.text.startswith("|")
-    return not is_row and len(one.said.text) <= LONGEST and len(one.said.reads.split()) >= LEAST_WORDS
+    is_row = one.reading.kind == "row" or one.reading.text.startswith("|")
+    return not is_row and len(one.reading.text) <= LONGEST and len(one.reading.plain.split()) >= LEAST_WORDS
 
 
 def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -> Iterable[_Scored]:
@@ -114,9 +114,11 @@ def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -
     if len(there) > MOST_COMPARED:
         near = {(one.statement.unit, one.statement.span) for said in new for one in w.index.near(said)}
         there = [old for old in there if (old.unit, old.span) in near]
-    meant = w.similarity([one.said.reads for one in new], [old.said.reads for old in there]) if w.similarity else None
+    meant = (
+        w.similarity([one.reading.plain for one in new], [old.reading.plain for old in there]) if w.similarity else None
+    )
     for row, said in enumerate(new):
         for column, old in enumerate(there):
-            likeness = alike(old.said, said.said) + (meant[row][column] if meant is not None else 0.0)
-            if likeness >= LEAST_LIKENESS:
-                yield _Scored(likeness, old, said)
+            score = likeness(old.reading, said.reading) + (meant[row][column] if meant is not None else 0.0)
+            if score >= LEAST_LIKENESS:
+                yield _Scored(score, old, said)

@@ -114,6 +114,7 @@ PURE = [
     "knowledge/merge/claims/statement_reader.py",
     "knowledge/merge/claims/claim.py",
     "knowledge/merge/claims/contradiction.py",
+    "knowledge/merge/claims/comparison.py",
     "knowledge/merge/evidence/confidence.py",
     "knowledge/merge/document/unit_origins.py",
     "knowledge/merge/claims/statements.py",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from knowledge.merge.claims.contradiction import StatementRelation
+from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import (
     covers,
-    reading,
-    says,
+    implies,
+    read_statement,
 )
 from knowledge.merge.evidence.context import TO_A_PERSON, Op, Weighing, quoted, shown
 from knowledge.merge.evidence.rephrase import folded_lines
@@ -46,13 +46,13 @@ def _refuse_key(w: Weighing, unit: Unit, why: str) -> None:
 def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
     old = w.ground.units[there]
     mine, other = _value(old.text, key), _value(unit.text, key)
-    if _listed(other) <= _listed(mine) or says(*(reading(text, w.language) for text in (mine, other))):
+    if _listed(other) <= _listed(mine) or implies(*(read_statement(text, w.language) for text in (mine, other))):
         w.unchanged(-1, there)
         return
     if _is_list(old.text) and _is_list(unit.text):
         _add_values(w, unit, there, [value for value in _entries(other) if value.casefold() not in _listed(mine)])
         return
-    grows = covers(reading(other, w.language), reading(mine, w.language))
+    grows = covers(read_statement(other, w.language), read_statement(mine, w.language))
     if w.same_voice(there):
         if not w.is_later(there):
             w.retain(unit, there, "of an earlier time than")

@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from knowledge.merge.claims.contradiction import StatementRelation, compare, contradictions
+from knowledge.merge.claims.comparison import StatementRelation
+from knowledge.merge.claims.contradiction import compare, contradictions
 from knowledge.merge.claims.statements import (
     Statement,
     StatementReading,
-    alike,
     covers,
-    lost,
-    reading,
-    same_subject,
-    says,
-    statements,
+    implies,
+    is_paraphrase,
+    likeness,
+    lost_words,
+    read_statement,
+    statements_of,
 )
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.context import FoundStatements, New, Op, Weighing
@@ -47,7 +48,7 @@ def find_stands(w: Weighing) -> None:
             w.confirmed_by[elsewhere].add(number)
         if unit.kind in _PROSE:
             found = FoundStatements()
-            for statement in statements([unit], w.language):
+            for statement in statements_of([unit], w.language):
                 _stand(w, statement, w.target(unit.section), disputes.get(number, ()), found)
             w.stands[number] = found
             w.repeated.update((old.unit, old.span) for old in found.said)
@@ -78,9 +79,9 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
     if (same := _equal(w, unit)) is not None:
         w.unchanged(number, same)
         return
-    own = statements([unit], w.language)
+    own = statements_of([unit], w.language)
     found = w.stands[number]
-    wordless = not any(one.said.about for one in own) or unit.text.lstrip().startswith("%%")
+    wordless = not any(one.reading.subject for one in own) or unit.text.lstrip().startswith("%%")
     if wordless and (same := w.index.equal(unit, lambda _: True)) is not None:
         w.unchanged(number, same)
         return
@@ -99,7 +100,8 @@ def _stand(
     near = [
         one
         for one in w.index.near(new)
-        if w.comparable(one.statement.unit, target, alone=new.said.stands_alone) and one.statement.said.kind != "row"
+        if w.comparable(one.statement.unit, target, alone=new.reading.is_clear_alone)
+        and one.statement.reading.kind != "row"
     ]
     for here in (True, False):
         there = [one for one in near if w.lies_within(one.statement.unit, target) == here]
@@ -116,7 +118,7 @@ def _stand(
             return
         if not w.same_voice(old.unit):
             found.doubted.append((new, old, comparison))
-    alike_most = next((one.statement for one in near if same_subject(one.statement.said, new.said)), None)
+    alike_most = next((one.statement for one in near if is_paraphrase(one.statement.reading, new.reading)), None)
     if alike_most is not None:
         found.reworded.append((new, alike_most))
     else:
@@ -124,7 +126,7 @@ def _stand(
 
 
 def _says(w: Weighing, old: Statement, new: Statement) -> bool:
-    return any(says(said, new.said) for said in _readings(w, old, new))
+    return any(implies(said, new.reading) for said in _readings(w, old, new))
 
 
 def _stands_against(
@@ -145,14 +147,14 @@ def _against(
     best: tuple[Statement, StatementRelation] | None = None
     for number in dict.fromkeys(among):
         if w.ground.units[number].kind not in ("paragraph", "item", "quote") or not w.comparable(
-            number, target, alone=new.said.stands_alone
+            number, target, alone=new.reading.is_clear_alone
         ):
             continue
         for old in w.index.of_unit(number):
-            if new.said.about and old.said.about.isdisjoint(new.said.about):
+            if new.reading.subject and old.reading.subject.isdisjoint(new.reading.subject):
                 continue
             for said in _readings(w, old, new):
-                held = compare(said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
+                held = compare(said.plain, new.reading.plain, existing_section=old.section, new_section=new.section)
                 if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
                     best = (old, held)
     return best
@@ -161,13 +163,13 @@ def _against(
 def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator[tuple[Statement, StatementRelation]]:
     """Yield the statements of the page that a model holds to contradict this one, where the rules do not."""
     for doubt in w.evidence.doubts:
-        if doubt.new == new.said.text:
-            for old in statements_of(w):
-                if old.said.text == doubt.existing and may_doubt(w, old, new, target):
+        if doubt.new == new.reading.text:
+            for old in page_statements(w):
+                if old.reading.text == doubt.existing and may_doubt(w, old, new, target):
                     yield old, _as_comparison(doubt, old)
 
 
-def statements_of(w: Weighing) -> Iterator[Statement]:
+def page_statements(w: Weighing) -> Iterator[Statement]:
     """Yield what the prose of the page says."""
     for number, unit in enumerate(w.ground.units):
         if unit.kind in (*_PROSE, "quote"):
@@ -176,9 +178,9 @@ def statements_of(w: Weighing) -> Iterator[Statement]:
 
 def may_doubt(w: Weighing, old: Statement, new: Statement, target: PageSection | None) -> bool:
     """Return whether a model may say that both contradict each other: no rule says so, nor that they are about different things."""
-    if not w.comparable(old.unit, target, alone=new.said.stands_alone):
+    if not w.comparable(old.unit, target, alone=new.reading.is_clear_alone):
         return False
-    return all(compare(said.reads, new.said.reads).relation != "contradict" for said in _readings(w, old, new))
+    return all(compare(said.plain, new.reading.plain).relation != "contradict" for said in _readings(w, old, new))
 
 
 def _as_comparison(doubt: Doubt, old: Statement) -> StatementRelation:
@@ -189,11 +191,15 @@ def _as_comparison(doubt: Doubt, old: Statement) -> StatementRelation:
 def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementReading]:
     """Return what an old statement says, and what it says with the heading above it, where that is its subject."""
     if not old.section or w.ground.units[old.unit].kind not in ("paragraph", "item"):
-        return [old.said]
-    heading = reading(old.section[-1], w.language)
-    named = heading.about and heading.about <= new.said.about and heading.about.isdisjoint(old.said.about)
+        return [old.reading]
+    heading = read_statement(old.section[-1], w.language)
+    named = (
+        heading.subject and heading.subject <= new.reading.subject and heading.subject.isdisjoint(old.reading.subject)
+    )
     # Under "Recency" it says "Halves every 180 days".
-    return [old.said, reading(f"{old.section[-1]} {old.said.text}", w.language)] if named else [old.said]
+    return (
+        [old.reading, read_statement(f"{old.section[-1]} {old.reading.text}", w.language)] if named else [old.reading]
+    )
 
 
 def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: FoundStatements) -> None:
@@ -251,7 +257,9 @@ def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement
             gone = [
                 word
                 for old in w.index.of_unit(old_number)
-                for word in lost(max((one.said for one in own), key=partial(alike, old.said)), old.said)
+                for word in lost_words(
+                    max((one.reading for one in own), key=partial(likeness, old.reading)), old.reading
+                )
             ]
             w.update_unit(number, unit, old_number, gone)
             found.fresh.clear()
@@ -277,7 +285,8 @@ def _covered(w: Weighing, there: int, own: Sequence[Statement], found: FoundStat
     """Return whether each statement of a unit of the page is corrected, said or said and more by the new one."""
     corrected = {(old.unit, old.span) for _, old in found.corrected}
     return all(
-        (old.unit, old.span) in corrected or any(says(new.said, old.said) or covers(new.said, old.said) for new in own)
+        (old.unit, old.span) in corrected
+        or any(implies(new.reading, old.reading) or covers(new.reading, old.reading) for new in own)
         for old in w.index.of_unit(there)
     )
 
@@ -289,10 +298,10 @@ def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
         return
     begin = w.ground.span(old.unit)[0]
     # Without its full stop the sentence would run into the next one.
-    was, said = old.said.text, new.said.text
+    was, said = old.reading.text, new.reading.text
     stop = was[-1] if was[-1:] in ".!?" and said[-1:].isalnum() else ""
     text = w.ground.with_ends((said if "\n" in was else " ".join(said.split("\n"))) + stop)
-    order = w.verdict("update", old.section, w.update_reason(old.unit, lost(new.said, old.said)), old.unit)
+    order = w.verdict("update", old.section, w.update_reason(old.unit, lost_words(new.reading, old.reading)), old.unit)
     replaced = Replaced(begin + old.span.start, begin + old.span.end, text)
     unit = w.ground.units[old.unit]
     after = unit._replace(text=unit.text[: old.span.start] + text + unit.text[old.span.end :])
@@ -317,7 +326,7 @@ def _fresh(
     whole = len(fresh) == len(own)
     if not whole:
         inner = sorted(fresh, key=lambda one: one.span.start)
-        text = " ".join(one.said.text for one in inner)
+        text = " ".join(one.reading.text for one in inner)
         unit = unit._replace(text=text if unit.kind == "paragraph" else f"- {text}")
         for old in found.said:
             w.supported.add(old.unit)
@@ -329,6 +338,6 @@ def _fresh(
 
 def _flag(w: Weighing, unit: Unit, disputed: Sequence[tuple[Statement, Statement, StatementRelation]]) -> None:
     for new, old, comparison in disputed:
-        w.contradiction(unit, new.said.text, old.unit, old.said.text, comparison)
+        w.contradiction(unit, new.reading.text, old.unit, old.reading.text, comparison)
     _, old, comparison = disputed[0]
     w.flag_verdict(unit, old.unit, comparison)

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from knowledge.merge.claims.contradiction import StatementRelation
+from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import (
     StatementReading,
     covers,
-    reading,
-    says,
+    implies,
+    read_statement,
 )
 from knowledge.merge.evidence.context import New, Op, Weighing, named_section, shown
 from knowledge.merge.evidence.placement import PageSection
@@ -162,11 +162,11 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _Meeting) -> Non
 
 
 def _cell_says(w: Weighing, table: JoinedTable, old: str, new: str, column: int) -> bool:
-    return says(_cell(w, table, column, old), _cell(w, table, column, new))
+    return implies(_cell(w, table, column, old), _cell(w, table, column, new))
 
 
 def _cell(w: Weighing, table: JoinedTable, column: int, text: str) -> StatementReading:
-    return reading(f"{table.columns[column]}: {text}" if table.columns[column] else text, w.language)
+    return read_statement(f"{table.columns[column]}: {text}" if table.columns[column] else text, w.language)
 
 
 def _may_change_cells(

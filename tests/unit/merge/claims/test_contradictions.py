@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.claims.claim import claims_of
-from knowledge.merge.claims.contradiction import FoundContradiction, compare, compare_rows, contradictions
+from knowledge.merge.claims.comparison import compare_rows
+from knowledge.merge.claims.contradiction import FoundContradiction, compare, contradictions
 from knowledge.merge.claims.quantities import readings
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Unit
