@@ -1,4 +1,4 @@
-"""Finding: words, ranking, the circles and search."""
+"""Finding: how text becomes terms, the three tiers (map, page, search), routing and ranking."""
 
 RECIPE = 2
-"""Goes up whenever the same text would be stored as something else: an index made by another recipe is built anew."""
+"""Goes up whenever the same page would be stored differently: an index with another recipe is built again."""

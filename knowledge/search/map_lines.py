@@ -1,37 +1,48 @@
-"""Map lines: what a directory or a page is, in one line each, written by its author or derived."""
+"""Map lines: one line for each directory and page, written by its author, derived, or made by a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal
 
+from anyio.lowlevel import checkpoint
+
+from knowledge.errors import StorageError
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from knowledge.pages.map_view import MapEntry, describe_directory, readable
 from knowledge.pages.paths import INDEX_NAME
+from knowledge.search.summaries.ports import Summaries
 from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexPosition, IndexStore, Progress
 
+logger = logging.getLogger(__name__)
+
 LOOKED_INTO = 4
-"""Children by which a directory without an `_index.md` is described."""
+"""Children that describe a directory without an `_index.md`."""
 FRONT_PAGES = ("readme", "index", "home", "overview")
-"""Pages that speak for their directory where nobody wrote an `_index.md`, by their names without suffix."""
+"""Names (without suffix) of pages that describe their directory if it has no `_index.md`."""
 FEWEST_WORDS = 4
-"""A sentence of fewer words ("See below.") says nothing about a directory."""
+"""A shorter sentence ("See below.") describes nothing."""
 SAMPLED = 12
-"""Children of each kind by which a model is told what a directory holds."""
+"""Children of each kind that a model is shown of a directory."""
 FEWEST_CHILDREN = 2
-"""A directory of one page is described by that."""
-MOST_REMEMBERED = 10_000
+"""A directory with a single page is described by that page."""
+MOST_CHILDREN = 200
+"""Children of each kind in one directory for which a model makes lines; a map shows as many."""
+MOST_REMEMBERED_DIRECTORIES = 10_000
+MOST_REMEMBERED_LINES = 20_000
 
 Made = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Returns the lines that a model made, by key, of those keys of which there are any. Never raises."""
+"""Returns the lines that a model made, by key, of those keys that have one. Never raises."""
 
 
 class Entries:
-    """Makes map lines from the index, and from what a model said where nobody wrote one, if `made` tells that."""
+    """Makes map lines from the index, and from `made`, if given, for places where nobody wrote one."""
 
     def __init__(self, index: IndexStore, made: Made | None = None) -> None:
         self._index, self._made = index, made
@@ -40,57 +51,69 @@ class Entries:
 
     async def listed(self, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> list[MapEntry]:
         """Return the lines of directories and pages, in that order."""
-        await self._catch_up()
+        await self._forget_old()
         known = [await self._known(record.path, readable(record.path.rpartition("/")[2])) for record in folders]
-        said = await self._said([one.key for one in known] + [page_key(record) for record in documents])
-        entries = [_folder_entry(record, one.told(said)) for record, one in zip(folders, known, strict=True)]
-        return entries + [document_entry(record, said.get(page_key(record), "")) for record in documents]
+        made = await self._made_lines([one.key for one in known] + [page_key(record) for record in documents])
+        entries = [
+            MapEntry(
+                name=record.path.rpartition("/")[2],
+                path=record.path,
+                title=one.title,
+                kind="directory",
+                summary=one.with_made(made).summary,
+                count=record.documents,
+                modified=when(record.modified_ns),
+            )
+            for record, one in zip(folders, known, strict=True)
+        ]
+        return entries + [document_entry(record, made.get(page_key(record), "")) for record in documents]
 
     async def folder(self, record: DirectoryRecord) -> MapEntry:
         """Return the line of a directory."""
         return (await self.listed([record], ()))[0]
 
     async def key_of(self, directory: str) -> str:
-        """Return the key of the line that a model may make of the directory; "" where there is one already, or nothing to tell."""
-        return (await self._looked_at(directory, "")).key
+        """Return the key of the line that a model may make of a directory; "" if it has a line, or nothing to describe."""
+        return (await self._looked_up(directory, "")).key
 
     async def described(self, directory: str, name: str) -> tuple[str, str, bool]:
-        """Return title and summary of a directory, and whether they are derived; it is called `name` if nobody named it."""
-        await self._catch_up()
+        """Return title and summary of a directory, and whether they are derived; `name` is the title if nobody wrote one."""
+        await self._forget_old()
         known = await self._known(directory, name)
-        told = known.told(await self._said([known.key]))
-        return told.title, told.summary, told.derived
+        known = known.with_made(await self._made_lines([known.key]))
+        return known.title, known.summary, known.derived
 
-    async def _said(self, keys: Sequence[str]) -> Mapping[str, str]:
-        asked = [key for key in keys if key]
-        return await self._made(asked) if self._made and asked else {}
+    async def _made_lines(self, keys: Sequence[str]) -> Mapping[str, str]:
+        wanted = [key for key in keys if key]
+        return await self._made(wanted) if self._made and wanted else {}
 
-    async def _catch_up(self) -> None:
-        """Forget what was remembered of an index that has moved on. Who asks for no lines of a model looks afresh each time."""
+    async def _forget_old(self) -> None:
+        """Forget what was remembered before the index changed. Without lines of a model nothing is remembered."""
         if not self._made:
             return
         at = await self._index.position(), await self._index.progress()
-        if at != self._at or len(self._remembered) > MOST_REMEMBERED:
+        if at != self._at or len(self._remembered) > MOST_REMEMBERED_DIRECTORIES:
             self._remembered, self._at = {}, at
 
     async def _known(self, directory: str, name: str) -> _KnownDirectory:
         if directory not in self._remembered:
-            known = await self._looked_at(directory, name)
+            known = await self._looked_up(directory, name)
             if not self._made:
                 return known
             self._remembered[directory] = known
         return self._remembered[directory]
 
-    async def _looked_at(self, directory: str, name: str) -> _KnownDirectory:
-        page = await self._index.document(join(directory, INDEX_NAME))
+    async def _looked_up(self, directory: str, name: str) -> _KnownDirectory:
+        index_path = join(directory, INDEX_NAME)
+        page = await self._index.document(index_path)
         if page and page.summary:
             return _KnownDirectory(page.title, page.summary, derived=False)
         folders, documents = await self._index.children(directory, limit=SAMPLED if self._made else LOOKED_INTO)
-        front = next((d for d in documents[:LOOKED_INTO] if _bare(d.path) in FRONT_PAGES and d.summary), None)
+        first = documents[:LOOKED_INTO]
+        front = next((d for d in first if _bare_name(d.path) in FRONT_PAGES and d.summary), None)
         if page is None and front is not None:
             return _KnownDirectory(front.title, front.summary, derived=True)
-        near = [record for record in documents[:LOOKED_INTO] if record.path != join(directory, INDEX_NAME)]
-        children = [document_entry(record) for record in near]
+        children = [document_entry(record) for record in first if record.path != index_path]
         children += [plain_entry(record.path, "directory", record.documents) for record in folders[:LOOKED_INTO]]
         key = directory_key(directory, folders, documents) if self._made and page is None else ""
         return _KnownDirectory(page.title if page else name, derived_summary(children), derived=page is None, key=key)
@@ -98,80 +121,33 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class _KnownDirectory:
-    """What the index knows of a directory; `key` is where a model may have said more, "" where somebody wrote it."""
+    """What the index knows of a directory; `key` is that of a model's line, "" if somebody wrote one."""
 
     title: str
     summary: str
     derived: bool
     key: str = ""
 
-    def told(self, said: Mapping[str, str]) -> _KnownDirectory:
-        """Return it with what a model said, if it did."""
-        return replace(self, summary=said.get(self.key) or self.summary) if self.key else self
-
-
-def page_key(record: DocumentRecord) -> str:
-    """Return the key of the line that a model may have made of a page; "" of one that says itself what it is, or is tainted."""
-    return f"p:{record.revision}" if vouched(record) and len(record.summary.split()) < FEWEST_WORDS else ""
-
-
-def directory_key(path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> str:
-    """Return the key of the line that a model may have made of a directory without front page; "" if it holds nothing to tell of.
-
-    It names all that the model is told (`known_of`), so another content has another key.
-    """
-    told = known_of(path, folders, documents)
-    if len(told["folders"]) + len(told["documents"]) < FEWEST_CHILDREN:
-        return ""
-    text = json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return f"d:{blake2b(text, digest_size=16).hexdigest()}"
-
-
-def known_of(path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> Mapping[str, Any]:
-    """Return what a model is told of a directory, as plain JSON: names of folders, titles and summaries of pages.
-
-    Pages for whose text nobody vouches are left out: they must not speak through the map.
-    """
-    told = [record for record in documents[:SAMPLED] if vouched(record)]
-    return {
-        "path": path,
-        "folders": [record.path.rpartition("/")[2] for record in folders[:SAMPLED]],
-        "documents": [[record.title, record.summary] for record in told],
-    }
-
-
-def vouched(record: DocumentRecord) -> bool:
-    """Return whether somebody of the team vouches for the text of the page."""
-    return not record.untrusted and source_kind(record.source) not in FETCHED_KINDS
-
-
-def _folder_entry(record: DirectoryRecord, told: _KnownDirectory) -> MapEntry:
-    return MapEntry(
-        name=record.path.rpartition("/")[2],
-        path=record.path,
-        title=told.title,
-        kind="directory",
-        summary=told.summary,
-        count=record.documents,
-        modified=when(record.modified_ns),
-    )
+    def with_made(self, made: Mapping[str, str]) -> _KnownDirectory:
+        """Return it with the model's line, if there is one."""
+        return replace(self, summary=made.get(self.key) or self.summary) if self.key else self
 
 
 def derived_summary(children: Sequence[MapEntry]) -> str:
-    """Return what a directory holds by number and names, and the first sentence among its pages that says something."""
+    """Return what a directory contains, by number and names, and the first informative sentence of its pages."""
     first = next((entry.summary for entry in children if len(entry.summary.split()) >= FEWEST_WORDS), "")
     counted = describe_directory(children)
     return f"{counted}. {first}" if first else counted
 
 
-def document_entry(record: DocumentRecord, said: str = "") -> MapEntry:
-    """Return the line of a page; `said` is what a model made of it, "" if nothing."""
+def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:
+    """Return the line of a page; `made` is a model's line, which takes the place of its summary."""
     return MapEntry(
         name=record.path.rpartition("/")[2],
         path=record.path,
         title=record.title,
         kind="document",
-        summary=said or record.summary,
+        summary=made or record.summary,
         count=1,
         modified=when(record.stamp.mtime_ns),
     )
@@ -194,5 +170,93 @@ def when(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _bare(path: str) -> str:
+def _bare_name(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0].lower()
+
+
+# --- lines that a model makes -----------------------------------------------------------------------------------------
+
+
+class RememberedLines:
+    """The lines in a store, read once each. A key names a content, so its line never changes."""
+
+    def __init__(self, summaries: Summaries, most: int = MOST_REMEMBERED_LINES) -> None:
+        self._summaries, self._most = summaries, most
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    async def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Return the lines of those keys that have one. If the database is unavailable: those that are remembered."""
+        unknown = [key for key in keys if key not in self._known]
+        if unknown:
+            try:
+                self._known |= await self._summaries.lines(unknown)
+            except StorageError as error:
+                logger.warning("maps are shown without the model's lines: %s", error)
+        found = {key: self._known[key] for key in keys if key in self._known}
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLine:
+    """A page or directory without a good line. `facts` are shown to the model; `revision` is that of a page."""
+
+    key: str
+    kind: Literal["page", "directory"]
+    path: str
+    facts: Mapping[str, Any]
+    revision: str = ""
+
+
+async def wanted_lines(index: IndexStore, entries: Entries) -> AsyncIterator[WantedLine]:
+    """Yield every page and directory without a good line, upper levels first."""
+    waiting = deque([""])
+    while waiting:
+        await checkpoint()  # there may be thousands; other tasks run in between
+        directory = waiting.popleft()
+        folders, documents = await index.children(directory, limit=MOST_CHILDREN)
+        if key := await entries.key_of(directory):
+            yield WantedLine(key, "directory", directory, facts_about(directory, folders, documents))
+        for record in documents:
+            if not record.path.endswith(INDEX_NAME) and (key := page_key(record)):
+                facts = {"path": record.path, "title": record.title}
+                yield WantedLine(key, "page", record.path, facts, record.revision)
+        waiting += [record.path for record in folders]
+
+
+def page_key(record: DocumentRecord) -> str:
+    """Return the key of a model's line for a page; "" if the page has a summary, or is not trusted."""
+    return f"p:{record.revision}" if is_trusted(record) and len(record.summary.split()) < FEWEST_WORDS else ""
+
+
+def directory_key(path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> str:
+    """Return the key of a model's line for a directory without front page; "" if it has too few children.
+
+    The key is a hash of all that the model is shown (`facts_about`), so it changes with the content.
+    """
+    facts = facts_about(path, folders, documents)
+    if len(facts["folders"]) + len(facts["documents"]) < FEWEST_CHILDREN:
+        return ""
+    text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return f"d:{blake2b(text, digest_size=16).hexdigest()}"
+
+
+def facts_about(
+    path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]
+) -> Mapping[str, Any]:
+    """Return what a model is shown of a directory, as plain JSON: names of folders, titles and summaries of pages.
+
+    Untrusted pages are left out: otherwise their text would reach readers through the map.
+    """
+    trusted = [record for record in documents[:SAMPLED] if is_trusted(record)]
+    return {
+        "path": path,
+        "folders": [record.path.rpartition("/")[2] for record in folders[:SAMPLED]],
+        "documents": [[record.title, record.summary] for record in trusted],
+    }
+
+
+def is_trusted(record: DocumentRecord) -> bool:
+    """Return whether the page's text comes from the team: neither fetched nor below an untrusted directory."""
+    return not record.untrusted and source_kind(record.source) not in FETCHED_KINDS

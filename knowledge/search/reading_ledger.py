@@ -1,4 +1,4 @@
-"""The reading ledger: what each caller has seen, and the nudge for who searches a place without having seen its map."""
+"""The reading ledger: what each caller has seen, and the nudge to read a map before searching in its directory."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from knowledge.state.ports import ReadingMark, StateStore
 log = logging.getLogger(__name__)
 
 NUDGE_QUIET_S = 3600.0
-"""The same place is named once an hour: said more often it would only be skipped."""
+"""A place is named at most once an hour: callers learn to skip what is repeated."""
 GATHERED_S = 0.05
-"""What searches show is written together with what the next ones show in this time."""
-LAST_WORDS_S = 1.0
-MOST_SETTLED = 2_000
+"""What searches show is written together with that of further searches within this time."""
+LAST_FLUSH_S = 1.0
+MOST_REMEMBERED = 2_000
 FRESH = timedelta(minutes=1)
-"""What was noted so recently is not written again: most looks of a busy caller are of this kind."""
+"""A look is not written again within this time: most looks of a busy caller are repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who looks: a principal, and the journey the look belongs to (`""` outside of one)."""
+    """A principal, and the journey of the call (`""` outside of one)."""
 
     principal: str
     journey: str = ""
 
 
 class ReadingLedger:
-    """Notes looks in the state database, so that every process and host of the same caller knows of them.
+    """Records looks in the state database, so that every process and host of a caller knows them.
 
-    It only steers: when the database cannot be asked, nothing is noted, nobody is nudged, and the answer is given. While
-    `run` runs, what searches showed is written a moment after the answer; maps and pages, which nudges rest on, before it.
+    The ledger only steers. If the database is unavailable, nothing is recorded, nobody is nudged, and the answer is
+    given. While `run` is running, looks from searches are written shortly after the answer. Looks at maps and pages,
+    which nudges depend on, are written before it.
     """
 
     def __init__(self, state: StateStore, now: Callable[[], datetime]) -> None:
         self._state, self._now = state, now
-        self._not_before: OrderedDict[tuple[Reader, str], datetime] = OrderedDict()
+        self._quiet_until: OrderedDict[tuple[Reader, str], datetime] = OrderedDict()
         self._pending: dict[Reader, dict[ReadingMark, datetime]] = {}
         self._arrived = anyio.Event()
         self._running = False
 
     async def run(self) -> None:
-        """Write what searches showed, until cancelled; what is left then is written first."""
+        """Write what searches showed, until cancelled; pending looks are written first then."""
         self._running = True
         try:
             while True:
@@ -58,22 +59,22 @@ class ReadingLedger:
                 await self._flush()
         finally:
             self._running = False
-            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+            with anyio.move_on_after(LAST_FLUSH_S, shield=True):
                 await self._flush()
 
     async def saw_map(self, reader: Reader, view: MapView) -> None:
-        """Note the map, and those of the directories whose children it showed as well."""
+        """Record the map, and those of the directories that it opened."""
         shown = {child.path.rpartition("/")[0] for child in view.children} | {view.path}
         await self._note(reader, dict.fromkeys((ReadingMark(path, "map") for path in sorted(shown)), self._now()))
 
     async def saw_page(self, reader: Reader, reading: PageReading) -> None:
-        """Note that the page was opened."""
+        """Record that the page was read."""
         await self._note(reader, {ReadingMark(reading.path, "read"): self._now()})
 
     async def searched(self, reader: Reader, directory: str | None, answer: SearchAnswer) -> str | None:
-        """Note the search and what it showed; return the nudge that is due, None if there is none.
+        """Record the search and what it showed; return the nudge that is due, or None.
 
-        `directory` is where was searched, `""` for everywhere, None when it was one page: there no map is missing.
+        `directory` is the place that was searched, `""` for everywhere, None for a single page, which has no map.
         """
         places = [] if directory is None else [directory]
         shown = dict.fromkeys([*places, *(hit.path for hit in answer.hits)])
@@ -87,8 +88,8 @@ class ReadingLedger:
 
     async def _nudge(self, reader: Reader, directory: str) -> str | None:
         now, key = self._now(), (reader, directory)
-        if now < self._not_before.get(key, now):
-            return None  # it was settled a moment ago; asking the database again would be a write
+        if now < self._quiet_until.get(key, now):
+            return None  # asking the database again would be a write
         try:
             seen = await self._state.looks(reader.principal, reader.journey, [directory])
             if ReadingMark(directory, "map") in seen:
@@ -97,14 +98,15 @@ class ReadingLedger:
                 reader.principal, reader.journey, directory, now=now, quiet_s=NUDGE_QUIET_S
             )
         except StorageError:
-            log.warning("no nudge: the reading ledger cannot be asked", exc_info=True)
+            log.warning("no nudge: the reading ledger is unavailable", exc_info=True)
             return None
-        self._not_before[key] = now + (timedelta(seconds=NUDGE_QUIET_S) if given else FRESH)
-        if len(self._not_before) > MOST_SETTLED:
-            self._not_before.popitem(last=False)
+        self._quiet_until[key] = now + (timedelta(seconds=NUDGE_QUIET_S) if given else FRESH)
+        if len(self._quiet_until) > MOST_REMEMBERED:
+            self._quiet_until.popitem(last=False)
+        if not given:
+            return None
         where = "there" if directory else "in this knowledge base"
-        nudge = f"you have not looked at the map {where}: kb_map({directory!r}) lists each page in one line"
-        return nudge if given else None
+        return f"you have not looked at the map {where}: kb_map({directory!r}) lists each page in one line"
 
     async def _flush(self) -> None:
         self._arrived = anyio.Event()
@@ -120,4 +122,4 @@ class ReadingLedger:
                 at = max(looks[look] for look in new)
                 await self._state.note_looks(reader.principal, reader.journey, new, at=at)
         except StorageError:
-            log.warning("a look was not noted: the reading ledger cannot be written", exc_info=True)
+            log.warning("a look was not recorded: the reading ledger is unavailable", exc_info=True)

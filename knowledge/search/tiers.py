@@ -1,9 +1,10 @@
-"""The first two circles: the map of a directory, and one document as a territory."""
+"""The first two tiers: the map of a directory, and a page with its outline."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -20,29 +21,30 @@ from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
-from knowledge.state.ports import DocumentRecord, IndexStore
+from knowledge.state.ports import IndexStore
 from knowledge.tokens import count_tokens
 
 MOST_CHILDREN = 200
-"""Entries of one map; what is left out is said by `truncated`."""
+"""Entries of one map; a longer one is `truncated`."""
 MAP_TOKENS = 2000
-"""What a map of several levels may cost, and from where a long list of children goes without summaries."""
+"""Budget of a map with several levels; a longer list of children loses its summaries."""
 LIST_TOKENS = 4000
-"""What a list of children may cost even so; those beyond are left to search."""
+"""Budget of a list of children without summaries; the rest is left to search."""
 WHOLE_TOKENS = 1000
-"""A document of at most so many tokens is returned whole, whatever the view."""
+"""A document up to this size is returned whole, whatever the view."""
 PAGE_CHARACTERS = 16_000
 LEAD_CHARACTERS = 1_200
+LEAD_LINES = 30
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
-READ_LIKE_ONE = 2
-"""Bytes of a page that is only read that cost as much as one character of a merge."""
+BYTES_PER_UNIT = 2
+"""Bytes of a page whose reading costs as much as one character of a merge, in the unit of `Aside.run`."""
 
 
 class Tiers:
-    """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts).
+    """Shows the files, which are the truth, with titles, summaries and counts from the index.
 
-    `made` tells of lines that a model made for maps, where nobody wrote one.
+    `made` returns map lines that a model made, for places where nobody wrote one.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class Tiers:
         self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
         self._entries, self._aside = Entries(index, made), aside or Here()
 
-    async def map(self, path: str = "", depth: int = 1) -> MapView:
-        """Return the map of the directory at `path`, children by name, up to `depth` levels of them, parents first.
+    # --- the map of a directory ---------------------------------------------------------------------------------------
 
-        What lies right below is always shown (up to `MOST_CHILDREN`), without summaries if there is much of it; deeper
-        levels are opened directory by directory while the budget of tokens lasts.
+    async def map(self, path: str = "", depth: int = 1) -> MapView:
+        """Return the map of the directory at `path`, children by name, `depth` levels deep, parents first.
+
+        Direct children are always shown (up to `MOST_CHILDREN`), without summaries if there are many. Deeper levels are
+        added directory by directory while the token budget lasts.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
@@ -73,26 +77,32 @@ class Tiers:
                 path, f"it is a document; read it with kb_read({directory!r}), or map {parent(directory)!r}"
             )
         record = await self._index.directory(directory)
-        complete = await self._is_complete()
+        progress = await self._index.progress()
+        complete = 0 < progress.total <= progress.done
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
         own = await self._children(directory, complete=complete)
-        shown, truncated = await self._opened_up(own, depth, complete=complete)
-        title, summary, derived = await self._described(directory, own)
+        children, truncated = await self._with_levels_below(own, depth, complete=complete)
+        name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
+        title, summary, derived = await self._entries.described(directory, name)
+        if summary == EMPTY_SUMMARY and own:
+            summary = derived_summary(own)  # the index knows nothing yet, the files do
         return MapView(
             path=directory,
             title=title,
             summary=summary,
             derived=derived,
-            children=shown,
+            children=children,
             count=record.documents if record else len(own),
             modified=when(record.modified_ns) if record and record.modified_ns else None,
             truncated=truncated,
-            note=_left_out(directory, own, shown) if truncated else None,
+            note=_truncation_note(directory, own, children) if truncated else None,
         )
 
-    async def _opened_up(self, own: list[MapEntry], depth: int, *, complete: bool) -> tuple[list[MapEntry], bool]:
-        """Return `own` and what lies below, as much of it as the budget holds, and whether anything was left out."""
+    async def _with_levels_below(
+        self, own: list[MapEntry], depth: int, *, complete: bool
+    ) -> tuple[list[MapEntry], bool]:
+        """Return `own` and the levels below it within the budget, and whether anything was left out."""
         shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens, most=LIST_TOKENS)
         truncated = len(shown) < len(own)
         room = self._map_tokens - sum(map(entry_tokens, shown))
@@ -104,19 +114,13 @@ class Tiers:
                 children = await self._children(path, complete=complete)
                 cost = sum(map(entry_tokens, children))
                 if cost > room:
-                    truncated = True  # a smaller directory further on may still fit
+                    truncated = True  # a smaller directory may still fit
                     continue
                 room -= cost
                 below[path] = children
                 deeper += [child.path for child in children if child.kind == "directory"]
             level = deeper
         return _parents_first(shown, below), truncated
-
-    async def _described(self, directory: str, own: Sequence[MapEntry]) -> tuple[str, str, bool]:
-        name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
-        title, summary, derived = await self._entries.described(directory, name)
-        # What the index has not come to yet is known from the files alone.
-        return title, derived_summary(own) if summary == EMPTY_SUMMARY and own else summary, derived
 
     async def _children(self, directory: str, *, complete: bool) -> list[MapEntry]:
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
@@ -127,11 +131,11 @@ class Tiers:
         return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))]
 
     def _add_unindexed(self, directory: str, entries: dict[str, MapEntry]) -> None:
-        """Show what lies there although the index has not come to it: the files are the truth."""
+        """Add files and folders that are not indexed yet."""
         try:
             there = self._vault.list_dir(directory)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
-            return  # one folder that is gone or closed by now must not cost the map of those above it
+            return  # a folder that was deleted or locked meanwhile must not fail the map of its parent
         for name in there.directories[:MOST_CHILDREN]:
             entries.setdefault(join(directory, name), plain_entry(join(directory, name), "directory"))
         for name in there.documents[:MOST_CHILDREN]:
@@ -144,9 +148,7 @@ class Tiers:
             return False
         return True
 
-    async def _is_complete(self) -> bool:
-        progress = await self._index.progress()
-        return 0 < progress.total <= progress.done
+    # --- one page -----------------------------------------------------------------------------------------------------
 
     async def read(
         self,
@@ -159,48 +161,23 @@ class Tiers:
     ) -> PageReading:
         """Return the document at `path` as it is on disk now, or as it was at `revision`.
 
-        `path` may leave out the suffix, or be a title, alias or file name that only one document bears.
+        `path` may omit the suffix, or be a title, alias or file name that only one document has.
 
         Raises:
-            InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with what there is instead.
+            InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with the alternatives.
         """
         found, raw, shown = await self._at(path, revision)
-        look = _Look(found, raw, section, view, offset)
-        seen = await self._aside.run(_seen, look, size=len(raw) // READ_LIKE_ONE, what=f"reading {found}")
+        request = _ReadRequest(found, raw, shown, section, view, offset)
+        reading = await self._aside.run(_reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}")
         known = await self._index.document(found)
-        return PageReading(
-            path=found,
-            title=seen.title,
-            revision=shown,
-            metadata=seen.metadata,
-            outline=seen.outline,
-            text=seen.text,
-            next_offset=seen.next_offset,
-            source=seen.source,
-            authority=authority_of(seen.source),
-            tainted=is_tainted(seen.source, untrusted=seen.untrusted or await self._untrusted(found, known)),
-            note=seen.note,
-        )
-
-    async def tainted(self, path: str) -> str | None:
-        """Return the source of the page at exactly `path` if nobody vouches for its text; None if somebody does, or there is none."""
-        known = await self._index.document(path)
         if known is not None:
-            return known.source if is_tainted(known.source, untrusted=known.untrusted) else None
-        try:
-            reading = await self.read(path)
-        except KnowledgeError:
-            return None
-        return reading.source if reading.tainted else None
-
-    async def _untrusted(self, path: str, known: DocumentRecord | None) -> bool:
-        """Return whether the page lies under a directory marked untrusted; of one not indexed yet the files say so."""
-        if known is not None:
-            return known.untrusted
-        return await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
+            untrusted = known.untrusted
+        else:
+            untrusted = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(found))
+        return replace(reading, tainted=True) if untrusted else reading
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
-        """Return path, bytes and revision of what is to be read; what is shown of today is kept as a base for writes."""
+        """Return path, bytes and revision of the page. The current one is kept as a base for later writes."""
         try:
             found, file = await self._open(asked)
         except NoSuchPath:
@@ -218,83 +195,22 @@ class Tiers:
             raise UnknownRevision(found, revision, file.revision)
         return found, raw, revision
 
-    async def _parsed(self, path: str, raw: bytes) -> Document:
-        return await self._aside.run(_parse, (path, raw), size=len(raw) // READ_LIKE_ONE, what=f"reading {path}")
-
-    async def whole(self, path: str) -> str:
-        """Return the text of the document at exactly `path`, cut at `LONGEST_RESOURCE` characters, which is then said.
-
-        Raises:
-            InvalidPath, NoSuchPath: with what there is instead.
-        """
-        found, file = await self._open(path)
-        text = (await self._parsed(found, file.raw)).text
-        if len(text) <= LONGEST_RESOURCE:
-            return text
-        return (
-            text[:LONGEST_RESOURCE]
-            + f"\n\n[cut after {LONGEST_RESOURCE} of {len(text)} characters: read on with kb_read]\n"
-        )
-
     async def _open(self, asked: str) -> tuple[str, FileRead]:
-        """Return the document that `asked` names, and its bytes."""
+        """Return the path and the bytes of the document with the path or name `asked`."""
         path = clean_path(asked)
-        for candidate in _spellings(path):
+        if not path:
+            spellings = [INDEX_NAME]
+        elif is_markdown(path):
+            spellings = [path]
+        else:
+            spellings = [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path}/{INDEX_NAME}"]
+        for candidate in spellings:
             try:
                 return candidate, await anyio.to_thread.run_sync(self._vault.read, candidate)
             except NoSuchPath:
                 continue
         found = await self._by_name(path)
         return found, await anyio.to_thread.run_sync(self._vault.read, found)
-
-    async def document(self, asked: str) -> Document:
-        """Return the document that `asked` names, as it is on disk now.
-
-        Raises:
-            InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument: with what there is instead.
-        """
-        found, file = await self._open(asked)
-        return await self._parsed(found, file.raw)
-
-    async def vouched(self, path: str, *, plain: bool = False) -> Document | None:
-        """Return the page at exactly `path` as it is on disk now; None if there is none, or nobody vouches for its text.
-
-        What the page and its directories say today counts, not what the index knows of them. `plain`: a link counts as none.
-        """
-        try:
-            file = await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=plain))
-        except (InvalidPath, NoSuchPath, UnreadableDocument):
-            return None
-        found = await self._parsed(path, file.raw)
-        below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
-        return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
-
-    async def place(self, path: str) -> Literal["page", "directory", ""]:
-        """Return what lies at exactly that path.
-
-        Raises:
-            InvalidPath: nothing can.
-        """
-        clean = clean_path(path)
-        if await anyio.to_thread.run_sync(self._vault.look, clean) is not None:
-            return "page"
-        return "directory" if await anyio.to_thread.run_sync(self._is_directory, clean) else ""
-
-    async def revision(self, path: str) -> str:
-        """Return the present revision of the page at exactly that path.
-
-        Raises:
-            InvalidPath, NoSuchPath, UnreadableDocument: there is none.
-        """
-        return (await anyio.to_thread.run_sync(self._vault.read, clean_path(path))).revision
-
-    async def locate(self, asked: str) -> str:
-        """Return the path of the page that `asked` names: its path, with or without suffix, its title, alias or file name.
-
-        Raises:
-            InvalidPath, NoSuchPath, AmbiguousName: with what there is instead.
-        """
-        return (await self._open(asked))[0]
 
     async def _by_name(self, asked: str) -> str:
         matches = [m for m in await self._index.named(asked.partition("#")[0], limit=20) if m.by != "heading"]
@@ -308,56 +224,127 @@ class Tiers:
         return paths[0]
 
     async def _nearest(self, asked: str) -> list[str]:
-        """Return up to three paths that look like `asked`."""
+        """Return up to three existing paths similar to `asked`."""
         word = asked.rpartition("/")[2].rpartition(".")[0] or asked.rpartition("/")[2]
         holding = await self._index.paths(contains=word, limit=50) if word else []
         pool = list(holding) or list(await self._index.paths(limit=5000))
         pool += sorted({parent(path) for path in pool} - {""})
         return difflib.get_close_matches(asked, pool, n=3, cutoff=0.5) or list(holding[:3])
 
+    async def _parsed(self, path: str, raw: bytes) -> Document:
+        return await self._aside.run(_parse, (path, raw), size=len(raw) // BYTES_PER_UNIT, what=f"reading {path}")
+
+    async def document(self, asked: str) -> Document:
+        """Return the document with the path or name `asked`, as it is on disk now.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument: with the alternatives.
+        """
+        found, file = await self._open(asked)
+        return await self._parsed(found, file.raw)
+
+    async def whole(self, path: str) -> str:
+        """Return the text of the document at `path`; a very long text is cut, with a note at the end.
+
+        Raises:
+            InvalidPath, NoSuchPath: with the alternatives.
+        """
+        text = (await self.document(path)).text
+        if len(text) <= LONGEST_RESOURCE:
+            return text
+        note = f"[cut after {LONGEST_RESOURCE} of {len(text)} characters: continue with kb_read]"
+        return f"{text[:LONGEST_RESOURCE]}\n\n{note}\n"
+
+    async def tainted(self, path: str) -> str | None:
+        """Return the source of the page at exactly `path` if its text is not trusted; None if it is, or there is no page."""
+        known = await self._index.document(path)
+        if known is not None:
+            return known.source if is_tainted(known.source, untrusted=known.untrusted) else None
+        try:
+            reading = await self.read(path)
+        except KnowledgeError:
+            return None
+        return reading.source if reading.tainted else None
+
+    async def vouched(self, path: str, *, plain: bool = False) -> Document | None:
+        """Return the page at exactly `path` from disk; None if there is none, or its text is not trusted.
+
+        The page and its directories decide as they are now, not as they were indexed. With `plain` a symbolic link
+        counts as no page.
+        """
+        try:
+            file = await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=plain))
+        except (InvalidPath, NoSuchPath, UnreadableDocument):
+            return None
+        found = await self._parsed(path, file.raw)
+        below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
+        return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
+
+    async def place(self, path: str) -> Literal["page", "directory", ""]:
+        """Return what is at exactly that path.
+
+        Raises:
+            InvalidPath: it is not a valid path.
+        """
+        clean = clean_path(path)
+        if await anyio.to_thread.run_sync(self._vault.look, clean) is not None:
+            return "page"
+        return "directory" if await anyio.to_thread.run_sync(self._is_directory, clean) else ""
+
+    async def revision(self, path: str) -> str:
+        """Return the current revision of the page at exactly that path.
+
+        Raises:
+            InvalidPath, NoSuchPath, UnreadableDocument: there is none.
+        """
+        return (await anyio.to_thread.run_sync(self._vault.read, clean_path(path))).revision
+
+    async def locate(self, asked: str) -> str:
+        """Return the path of the page with the path (suffix optional), title, alias or file name `asked`.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName: with the alternatives.
+        """
+        return (await self._open(asked))[0]
+
 
 def is_tainted(source: str, *, untrusted: bool) -> bool:
-    """Return whether text is data that somebody else wrote: fetched, or lying under a path marked untrusted."""
+    """Return whether text is only data: it was fetched from elsewhere, or is below a directory marked untrusted."""
     return untrusted or source_kind(source) in FETCHED_KINDS
 
 
 def chunk_section(chunk_path: Sequence[str]) -> str:
-    """Return a heading path as it is shown and asked for: `A > B`."""
+    """Return a heading path in its written form: `A > B`."""
     return " > ".join(chunk_path)
 
 
-class _Look(NamedTuple):
-    """What somebody wants to see of a page that holds `raw`."""
-
+class _ReadRequest(NamedTuple):
     path: str
     raw: bytes
+    revision: str
     section: str | None
     view: str
     offset: int
 
 
-class _Seen(NamedTuple):
-    """What a page shows."""
-
-    title: str
-    metadata: Mapping[str, object]
-    outline: list[OutlineLine]
-    text: str
-    next_offset: int | None
-    source: str
-    untrusted: bool
-    note: str | None
-
-
-def _seen(look: _Look) -> _Seen:
-    """Return what is to be seen of a page; pure, as large pages are read in another process."""
-    document = parse(look.path, look.raw)
-    within, body, note = _asked_text(document, look.section, look.view)
-    text, next_offset = _page(body, look.offset)
-    # Who goes on reading has seen the outline; who asks for a section needs what lies in it.
-    outline = [] if look.offset else _outline(document, within)
-    return _Seen(
-        document.title, document.metadata, outline, text, next_offset, document.source, document.untrusted, note
+def _reading(request: _ReadRequest) -> PageReading:
+    """Return the requested part of a page. Pure: large pages are read in another process."""
+    document = parse(request.path, request.raw)
+    lines, body, note = _requested_text(document, request.section, request.view)
+    text, next_offset = _text_page(body, request.offset)
+    return PageReading(
+        path=request.path,
+        title=document.title,
+        revision=request.revision,
+        metadata=document.metadata,
+        # A caller that continues has the outline already; one that asks for a section needs the outline of that.
+        outline=[] if request.offset else _outline(document, lines),
+        text=text,
+        next_offset=next_offset,
+        source=document.source,
+        authority=authority_of(document.source),
+        tainted=is_tainted(document.source, untrusted=document.untrusted),
+        note=note,
     )
 
 
@@ -365,8 +352,8 @@ def _parse(file: tuple[str, bytes]) -> Document:
     return parse(*file)
 
 
-def _left_out(directory: str, own: Sequence[MapEntry], shown: Sequence[MapEntry]) -> str:
-    """Return what a map did not show and how to get at it."""
+def _truncation_note(directory: str, own: Sequence[MapEntry], shown: Sequence[MapEntry]) -> str:
+    """Return what a map leaves out and how to see it."""
     listed = sum(parent(entry.path) == directory for entry in shown)
     if listed == len(own):
         return "not every directory is opened: map the one you need"
@@ -382,32 +369,24 @@ def _parents_first(entries: Sequence[MapEntry], below: Mapping[str, Sequence[Map
     return found
 
 
-def _spellings(path: str) -> list[str]:
-    """Return the file names that `path` may stand for, likeliest first."""
-    if not path:
-        return [INDEX_NAME]
-    if is_markdown(path):
-        return [path]
-    return [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path}/{INDEX_NAME}"]
-
-
-def _asked_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
-    """Return the lines (None: all) and the text that are asked for, and what was left out of it, if anything."""
+def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
+    """Return the lines (None: all) and the text of the request, and a note if something is left out."""
     if section is not None:
         first, last, text = section_text(document, find_section(document, section))
         return range(first, last + 1), text, None
-    body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
+    lines = document.text.split("\n")
+    body = "\n".join(lines[document.body_line - 1 :])
     tokens = count_tokens(body)
     if view == "full" or tokens <= WHOLE_TOKENS:
         return None, body, None
-    first = document.headings[1].line if len(document.headings) > 1 else document.body_line + 30
-    lead = "\n".join(document.text.split("\n")[document.body_line - 1 : first - 1]).strip()[:LEAD_CHARACTERS]
+    first = document.headings[1].line if len(document.headings) > 1 else document.body_line + LEAD_LINES
+    lead = "\n".join(lines[document.body_line - 1 : first - 1]).strip()[:LEAD_CHARACTERS]
     note = f"the beginning of {tokens} tokens: ask for a section of the outline, or for view='full'"
     return None, lead, note
 
 
-def _page(text: str, offset: int) -> tuple[str, int | None]:
-    """Return at most a page of `text` from `offset`, ending at a line where there is one, and where to go on."""
+def _text_page(text: str, offset: int) -> tuple[str, int | None]:
+    """Return one page of `text` from `offset`, ending with a line if possible, and where the next one begins."""
     end = offset + PAGE_CHARACTERS
     if end >= len(text):
         return text[offset:], None
@@ -416,9 +395,10 @@ def _page(text: str, offset: int) -> tuple[str, int | None]:
     return text[offset:end], end
 
 
-def _outline(document: Document, within: range | None) -> list[OutlineLine]:
+def _outline(document: Document, lines: range | None) -> list[OutlineLine]:
+    """Return the headings within `lines`; of very many, only the upper levels."""
     lengths = section_tokens(document)
-    headings = tuple(h for h in document.headings if within is None or h.line in within)
+    headings = tuple(h for h in document.headings if lines is None or h.line in lines)
     level = 6
     while len(headings) > MOST_OUTLINE and level > 1:
         headings = tuple(h for h in headings if h.level < level)

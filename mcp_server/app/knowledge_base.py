@@ -325,7 +325,7 @@ def _map_lines(settings: Settings, state: StateStore) -> Made | None:
     """Return what tells of lines that a model made for maps, where the settings name one for that."""
     if settings.provider is None or SUMMARIES not in settings.provider.helps:
         return None
-    from knowledge.search.summaries.cache import RememberedLines
+    from knowledge.search.map_lines import RememberedLines
     from mcp_server.models.locations import summaries_in
 
     return RememberedLines(summaries_in(state))

@@ -24,10 +24,8 @@ from agents.loop.providers.usage import conversation_id
 from knowledge.errors import KnowledgeError
 from knowledge.pages.document import Document, shortened
 from knowledge.pages.markdown.inline import plain
-from knowledge.search.map_lines import Entries
-from knowledge.search.summaries.cache import RememberedLines
-from knowledge.search.summaries.gaps import WantedLine, wanted
-from knowledge.search.summaries.ports import Made
+from knowledge.search.map_lines import Entries, RememberedLines, WantedLine, wanted_lines
+from knowledge.search.summaries.ports import ModelLine
 from mcp_server.web.text.sanitize import INVISIBLE
 
 if TYPE_CHECKING:
@@ -164,7 +162,7 @@ class MapLines:
     async def _made(self) -> Round:
         """Make lines. What failed before is tried last: one page that the model never answers about stops no other."""
         count, behind = 0, list[WantedLine]()
-        async for one in wanted(self._index, Entries(self._index, self._known)):
+        async for one in wanted_lines(self._index, Entries(self._index, self._known)):
             if one.key in self._passed_over or await self._known([one.key]):
                 continue
             if self._failed[one.key]:
@@ -187,7 +185,7 @@ class MapLines:
 
     async def _tried(self, one: WantedLine) -> Round:
         """Make that line, if it may be made now."""
-        told = one.told if one.kind == "directory" else await self._page(one)
+        told = one.facts if one.kind == "directory" else await self._page(one)
         if told is None:
             self._pass_over(one)
             return Round()
@@ -234,7 +232,7 @@ class MapLines:
             return False
         used = answer.usage.input + answer.usage.output
         line = line_of(answer.value)
-        await self._kept.keep(Made(one.key, line, self._name, used, self._now()))
+        await self._kept.keep(ModelLine(one.key, line, self._name, used, self._now()))
         return True
 
     async def _page(self, one: WantedLine) -> Mapping[str, Any] | None:
@@ -249,7 +247,7 @@ class MapLines:
         body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
         if _written(document) or len(body.split()) < FEWEST_WORDS:
             return None
-        return {**one.told, "text": body[:LONGEST_TEXT]}
+        return {**one.facts, "text": body[:LONGEST_TEXT]}
 
     def _question(self, one: WantedLine, told: Mapping[str, Any]) -> ModelRequest:
         return ModelRequest(

@@ -1,13 +1,13 @@
-"""Words: how text becomes the terms that are indexed and asked for. Pure; the same in every engine.
+"""Text analysis: how text becomes the terms that are indexed and searched. Pure; the same for every engine.
 
-`words(text)` -> the words as written, normalised (NFKC, case-folded), in order; scripts without blanks are cut to short runs
-of letters, each script to those that found most (kb/decisions/0015): CJK and Hangul to characters and pairs, Khmer and
-Burmese to syllables and pairs, Thai and Lao to pairs and triples of letters with their marks.
-`Analyzer(language).terms(text)` -> the words without stop words, stemmed: what a keyword index stores.
+`words(text)` returns the words as written, normalised (NFKC, case-folded), in order. Scripts without spaces are cut into
+short runs, in the way that found most in each script (kb/decisions/0015): CJK and Hangul into characters and pairs, Khmer
+and Burmese into syllables and pairs, Thai and Lao into pairs and triples of letters with their marks.
+`Analyzer(language).terms(text)` returns the words without stop words, stemmed: what a keyword index stores.
 
-Accents stay in words, so that the vocabulary reads as people write, and go from terms after stemming (stemmers need
-them): `cafe` finds `café`. Vowel points of Hebrew and Arabic, which few write, go from terms before it. An apostrophe
-parts words; what it leaves (`s`, `l`) are stop words.
+Words keep their accents, so that the vocabulary reads as people write. Terms lose them after stemming (stemmers need
+them), so `cafe` finds `café`. Vowel points of Hebrew and Arabic, which few people type, are removed before stemming. An
+apostrophe separates words; what remains of it (`s`, `l`) are stop words.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from functools import cache
 from itertools import chain, filterfalse
 from typing import TypeVar
 
+import snowballstemmer  # type: ignore[import-untyped]  # it ships no types
+
 from knowledge.pages.markdown.language import STOP_WORDS
 
 T = TypeVar("T")
 
 LONGEST_WORD = 64
-"""Longer words are dropped: they are keys, hashes and data, and nobody asks for them."""
+"""Longer words are dropped: they are keys, hashes and data, which nobody searches for."""
 CACHED_STEMS = 100_000
-"""Stems kept of each language; finding one takes a thousand times as long as looking it up."""
+"""Stems cached for each language; computing one takes a thousand times as long as looking it up."""
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 MOST_REMEMBERED = 8_000_000
-"""Characters of text whose words are kept during a long run: what it indexes in some seconds."""
+"""Characters of text whose words are cached during a long run: what is indexed in a few seconds."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-# Vowel signs and points are letters to a reader but not to `\w`.
+# Vowel signs and points belong to words, but `\w` does not match them.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u0f00-\u0fff"
 _ASCII_TOKEN = re.compile(r"\w+(?:[.-]\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _TOKEN = re.compile(
@@ -46,7 +48,7 @@ _TOKEN = re.compile(
 _SPACED_TOKEN = re.compile(_ASCII_TOKEN.pattern)
 _RARE = re.compile(f"[{_UNSPACED}{_MARKS}]")
 _STACKED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-"""Scripts that write marks around a letter: a mark alone is no more a letter than a dot is without its i."""
+"""Scripts that write marks around a letter; a mark must stay with its letter."""
 _CLUSTER = re.compile(
     "\u17d2?[\u1780-\u17b3][\u17b4-\u17d1\u17d3\u17dd]*(?:\u17d2[\u1780-\u17b3][\u17b4-\u17d1\u17d3\u17dd]*)*"
     "|[\u1000-\u102a\u103f](?:[\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1071-\u1074\u1082-\u108d]|(?<=\u1039)[\u1000-\u102a])*"
@@ -55,7 +57,7 @@ _CLUSTER = re.compile(
 )
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
-"""What stands around words; nothing that can be a part of one, as `_`, `+` and `#` can."""
+"""Characters around words, without those that can be part of a word (`_`, `+`, `#`)."""
 _JOINERS = re.compile(r"[._+#-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_LETTERS = str.maketrans(
@@ -64,95 +66,58 @@ _PLAIN_LETTERS = str.maketrans(
 _POINTS = dict.fromkeys(chain(range(0x0591, 0x05BE), range(0x0610, 0x061B), range(0x064B, 0x0660))) | dict.fromkeys(
     (0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7, 0x0640, 0x0670, 0x093C)
 )
-"""Vowel points and signs for reciting, the stroke that stretches Arabic words, and the dot of borrowed Hindi letters."""
+"""Hebrew and Arabic vowel points and cantillation marks, the Arabic tatweel, and the Hindi nukta."""
 _POINTED = re.compile("[\u0590-\u06ff\u093c]")
-_ONE_LETTER = str.maketrans(
-    {
-        "\u06cc": "\u064a",
-        "\u0649": "\u064a",
-        "\u06a9": "\u0643",
-        "\u0622": "\u0627",
-        "\u0623": "\u0627",
-        "\u0625": "\u0627",
-    }
-)
-"""Letters of Arabic and Persian that keyboards and people write for each other."""
+_ONE_LETTER = str.maketrans("\u06cc\u0649\u06a9\u0622\u0623\u0625", "\u064a\u064a\u0643\u0627\u0627\u0627")
+"""Letters of Arabic and Persian that people and keyboards use interchangeably."""
 _INVISIBLE = ("\u00ad", "\u200d")
-"""Soft hyphen and joiner: they say how a word is drawn."""
+"""Soft hyphen and zero-width joiner, which only affect how a word is drawn."""
 _ALL_STOP_WORDS = frozenset().union(*STOP_WORDS.values())
 
 _ALGORITHMS = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "cs": "czech",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "eo": "esperanto",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fa": "persian",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pl": "polish",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "st": "sesotho",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
+    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
+    "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish",
+    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
+    "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
 
 
 def words(text: str) -> list[str]:
-    """Return the words of `text` in order, case-folded; `foo_bar`, `v1.2` and `camelCase` are followed by their parts."""
+    """Return the words of `text` in order, case-folded; after `foo_bar`, `v1.2` and `camelCase` come their parts."""
     if not text.isascii():
         for sign in _INVISIBLE:
             text = text.replace(sign, "")
         text = unicodedata.normalize("NFKC", text)
-    # No word has a blank in it, and the runs between blanks come again and again.
+    # No word contains a space, and the runs between spaces repeat: so runs are cached.
     return list(chain.from_iterable(map(_words_of_runs.__getitem__, text.split())))
 
 
 def remember_words(text: str) -> Sequence[str]:
-    """Return `words(text)` and keep them a while for `remembered_words`: indexing asks for them three times."""
+    """Return `words(text)` and cache them for `remembered_words`: indexing needs them three times."""
     found = _recent.words.get(text)
     return _recent.keep(text, words(text)) if found is None else found
 
 
 def keep_words(text: str, found: Sequence[str]) -> None:
-    """Let `remembered_words` answer for `text` with words that were made elsewhere."""
+    """Cache words of `text` that another process computed."""
     _recent.keep(text, found)
 
 
 def remembered_words(text: str) -> Sequence[str]:
-    """Return `words(text)`, which need not be made again when they were kept."""
+    """Return `words(text)`, from the cache if they are in it."""
     found = _recent.words.get(text)
     return words(text) if found is None else found
 
 
 def forget_words() -> None:
-    """Keep no text and its words any longer."""
+    """Empty the cache of texts."""
     _recent.clear()
 
 
 class _Recent:
-    """Texts and their words, the newest of them, up to `MOST_REMEMBERED` characters."""
+    """The newest texts and their words, up to `MOST_REMEMBERED` characters."""
 
     def __init__(self) -> None:
         self.words: dict[str, Sequence[str]] = {}
@@ -180,7 +145,7 @@ _recent = _Recent()
 
 
 class _Memory(dict[str, T]):
-    """Remembers what `find` finds for a text. What was met first, mostly the frequent, stays when it is full."""
+    """A cache of `find`. When full, the newest quarter is dropped: what came first is mostly frequent."""
 
     def __init__(self, find: Callable[[str], T], most: int, longest: int) -> None:
         super().__init__()
@@ -198,7 +163,7 @@ class _Memory(dict[str, T]):
 
 
 def _words_of_run(run: str) -> tuple[str, ...]:
-    """Return the words of a text without blanks."""
+    """Return the words of a text without spaces."""
     if run.isascii():
         bare = run.strip(_PUNCTUATION)
         if bare.isalpha():
@@ -218,7 +183,7 @@ def _of_rare_script(token: str) -> tuple[str, ...]:
 
 
 class Analyzer:
-    """Makes the terms of one language; an unknown language ("") has no stop words and no stems."""
+    """Returns the terms of texts in one language; an unknown language ("") has no stop words and no stems."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -232,17 +197,17 @@ class Analyzer:
 
 @cache
 def analyzer(language: str) -> Analyzer:
-    """Return the one analyzer of that language."""
+    """Return the analyzer of a language."""
     return Analyzer(language)
 
 
 def stem(word: str, language: str) -> str:
-    """Return the term that `word` (case-folded, as from `words`) is indexed as in a text of `language`."""
+    """Return the term for `word` (case-folded, as from `words`) in a text of `language`."""
     return _stems(language)[word]
 
 
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
-    """Return whether `word` says nothing in one of `languages`, or in any language we know if none is given."""
+    """Return whether `word` is a stop word in one of `languages`, or in any known language if none is given."""
     asked = tuple(languages)
     if not asked:
         return word in _ALL_STOP_WORDS
@@ -250,12 +215,12 @@ def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
 
 
 def is_part_of_a_run(word: str) -> bool:
-    """Return whether `word` (as from `words`) was cut out of a script without blanks: neither misspelled nor unfinished."""
+    """Return whether `word` (as from `words`) was cut out of a script without spaces: it has no typing errors or prefixes."""
     return _IS_UNSPACED.match(word) is not None
 
 
 def _expanded(token: str) -> tuple[str, ...]:
-    """Return the word itself, then the parts of an identifier, none of them longer than `LONGEST_WORD`."""
+    """Return the word, then the parts if it is an identifier, without those longer than `LONGEST_WORD`."""
     if token.isalpha() and (token.islower() or token.istitle()) and token.isascii():
         return (token.lower(),) if len(token) <= LONGEST_WORD else ()
     token = token.strip("_")
@@ -270,12 +235,12 @@ def _fold(word: str) -> str:
     folded = word.casefold()
     if folded.isascii():
         return folded
-    # Case-folding takes letters apart (dotted capital I) that NFKC had put together.
+    # Case-folding decomposes letters (dotted capital I) that NFKC had composed.
     return unicodedata.normalize("NFKC", folded).replace("i\u0307", "i")
 
 
 def _characters_and_pairs(run: str) -> tuple[str, ...]:
-    """Return each character of an unspaced script, each but the last followed by the pair that it begins."""
+    """Return each character of an unspaced run, each but the last followed by the pair that it begins."""
     found: list[str] = []
     for index, character in enumerate(run[:-1]):
         found += (character, run[index : index + 2])
@@ -283,9 +248,9 @@ def _characters_and_pairs(run: str) -> tuple[str, ...]:
 
 
 def _clusters_together(run: str) -> tuple[str, ...]:
-    """Return neighbouring letters with their marks, two and three together; in Khmer and Burmese one and two.
+    """Return all runs of two and three adjacent letters with their marks; in Khmer and Burmese of one and two.
 
-    A letter of Thai is as little of a word as a Latin one. One of Khmer and Burmese, with its marks, is a syllable.
+    A single letter of Thai means as little as a Latin one. In Khmer and Burmese a letter with its marks is a syllable.
     """
     found = _CLUSTER.findall(run)
     lengths = (2, 3) if run[0] < "\u1000" else (1, 2)
@@ -304,20 +269,17 @@ _words_of_runs = _Memory(_words_of_run, CACHED_RUNS, LONGEST_CACHED_RUN)
 
 @cache
 def _stems(language: str) -> _Memory[str]:
-    """Return the term of each word of that language."""
+    """Return the cached terms of a language, by word."""
     return _Memory(_stemmer(language), CACHED_STEMS, LONGEST_WORD)
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return the function from word to term."""
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return _without_accents
-    import snowballstemmer  # type: ignore[import-untyped]  # it ships no types
-
     if algorithm not in snowballstemmer.algorithms():
         return _without_accents
-    # The stemmer object keeps the word it works on: threads that share one would mix words up.
+    # A stemmer object stores its current word, so threads must not share one.
     of_thread = threading.local()
 
     def term(word: str) -> str:
@@ -332,16 +294,13 @@ def _stemmer(language: str) -> Callable[[str], str]:
     return term
 
 
-def _unpointed(word: str) -> str:
-    """Return `word` as people type it: without vowel points, and with one letter for those that stand for each other."""
-    return word.translate(_POINTS).translate(_ONE_LETTER) or word if _POINTED.search(word) else word
-
-
 def _without_accents(word: str) -> str:
-    """Return `word` with Latin and Greek letters bare; other scripts keep their marks, which tell letters apart."""
+    """Return `word` with bare Latin and Greek letters; in other scripts marks distinguish letters and stay."""
     if word.isascii():
         return word
-    word = _unpointed(word)
+    if _POINTED.search(word):
+        # As people type it: without vowel points, and with one letter for interchangeable ones.
+        word = word.translate(_POINTS).translate(_ONE_LETTER) or word
     bare: list[str] = []
     base = ""
     for character in unicodedata.normalize("NFD", word.translate(_PLAIN_LETTERS)):

@@ -9,69 +9,66 @@ from collections.abc import Mapping, Sequence
 from knowledge.pages.markdown.language import detect
 from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem, words
 
-_LITTLE = (
+_VAGUE = (
     "against among between during within without through until toward towards upon via per every much many make makes made "
     "need needs want wants please use uses using used does did done do doing get gets got let lets first next new way ways one two "
     "gegen zwischen ohne bis durch jede jeder jedes soll sollen muss bitte brauchen machen macht neue neuen "
     "contre entre sans chaque faire fait doit doivent nouveau nouvelle cada hacer debe deben nuevo nueva"
 )
-"""Words that briefs are full of and no search is about; the stop words of searches are fewer, for there every word may count."""
-LITTLE = frozenset(_LITTLE.split())
+VAGUE = frozenset(_VAGUE.split())
+"""Words that briefs are full of and no search is about. Stop words of searches are fewer: there every word may count."""
 LONGEST_TEXT = 20_000
 """Characters of a text whose words are counted."""
 SHORTEST = 2
 MOST_WORDS, LONGEST_TERM = 5, 60
-"""Of a heading, title or tag that is a term."""
+"""A heading, title or tag with more is a sentence, not a term."""
 LOOKED_AT = 4
-"""So many candidates are looked at for each word that is returned."""
+"""Candidates considered for each returned word."""
 
 
 def content_words(text: str) -> Sequence[str]:
-    """Return the words of a text that say something, each as often as it stands there, in order.
+    """Return the meaningful words of a text, in order, repetitions included.
 
-    Without stop words of the text's own language (of any, where that is not clear), single letters and bare numbers.
+    Without stop words of the text's language (of any language, if it is unclear), single letters and bare numbers.
     """
     sample = text[:LONGEST_TEXT].encode(errors="replace").decode()
     language = detect(sample)
-    spoken = (language,) if language else ()
-    return [word for word in words(sample) if _says_something(word) and not is_stop_word(word, spoken)]
-
-
-def _says_something(word: str) -> bool:
-    return len(word) >= SHORTEST and not word.isdecimal() and word not in LITTLE
+    languages = (language,) if language else ()
+    return [
+        word
+        for word in words(sample)
+        if len(word) >= SHORTEST and not word.isdecimal() and word not in VAGUE and not is_stop_word(word, languages)
+    ]
 
 
 def keywords(text: str, most: int, frequencies: Mapping[str, int] | None = None) -> Sequence[str]:
-    """Return at most so many words of a text, the most telling first.
+    """Return at most `most` words of a text, the most significant first.
 
-    Those tell most that the text says often and the knowledge base seldom: `frequencies` says in how many of its chunks each
-    word stands. Of words with one stem the one that stands first is returned. Equals are in the order of the text.
+    Significant words are frequent in the text and rare in the knowledge base: `frequencies` has the number of chunks with
+    each word. Of words with the same stem the first is returned; equals keep the order of the text.
     """
     language = detect(text[:LONGEST_TEXT])
-    said = content_words(text)
+    content = content_words(text)
     known = frequencies or {}
     every = max(known.values(), default=1)
-    first = {stem(word, language): word for word in reversed(said)}
-    counts = Counter(stem(word, language) for word in said)
-    weights = {term: _weight(counts[term], known.get(word, 0), every) for term, word in first.items()}
-    order = {term: place for place, term in enumerate(dict.fromkeys(stem(word, language) for word in said))}
-    best = sorted(order, key=lambda term: (-weights[term], order[term]))
-    return _apart([first[term] for term in best[: most * LOOKED_AT]])[:most]
+    first = {stem(word, language): word for word in reversed(content)}
+    counts = Counter(stem(word, language) for word in content)
 
+    def weight(term: str) -> float:
+        rarity = 1 + math.log((1 + every) / (1 + known.get(first[term], 0)))
+        return (1 + math.log(counts[term])) * rarity
 
-def _weight(count: int, chunks: int, every: int) -> float:
-    return (1 + math.log(count)) * (1 + math.log((1 + every) / (1 + chunks)))
-
-
-def _apart(found: Sequence[str]) -> list[str]:
-    """Return the words, of a script without blanks without those that are a part of a longer one."""
-    return [w for w in found if not (is_part_of_a_run(w) and any(w in other and w != other for other in found))]
+    # `counts` has the terms in the order of the text.
+    best = [first[term] for term in sorted(counts, key=weight, reverse=True)[: most * LOOKED_AT]]
+    # In a script without spaces, drop what is part of a longer candidate.
+    parts = {w for w in best if is_part_of_a_run(w) and any(w in other and w != other for other in best)}
+    return [word for word in best if word not in parts][:most]
 
 
 def near_terms(text: str, labels: Sequence[str], most: int, *, beside: Sequence[str] = ()) -> Sequence[str]:
-    """Return at most so many of the labels (headings, titles, tags), each once, that say something beyond the words `beside`.
+    """Return at most `most` of the labels (headings, titles, tags) that add something to the words `beside`, each once.
 
-    `text` says which language they are in. A label that is a whole sentence is no term.
+    `text` determines their language.
     """
     language = detect(text[:LONGEST_TEXT])
     known = {stem(word, language) for word in beside}

@@ -1,4 +1,4 @@
-"""What a question that asks for a place means: the directories and pages whose names it holds."""
+"""Finds the directories and pages that a question names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.state.ports import IndexStore, NameMatch
 
 LONGEST_NAME = 5
-"""Words of a name that is looked for within a question."""
+"""Words of a name within a question."""
 MOST_LOOKUPS = 12
 MOST_PLACES = 3
 MOST_OPENED = 8
-"""Children shown of a directory that was asked for."""
+"""Children shown of the first directory."""
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 
 
 class Places:
-    """Finds the places that a question names."""
+    """Looks up the places that a question names."""
 
     def __init__(self, index: IndexStore) -> None:
         self._index, self._entries = index, Entries(index)
@@ -30,10 +30,10 @@ class Places:
     async def asked_for(
         self, query: str, names: Sequence[NameMatch], near: Sequence[str], *, directory: str, languages: Sequence[str]
     ) -> list[MapEntry]:
-        """Return the map lines of what `query` names below `directory`, best first; then what lies in the first directory.
+        """Return map lines: the places below `directory` that `query` names, best first, then the children of the first one.
 
-        `names` bear the whole question as their name. `near` are the paths of pages that the question's words led to:
-        the directories above them are known by their plain names as well.
+        `names` are matches of the whole question. `near` are the paths of pages that search found: directories above
+        them match by their plain names as well.
         """
         found: dict[str, MapEntry] = {}
         for match in names:
@@ -45,9 +45,12 @@ class Places:
                 break
             await self._named(phrase, known, directory, found)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
-        opened = next((entry for entry in places if entry.kind == "directory"), None)
-        inside = await self._inside(opened.path) if opened else []
-        return [*places, *(entry for entry in inside if entry.path not in found)]
+        inside: list[MapEntry] = []
+        if opened := next((entry for entry in places if entry.kind == "directory"), None):
+            folders, documents = await self._index.children(opened.path, limit=MOST_OPENED + 1)
+            inside = [await self._entries.folder(record) for record in folders]
+            inside += [document_entry(record) for record in documents if not _is_index(record.path)]
+        return [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
 
     async def _named(self, phrase: str, known: Mapping[str, str], directory: str, found: dict[str, MapEntry]) -> None:
         for path in dict.fromkeys((join(directory, phrase), known.get(_plain(phrase), phrase))):
@@ -58,32 +61,30 @@ class Places:
                 await self._take(match.path, found)
 
     async def _take(self, path: str, found: dict[str, MapEntry]) -> None:
-        """Add the page at `path`; a page that describes its directory stands for it."""
-        if path.rpartition("/")[2] == INDEX_NAME:
+        """Add the page at `path`; for an `_index.md`, its directory."""
+        if _is_index(path):
             if record := await self._index.directory(parent(path)):
                 found.setdefault(parent(path), await self._entries.folder(record))
         elif page := await self._index.document(path):
             found.setdefault(path, document_entry(page))
 
-    async def _inside(self, directory: str) -> list[MapEntry]:
-        folders, documents = await self._index.children(directory, limit=MOST_OPENED + 1)
-        entries = [await self._entries.folder(record) for record in folders]
-        entries += [document_entry(record) for record in documents if record.path.rpartition("/")[2] != INDEX_NAME]
-        return entries[:MOST_OPENED]
-
 
 def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
-    """Yield what in `query` may be a name, likeliest first: paths, then runs of words, the longest first."""
+    """Yield the parts of `query` that may be names, likeliest first: paths, then runs of words, longest first."""
     given = [path.rstrip("/.") for path in _PATH.findall(query) if "/" in path]
-    said = words(query)
+    asked = words(query)
     runs = [
-        said[start : start + length]
-        for length in range(min(LONGEST_NAME, len(said)), 0, -1)
-        for start in range(len(said) - length + 1)
+        asked[start : start + length]
+        for length in range(min(LONGEST_NAME, len(asked)), 0, -1)
+        for start in range(len(asked) - length + 1)
     ]
     telling = [run for run in runs if not is_stop_word(run[0], languages) and not is_stop_word(run[-1], languages)]
     spelt = [form for run in telling for form in dict.fromkeys(("-".join(run), " ".join(run)))]
     yield from list(dict.fromkeys([*given, *spelt]))[:MOST_LOOKUPS]
+
+
+def _is_index(path: str) -> bool:
+    return path.rpartition("/")[2] == INDEX_NAME
 
 
 def _plain(name: str) -> str:

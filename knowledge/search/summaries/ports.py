@@ -1,4 +1,4 @@
-"""The contract of a store of map lines. `tests/support/state/memory/summaries.py` is the specification."""
+"""What a store of map lines must promise. `tests/support/state/memory/summaries.py` is the specification."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """One line that a model made. `key` names by its content what it is of; `text` is "" where there was nothing to say.
+class ModelLine:
+    """One line that a model made. `key` names the content that it describes; `text` is "" if there was nothing to say.
 
-    `tokens` are those of question and answer together.
+    `tokens` counts question and answer together.
     """
 
     key: str
@@ -24,31 +24,31 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class SummariesSpent:
-    """What was made in some time: how many lines, also empty ones, of how many tokens."""
+    """How many lines were made in a period, empty ones included, and how many tokens they cost."""
 
     lines: int
     tokens: int
 
 
 class Summaries(Protocol):
-    """Lines of maps. A content has one line for ever, so whoever has read it need not ask again."""
+    """Map lines by key. The line of a key never changes, so it can be cached."""
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the lines that there are of these, "" among them, by key."""
+        """Return the existing lines of these keys, also those with an empty text."""
         ...
 
-    async def keep(self, made: Made) -> None:
-        """Keep the line, unless there is one of that key."""
+    async def keep(self, made: ModelLine) -> None:
+        """Store the line, unless its key has one."""
         ...
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made from then on."""
+        """Return what was made since then."""
         ...
 
     async def count(self) -> int:
-        """Return how many lines with a text there are."""
+        """Return the number of lines with a text."""
         ...
 
     async def trim(self, most: int) -> None:
-        """Forget all but the `most` that were kept last."""
+        """Delete all but the `most` newest lines."""
         ...

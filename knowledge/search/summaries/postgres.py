@@ -7,7 +7,7 @@ from datetime import datetime
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
-from knowledge.search.summaries.ports import Made, SummariesSpent
+from knowledge.search.summaries.ports import ModelLine, SummariesSpent
 from knowledge.state.postgres.tables import Tables
 
 _LINES = "SELECT key, text FROM forge.map_line WHERE key = ANY(%s::text[])"
@@ -26,22 +26,22 @@ class PostgresSummaries:
         self._tables = tables
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the lines that there are of these."""
+        """Return the existing lines of these keys."""
         return dict(await self._tables.read(_LINES, (list(keys),)))
 
-    async def keep(self, made: Made) -> None:
-        """Keep the line, unless there is one of that key."""
+    async def keep(self, made: ModelLine) -> None:
+        """Store the line, unless its key has one."""
         row = (made.key, storable(made.text), storable(made.model), made.tokens, aware(made.at))
         await self._tables.write((_KEEP, row))
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made from then on."""
+        """Return what was made since then."""
         return SummariesSpent(*(await self._tables.read(_SPENT, (aware(since),)))[0])
 
     async def count(self) -> int:
-        """Return how many lines with a text there are."""
+        """Return the number of lines with a text."""
         return int((await self._tables.read(_COUNT))[0][0])
 
     async def trim(self, most: int) -> None:
-        """Forget all but those that were kept last."""
+        """Delete all but the `most` newest lines."""
         await self._tables.write((_TRIM, (most,)))

@@ -1,4 +1,4 @@
-"""Map lines in the file of the state database."""
+"""Map lines in the state database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import micros
-from knowledge.search.summaries.ports import Made, SummariesSpent
+from knowledge.search.summaries.ports import ModelLine, SummariesSpent
 from knowledge.state.sqlite.database import Database
 
 _LINES = "SELECT key, text FROM map_line WHERE key IN (SELECT value FROM json_each(?))"
@@ -26,24 +26,24 @@ class SqliteSummaries:
         self._database = database
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
-        """Return the lines that there are of these."""
+        """Return the existing lines of these keys."""
         return {str(key): str(text) for key, text in self._read(_LINES, json.dumps(list(keys)))}
 
-    async def keep(self, made: Made) -> None:
-        """Keep the line, unless there is one of that key."""
+    async def keep(self, made: ModelLine) -> None:
+        """Store the line, unless its key has one."""
         row = (made.key, storable(made.text), storable(made.model), made.tokens, micros(made.at))
         await self._database.write(lambda c: c.execute(_KEEP, row).fetchall())
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made from then on."""
+        """Return what was made since then."""
         return SummariesSpent(*self._read(_SPENT, micros(since))[0])
 
     async def count(self) -> int:
-        """Return how many lines with a text there are."""
+        """Return the number of lines with a text."""
         return int(self._read(_COUNT)[0][0])
 
     async def trim(self, most: int) -> None:
-        """Forget all but those that were kept last."""
+        """Delete all but the `most` newest lines."""
         await self._database.write(lambda c: c.execute(_TRIM, (most,)).fetchall())
 
     def _read(self, statement: str, *asked: str | int) -> list[Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agents.engine.work.markdown import counted
-from knowledge.search.map_lines import Entries
-from knowledge.search.summaries.cache import RememberedLines
-from knowledge.search.summaries.gaps import wanted
+from knowledge.search.map_lines import Entries, RememberedLines, wanted_lines
 from mcp_server.app.knowledge_base import SUMMARIES
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.models.locations import summaries_in
@@ -28,7 +26,7 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
         return None
     known = RememberedLines(summaries_in(base.state))
     lacking = 0
-    async for one in wanted(base.index, Entries(base.index, known)):
+    async for one in wanted_lines(base.index, Entries(base.index, known)):
         lacking += not await known([one.key])
     found = f"the model made {counted(await made_lines(base), 'line')} of maps"
     return DoctorFinding(

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.search.summaries.ports import Made, Summaries, SummariesSpent
+from knowledge.search.summaries.ports import ModelLine, Summaries, SummariesSpent
 from knowledge.state.ports import StateStore
 from tests.support.state.decisions import ODD
 from tests.support.state.engines import summaries_in
 from tests.support.state.ledgers import MINUTE, NOW
 
-LINE = Made("p:1", "How hives are opened.", "openai:small", 120, NOW)
+LINE = ModelLine("p:1", "How hives are opened.", "openai:small", 120, NOW)
 
 
 @pytest.fixture

@@ -8,20 +8,20 @@ from datetime import datetime
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
-from knowledge.search.summaries.ports import Made, SummariesSpent
+from knowledge.search.summaries.ports import ModelLine, SummariesSpent
 
 
 class MemorySummaries:
     """Map lines in this process."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, ModelLine] = {}
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
         """Return the lines that there are of these."""
         return {key: self._made[key].text for key in keys if key in self._made}
 
-    async def keep(self, made: Made) -> None:
+    async def keep(self, made: ModelLine) -> None:
         """Keep the line, unless there is one of that key."""
         sound = replace(made, text=storable(made.text), model=storable(made.model), at=aware(made.at))
         self._made.setdefault(made.key, sound)
