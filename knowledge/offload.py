@@ -1,6 +1,6 @@
-"""Where long computations are done. A port: what is pure may be handed to whoever has time, and stopped.
+"""Where long computations run. A port: pure steps may run in another process, and can be stopped there.
 
-Steps are functions of one argument at the top level of a module. They, their arguments and their answers can be pickled.
+Steps are functions of one argument at the top level of a module. They, their arguments and their results can be pickled.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""The principal that the current task works for, so that nobody takes all workers; "" for the server itself."""
+"""The principal that the current task works for, so that none can take all workers; "" for the server itself."""
+COMPARED_PER_READ = 500
+"""How many pairs of characters can be compared in the time that one character takes to read."""
+
+
+def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
+    """Return the size of a step that compares two texts of these lengths; `read` is how much it reads, by default both."""
+    return max(one + other if read is None else read, one * other // COMPARED_PER_READ)
 
 
 class Aside(Protocol):
-    """Runs a pure step without keeping others waiting. A caller that is cancelled stops it."""
+    """Runs a pure step without keeping other callers waiting. Cancelling the caller stops the step."""
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`. `size` is how many characters it reads, `what` names them in messages ("this merge").
+        """Return `step(asked)`. `size` is how many characters it reads; messages call it `what` ("this merge").
 
         Raises:
             TooMuchWork: it took more time or memory than one call may take.
-            TooMuchWaiting: the caller has too many of them under way.
-            What `step` raises.
+            TooMuchWaiting: the caller has too many steps in progress.
+            Any error of `step`.
         """
         ...
 
 
 class Here:
-    """Runs steps where they are asked for: at a terminal, and in tests, nobody else waits."""
+    """Runs steps in this process: at a terminal and in tests nobody else waits."""
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:  # noqa: ARG002  (the port's)
         """Return `step(asked)`."""

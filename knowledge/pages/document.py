@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from knowledge.errors import AmbiguousName, NoSuchSection
-from knowledge.pages.front_matter import read_front_matter
+from knowledge.pages.front_matter import is_yes, read_front_matter
 from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.inline import inline_tags, link_targets, plain, without_code
@@ -122,8 +122,7 @@ def head(raw: bytes) -> Head:
 
 
 def _origin(metadata: Mapping[str, object]) -> Head:
-    untrusted = _word(metadata, "untrusted").lower() in ("true", "yes", "on", "1")
-    return Head(metadata, _word(metadata, "source") or "user", untrusted)
+    return Head(metadata, _word(metadata, "source") or "user", is_yes(metadata.get("untrusted")))
 
 
 def find_section(document: Document, name: str) -> Heading:

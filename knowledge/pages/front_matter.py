@@ -25,6 +25,7 @@ _NOT_JSON = frozenset({".nan", ".inf", "-.inf", "+.inf"})
 _TOO_DEEP = f"it is nested deeper than {DEEPEST}"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DROPPED = object()
+_YES = frozenset({"true", "yes", "on", "1"})
 
 
 class FrontMatter(NamedTuple):
@@ -200,6 +201,11 @@ class _FrontMatterBuilder:
                     holder.value.setdefault(name, inner)
             elif value is not _DROPPED:
                 holder.value[key] = value
+
+
+def is_yes(value: object) -> bool:
+    """Return whether a value of the front matter means yes."""
+    return str(value).strip().lower() in _YES
 
 
 def _inside(value: object) -> Sequence[object]:

@@ -1,4 +1,4 @@
-"""What writing answers: frozen values, cheap to import, for they are part of every tool list. Pure."""
+"""Answers of the writing tools: frozen values, cheap to import, because every tool list contains their schemas. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Literal
 from knowledge.merge.model import BlockVerdict, Conflict, Side
 
 Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
-"""`partial`: some blocks are written, the others flagged or in conflict. `conflict`: nothing is written. `analysis`: nothing
-was asked to be written, or it is not known what the caller had read."""
+"""`partial`: some blocks are written, the others flagged or in conflict. `conflict`: nothing is written. `analysis`: the call
+was a dry run, or it is not known what the caller had read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of a merge. `revision` is the base of the next merge; None while there is no page.
+    """The outcome of a merge. `revision` is the base of the next merge; None while there is no page.
 
-    It is the page's own, unless others wrote in the page since the base: then it is that of the page as the caller knows it,
-    so that going on from there takes nothing of theirs away, and `note` says which the page's own is.
-    `blocks` leaves out what nobody touched. `verified`: read back and found as planned; None when nothing was written.
+    It is the page's own, unless others wrote in the page since the base. Then it names the page as the caller knows it, so that a
+    merge based on it removes nothing of theirs, and `note` says what the page's own revision is.
+    `blocks` leaves out untouched blocks. `verified`: read back and found as planned; None if nothing was written.
     """
 
     status: Status
@@ -35,7 +35,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """What became of a move, a deletion or a return to an earlier state.
+    """The outcome of a move, a deletion or a return to an earlier state.
 
     `path` is where the page is now, or was; `revision` is None when it is gone. `changed` are all pages that were written.
     """
@@ -53,7 +53,7 @@ class ChangeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One state of a page, newest first. `by` is the principal, "" when it was made outside, by an editor for example.
+    """One state of a page. `by` is the principal, "" for a change made outside the server, for example in an editor.
 
     `revision` is None for a page that was removed; `added` and `removed` count lines.
     """
@@ -73,7 +73,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class OriginLine:
-    """Where lines of the page come from. `source` is `unknown` for what nobody told us of."""
+    """Where lines of the page come from. `source` is `unknown` for changes made outside the server."""
 
     lines: str
     section: str
@@ -87,7 +87,7 @@ class OriginLine:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The states of a page, and where each line of the present one comes from (on the first page of the list only)."""
+    """The states of a page, newest first, and where each line of the current one comes from (on the first page of the list only)."""
 
     path: str
     revision: str | None
@@ -98,7 +98,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Two claims that cannot both hold, each with where it comes from. `kind`: what differs, such as `number` or `date`."""
+    """Two claims that can't both be true, each with its origin. `kind` is what differs, such as `number` or `date`."""
 
     id: int
     kind: str
@@ -115,3 +115,8 @@ class Disagreements:
 
     contradictions: Sequence[Disagreement]
     next_cursor: str | None
+
+
+def join_notes(*notes: str | None) -> str:
+    """Return several notes as one, "" if there are none."""
+    return "; ".join(note for note in notes if note)

@@ -1,4 +1,4 @@
-"""What an act would do to files, so exactly that a person can agree to it, and free of what does not matter for that. Pure."""
+"""The effect of an act on files, exact enough for a person to approve, and without what does not matter for that. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from knowledge.pages.vault import revision_of
 from knowledge.writing.model import ActWork, Contents, Stakes
 
 CONTEXT = 3
-EVERYTHING = 1 << 40
+UNLIMITED = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class FileEffect:
-    """What becomes of one file. Revisions are None where there is no file; `diff` is a whole unified diff."""
+    """The change of one file. Revisions are None where there is no file; `diff` is a complete unified diff."""
 
     path: str
     moved_from: str | None
@@ -34,9 +34,9 @@ class FileEffect:
 class Effect:
     """What an act would do to files.
 
-    `digest` (SHA-256, hexadecimal) is the same as long as the same lines come and go in the same sections of the same files,
-    whatever else is in them, and as long as the same is at stake and links lead to the same files; `revisions` are those of
-    the files as they were looked at.
+    `digest` (SHA-256, hexadecimal) is the same as long as the same lines are added and removed in the same sections of the same
+    files, the same is at stake and links lead to the same files, whatever else the files hold. `revisions` are those of
+    the files as they were read.
     """
 
     digest: str
@@ -44,31 +44,49 @@ class Effect:
     revisions: Mapping[str, str | None]
 
 
-def effect_in(asked: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
-    """Return what `work` does to files that hold `contents`, and what is at stake in it; all three as one argument."""
-    contents, work, _ = asked
-    files = tuple(_file(path, source, before, after) for path, source, before, after in _changed(contents, work))
-    seen = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
-    return Effect(digest_in(asked), files, seen)
+def effect_in(planned: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
+    """Return the effect of `work` on files that hold `contents`, given what is at stake; all three are one argument."""
+    contents, work, _ = planned
+    files = tuple(
+        FileEffect(
+            path=path,
+            moved_from=source if source != path else None,
+            before=None if before is None else revision_of(before),
+            after=None if after is None else revision_of(after),
+            diff=unified(
+                _text(before or b""),
+                _text(after or b""),
+                path,
+                context=CONTEXT,
+                most_characters=UNLIMITED,
+                longest_line=UNLIMITED,
+            ),
+        )
+        for path, source, before, after in _changed(contents, work)
+    )
+    revisions = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
+    return Effect(digest_in(planned), files, revisions)
 
 
-def digest_in(asked: tuple[Contents, ActWork[Any], Stakes]) -> str:
-    """Return the digest of the same."""
-    contents, work, stakes = asked
-    told = []
+def digest_in(planned: tuple[Contents, ActWork[Any], Stakes]) -> str:
+    """Return the digest of the effect that `effect_in` returns, without computing the rest."""
+    contents, work, stakes = planned
+    files = []
     for path, source, before, after in _changed(contents, work):
-        changes = None if before is None or after is None else _changes(_text(before), _text(after))
-        told.append([path, source, before is None, after is None, changes or _whole(before, after)])
+        changes: Any = None if before is None or after is None else _changed_lines(_text(before), _text(after))
+        if not changes:  # a file that is made, removed, or moved unchanged is identified by its bytes
+            changes = [None if raw is None else hashlib.sha256(raw).hexdigest() for raw in (before, after)]
+        files.append([path, source, before is None, after is None, changes])
     claims = [[c.kind, c.subject, c.existing.text, c.new.text] for c in work.contradictions]
-    # Only where there are any: what was proposed before this was looked at keeps its digest.
+    # Only if there are any, so that proposals from before these were part of it keep their digests.
     links = {path: place for path, place in stakes.places.items() if place != path}
     more = [links, stakes.unmarks] if links or stakes.unmarks else []
-    canonical = json.dumps([told, sorted(claims), stakes.configures, *more], sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps([files, sorted(claims), stakes.configures, *more], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def _changed(contents: Contents, work: ActWork[Any]) -> Iterator[tuple[str, str, bytes | None, bytes | None]]:
-    """Yield each file that changes, in order: its path, the one that it had, and what it holds before and after."""
+    """Yield each file that changes, in order: its path, the path it had, and its bytes before and after."""
     for path in sorted(work.contents):
         source = work.moved.get(path, path)
         before, after = contents.get(source), work.contents[path]
@@ -76,30 +94,8 @@ def _changed(contents: Contents, work: ActWork[Any]) -> Iterator[tuple[str, str,
             yield path, source, before, after
 
 
-def _file(path: str, source: str, before: bytes | None, after: bytes | None) -> FileEffect:
-    return FileEffect(
-        path=path,
-        moved_from=source if source != path else None,
-        before=None if before is None else revision_of(before),
-        after=None if after is None else revision_of(after),
-        diff=unified(
-            _text(before or b""),
-            _text(after or b""),
-            path,
-            context=CONTEXT,
-            most_characters=EVERYTHING,
-            longest_line=EVERYTHING,
-        ),
-    )
-
-
-def _whole(before: bytes | None, after: bytes | None) -> list[str | None]:
-    """Return what stands for a file that comes, goes, or stays the same somewhere else."""
-    return [None if raw is None else hashlib.sha256(raw).hexdigest() for raw in (before, after)]
-
-
-def _changes(before: str, after: str) -> list[list[Any]]:
-    """Return the lines that come and go, each change with the headings that it lies under."""
+def _changed_lines(before: str, after: str) -> list[list[Any]]:
+    """Return the lines that are removed and added, each change with the headings above it."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     pieces = cut(before).pieces
     starts = [piece.line for piece in pieces]

@@ -1,4 +1,4 @@
-"""What an act is, before and after it happened."""
+"""Acts on pages: what they are to do, and what they have done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Contents = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class ActWork(Generic[T]):
-    """What is to become of the files that an act looked at.
+    """What an act will do to the files that it was shown.
 
     `contents` names the files that change: their new bytes, None to remove one. Empty: nothing is written. `result` is what
     the caller gets. `moved` maps a new path to the one that the page had.
@@ -32,18 +32,18 @@ class ActWork(Generic[T]):
     contradictions: Sequence[Contradiction] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
-    """Put `origins` on record although no file changes: a unit has found support."""
+    """Record `origins` although no file changes: a unit has found support."""
     repeats: tuple[str, ...] = ()
-    """Where sentences come from that are new in the page and that its writer does not name as somebody else's."""
+    """Origins of sentences that are new in the page and that its writer does not name as somebody else's."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """Where files were found to lie when it was decided whether they may change: nothing is written anywhere else."""
+    """Real paths of the files when it was decided whether they may change: nothing is written anywhere else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """`configures`: the act changes what configures the server. `places` is where each file that changes really lies.
+    """`configures`: the act changes the configuration of the server. `places` is the real path of each file that changes.
 
-    `unmarks` says, one phrase each, which texts would no longer be marked as coming from where they come from.
+    `unmarks` says, one phrase each, which texts would no longer be marked with their origin.
     """
 
     configures: bool = False
@@ -66,12 +66,12 @@ class Rehearsed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PageAct(Generic[T]):
-    """Something to be done to files.
+    """Something to be done to the files at `paths`, and to no others.
 
-    `work` is asked, while the files' locks are held, what is to become of these contents. It changes nothing itself. When
-    somebody else wrote meanwhile it is asked again with what is there then, so what is written always follows from what was
-    really there. It changes only files of `paths`.
-    `check` looks at what was written and returns what is wrong with it, one sentence each; then all of it is taken back.
+    `work` is called with their contents while their locks are held, and returns what will become of them; it changes nothing
+    itself. If somebody else writes meanwhile it is called again with the new contents, so that what is written always follows
+    from what was really there.
+    `check` looks at what was written and returns what is wrong with it, one sentence each; then all of it is undone.
     """
 
     actor: Actor
@@ -85,9 +85,9 @@ class PageAct(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ActDone(Generic[T]):
-    """An act that is on record. `revisions` are those of the changed files; `record` None if there was nothing to record.
+    """An act that is on record. `revisions` are those of the changed files; `record` is None if nothing had to be recorded.
 
-    `undone` says why everything was taken back; empty when it stands.
+    `undone` says why everything was undone; empty if it was not.
     """
 
     result: T

@@ -1,4 +1,4 @@
-"""What callers ask to be written. Paths are as the caller gave them. Pure."""
+"""Requests to write, with paths as the caller gave them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.writing.evidence.judge import PairJudgement
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a person agreed to: exactly this effect (`Effect.digest`), and how the agreement is put on record."""
+    """A person's approval of exactly one effect (`Effect.digest`), and how it is recorded."""
 
     proposal: str
     decision: str
@@ -22,10 +22,10 @@ class Approval:
 class MergeRequest:
     """Knowledge for a page, one of its sections, or the best place under a directory. Times are aware UTC.
 
-    `against` are texts of the page that a person decided against: what says otherwise takes their place. `earlier` are
-    requests for the same page that are carried out first, in the same act. `judgement` is what a language model holds of it,
-    None before one was asked. `repeats` are sentences of it (see `knowledge.pages.markdown.passages`) that its writer was
-    shown as somebody else's and does not name as such, each with where it comes from.
+    `against` are texts of the page that a person decided against: text that contradicts them replaces them. `earlier` are
+    requests for the same page that are carried out first, in the same act. `judgement` is a language model's opinion of the
+    request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
+    writer was shown as somebody else's and does not name as such, each with its origin.
     """
 
     actor: Actor
@@ -46,7 +46,7 @@ class MergeRequest:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """A page that is to be at another path, with every link to it."""
+    """Move a page to another path and rewrite the links to it."""
 
     actor: Actor
     path: str
@@ -55,7 +55,7 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """A page that is to go, if it is still what the caller read."""
+    """Remove a page if it is still at the revision that the caller read."""
 
     actor: Actor
     path: str
@@ -64,7 +64,7 @@ class DeleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RevertRequest:
-    """A page that is to be again what it was at a revision."""
+    """Restore a page to an earlier revision."""
 
     actor: Actor
     path: str

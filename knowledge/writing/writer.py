@@ -1,4 +1,4 @@
-"""Changing pages for a caller: what would happen, and doing it."""
+"""Plans and carries out changes of pages for a caller."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ from knowledge.merge.evidence.placement import Similarity, best_page
 from knowledge.offload import CALLER, Aside, Here
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
-from knowledge.writing.acts.merge_act import MergeOutcome, Merging
+from knowledge.writing.acts.merge_act import Merging
+from knowledge.writing.acts.merge_work import MergeOutcome
 from knowledge.writing.acts.move_act import Moving
-from knowledge.writing.answers import ChangeAnswer, Merged
+from knowledge.writing.answers import ChangeAnswer, Merged, join_notes
 from knowledge.writing.effect import Effect, digest_in, effect_in
-from knowledge.writing.evidence.citation_check import CitationCheck, Cited, slug
+from knowledge.writing.evidence.citation_check import CitationCheck, Cited
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
 from knowledge.writing.related.backlinks import Linking, names_in, wiki_names
 from knowledge.writing.related.cross_page import CrossPageClaims, Written
 from knowledge.writing.related.related_pages import Related
-from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, text_of
+from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
 
-FORESEEN_CHARACTERS = 16_000
-"""Content and page from this length on are merged in mind before the page is held."""
+LARGE_CHARACTERS = 16_000
+"""From this length on, content and page are merged once before the page is locked, and checked in another process."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -66,30 +67,30 @@ def wrong_in(check: WriteCheck) -> list[str]:
 
 
 class Transactions(Protocol):
-    """Does acts to files, atomically and on record."""
+    """Carries out acts on files, atomically and on record."""
 
     async def run(self, act: PageAct[T]) -> ActDone[T]:
-        """Do it."""
+        """Carry out the act."""
         ...
 
     async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
-        """Return what doing it would do now. Changes nothing."""
+        """Return what the act would do now. Changes nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan(Generic[R, T]):
-    """What a call would do to pages: `request` with the page that it means, and the `act`, whose result holds the answer.
+    """What a call would do to pages: `request` with the page that it means, and the `act`, whose result contains the answer.
 
-    `asked` are the names that the pages were asked for by. `rehearsed` is what the act would do to the pages as they were,
-    `answer` what the call would answer, and `effect` what would become of files; all None where nobody has to see that before:
-    then it is worked out once, from the pages as they are under their locks. `stakes` are those that were found; no more may be
-    at stake when it is done. `note` is for the answer.
+    `requested` are the names by which the pages were requested. `rehearsed` is what the act would do to the pages as they were,
+    `answer` what the call would return, and `effect` the changes of files. All three are None if nobody has to see that first:
+    then it is computed once, from the pages under their locks. `stakes` are those found; when the act is carried out,
+    no more may be at stake. `note` is for the answer.
     """
 
     request: R
     act: PageAct[Any]
-    asked: Sequence[str]
+    requested: Sequence[str]
     stakes: Stakes = field(default_factory=Stakes)
     rehearsed: Rehearsed[Any] | None = None
     answer: T | None = None
@@ -98,7 +99,7 @@ class WritePlan(Generic[R, T]):
 
 
 class Writer:
-    """Plans and does what callers ask. What it needs of engines is asked for only when something has to be placed."""
+    """Plans and carries out what callers request. Engines are used only to find a place for a text."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Writer:
         elsewhere: CrossPageClaims,
         related: Related,
         similarity: Similarity,
-        witnesses: CitationCheck,
+        citations: CitationCheck,
         appraiser: Appraiser,
         judge: ContradictionJudge | None = None,
         aside: Aside | None = None,
@@ -121,53 +122,75 @@ class Writer:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
-        self._witnesses, self._appraiser, self._judge, self._aside = witnesses, appraiser, judge, aside or Here()
+        self._citations, self._appraiser, self._judge, self._aside = citations, appraiser, judge, aside or Here()
 
     async def plan_merge(
         self, request: MergeRequest, *, unseen: bool = False, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[MergeRequest, Merged]:
         """Return what merging would do now, and into which page. Changes nothing.
 
-        `unseen`: nobody has to see what would happen. Where request and path alone tell which page is meant and that it
-        configures nothing, it is not rehearsed; nor is what a person has `agreed` to, for the effect that they saw must be the
-        one under the locks. `dry_run`: nothing is going to happen, so its effect is not worked out.
+        `unseen`: nobody has to see it first. If request and path alone tell which page is meant and that it
+        configures nothing, the act is not rehearsed. Neither is one that a person has `agreed` to, because the effect that they
+        saw must be the one under the locks. `dry_run`: nothing will happen, so the effect is not computed.
 
         Raises:
-            NoSuchSource: what it cites does not exist.
-            KnowledgeError: the request cannot be met; the message says why.
+            NoSuchSource: a cited source does not exist.
+            KnowledgeError: the request can't be met; the message says why.
         """
-        asked, note = request.path, None
-        target = await self._pages.target(asked)
+        name, note = request.path, None
+        target = await self._pages.target(name)
         unseen = unseen and target.kind == "page" and request.base_revision is not None
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
-        if unseen and any(map(may_configure, await self._appraiser.names(target.path, asked))):
+        if unseen and any(map(may_configure, await self._appraiser.names(target.path, name))):
             unseen = False
-        request = replace(request, path=target.path)
-        cited = [await self._cited(one) for one in (*request.earlier, request)]
-        *earlier, last = [(one.request, one.verified) for one in cited]
-        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=earlier)
+        requests = (*request.earlier, replace(request, path=target.path))
+        cited = [await self._cited(one) for one in requests]
+        *earlier, (last, verified) = [(one.request, one.verified) for one in cited]
+        act = self._merging.act(last, verified=verified, similarity=self._similarity, earlier=earlier)
+        # The plan keeps the requests as they were made, with the judgements, so that a model is not asked again for them.
         judgements = [one.request.judgement for one in cited]
-        *before, request = [
-            replace(one, judgement=judgement)
-            for one, judgement in zip((*request.earlier, request), judgements, strict=True)
-        ]
+        *before, request = [replace(one, judgement=j) for one, j in zip(requests, judgements, strict=True)]
         request = replace(request, earlier=tuple(before))
-        told = _joined(*dict.fromkeys([*(one.note for one in cited), *(one.note for one in judgements if one)]))
-        names = [asked, request.path]
+        notes = join_notes(*dict.fromkeys([*(one.note for one in cited), *(one.note for one in judgements if one)]))
+        names = [name, request.path]
         if unseen or agreed:
-            return WritePlan(request, act, names, note=told)
-        rehearsed = await self._acts.rehearse(act)
+            return WritePlan(request, act, names, note=notes)
+        rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
         merged = rehearsed.result.merged
-        merged = replace(merged, note=_joined(note, told, merged.note) or None)
+        merged = replace(merged, note=join_notes(note, notes, merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
-        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
+        return WritePlan(request, act, names, stakes, rehearsed, merged, effect, notes)
+
+    async def plan_change(
+        self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False
+    ) -> WritePlan[ChangeRequest, ChangeAnswer]:
+        """Return what moving, deleting or restoring a page would do now; `agreed` and `dry_run` as in `plan_merge`."""
+        names = [request.path, getattr(request, "to", "")]
+        request = await self._resolved(request)
+        if isinstance(request, MoveRequest):
+            act = self._moving.move(request, await self._linking.to(request.path))
+        elif isinstance(request, DeleteRequest):
+            act = self._moving.delete(request, await self._linking.to(request.path))
+        else:
+            act = await self._moving.revert(request)
+        names.append(request.path)
+        if agreed:
+            return WritePlan(request, act, names)
+        rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
+        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.result, effect)
+
+    async def _rehearsed(
+        self, act: PageAct[Any], names: Sequence[str], *, dry_run: bool
+    ) -> tuple[Rehearsed[Any], Stakes, Effect | None]:
+        rehearsed = await self._acts.rehearse(act)
+        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, requested=names)
         effect = None if dry_run else await self._of_effect(effect_in, rehearsed.contents, rehearsed.work, stakes)
-        return WritePlan(request, act, names, stakes, rehearsed, merged, effect, told)
+        return rehearsed, stakes, effect
 
     async def shown(self, path: str) -> str | None:
-        """Return the page's revision, None if there is no page; a write may be based on it from now on."""
+        """Return the page's revision, None if there is no page. From now on a write may be based on it."""
         try:
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except KnowledgeError:
@@ -176,54 +199,65 @@ class Writer:
         return file.revision
 
     async def merge(self, plan: WritePlan[MergeRequest, Merged], approval: Approval | None = None) -> Merged:
-        """Merge as planned, with what is in the page by now.
+        """Merge as planned, into the page as it is by now.
 
         Raises:
-            ConfiguresNow, UnmarksNow: more would be at stake than when it was planned, with what is there by now.
-            EffectChanged: something else would happen than a person agreed to.
-            WriteUndone: what was written was found wrong and taken back.
+            ConfiguresNow, UnmarksNow: because of the page's current text, more would be at stake than when it was planned.
+            EffectChanged: the effect would differ from the one that a person approved.
+            WriteUndone: what was written was found wrong and undone.
         """
-        request, there = plan.request, self._vault.look(plan.request.path)
-        if len(request.content) + (there.stamp.size if there else 0) > FORESEEN_CHARACTERS:
-            # While pages are held nothing is cancelled. What is worked out before is not worked out again.
+        request, page = plan.request, self._vault.look(plan.request.path)
+        if len(request.content) + (page.stamp.size if page else 0) > LARGE_CHARACTERS:
+            # Nothing can be cancelled while pages are locked. What is computed before is not computed again.
             await self._acts.rehearse(plan.act)
         done = await self._run(plan, approval)
         outcome: MergeOutcome = done.result
-        merged = replace(outcome.merged, note=_joined(plan.note, outcome.merged.note) or None)
+        merged = replace(outcome.merged, note=join_notes(plan.note, outcome.merged.note) or None)
         if outcome.brought and merged.revision is not None:
             self._elsewhere.look(Written(request.actor, request.path, merged.revision, outcome.brought))
         if outcome.known is not None:
-            # With the page's own revision as base, what others wrote would count as read, and as taken out by who sends the
-            # page without it. So the answer has that of the page as the caller knows it, kept as what was shown to it.
+            # With the page's own revision as base, text that others wrote would count as read, and as removed when the caller
+            # sends the page without it. So the answer names the page as the caller knows it, which is kept as shown.
             revision = revision_of(outcome.known)
             await self._past.shown(request.path, outcome.known, revision)
             note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
-            return replace(merged, revision=revision, note=_joined(merged.note, note))
+            return replace(merged, revision=revision, note=join_notes(merged.note, note))
         if merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)
         return merged
 
+    async def change(
+        self, plan: WritePlan[ChangeRequest, ChangeAnswer], approval: Approval | None = None
+    ) -> ChangeAnswer:
+        """Move, delete or restore the page as planned.
+
+        Raises:
+            ConfiguresNow, UnmarksNow, EffectChanged, WriteUndone: as `merge`.
+        """
+        changed: ChangeAnswer = (await self._run(plan, approval)).result
+        return changed
+
     async def _cited(self, request: MergeRequest) -> Cited:
-        """Return what is cited, looked up, with what a model holds of it.
+        """Return the request with its citations looked up and judged by a model.
 
         No page is locked meanwhile, and a person's edit, which cites nothing, waits for none of it.
         """
         if request.source == USER and not request.corroboration:
             return Cited(request, ())
-        cited = await self._witnesses.cited(request)
+        cited = await self._citations.cited(request)
         request = cited.request
         if self._judge is None or request.source == USER or request.judgement is not None:
             return cited
         try:
             file = await anyio.to_thread.run_sync(self._vault.read, request.path)
             pairs = await self._merging.undecided(request, file.raw, cited.verified, self._similarity)
-        except KnowledgeError:  # merging says what is wrong
+        except KnowledgeError:  # merging reports it
             return cited
         judgement = await self._judge.judged(pairs) if pairs else PairJudgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
     async def _run(self, plan: WritePlan[Any, Any], approval: Approval | None) -> ActDone[Any]:
-        """Do the act as planned, which does only what was decided on; look at what it wrote, and take it back if that is wrong."""
+        """Carry out the act, if its effect is still what was decided; check what it wrote, and undo it if that is wrong."""
         seen: dict[str, bytes | None] = {}
         path = plan.act.paths[0]
 
@@ -231,7 +265,7 @@ class Writer:
             seen.clear()
             seen.update(contents)
             found = await plan.act.work(contents)
-            stakes = await self._appraiser.stakes(contents, found, asked=plan.asked)
+            stakes = await self._appraiser.stakes(contents, found, requested=plan.requested)
             if approval is not None:
                 if await self._of_effect(digest_in, contents, found, stakes) != approval.effect:
                     raise EffectChanged(path)
@@ -255,35 +289,36 @@ class Writer:
 
     async def _of_effect(
         self,
-        look: Callable[[tuple[Contents, ActWork[Any], Stakes]], T],
+        step: Callable[[tuple[Contents, ActWork[Any], Stakes]], T],
         contents: Contents,
         work: ActWork[Any],
         stakes: Stakes,
     ) -> T:
-        """Return what `look` tells of what doing it would do to files."""
+        """Return what `step` computes from the changes of files."""
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
-        # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
-        asked = (dict(contents), replace(work, result=None, origins={}), stakes)
-        return await self._aside.run(look, asked, size=size, what="showing what would change")
+        # Only the changes of files are used, so the rest of a large work is not sent to another process.
+        planned = (dict(contents), replace(work, result=None, origins={}), stakes)
+        return await self._aside.run(step, planned, size=size, what="showing what would change")
 
     async def _problems(self, before: Contents, written: Contents) -> list[str]:
+        """Return what is wrong with the pages and was not before."""
         found: list[str] = []
         for path, raw in written.items():
             was = before.get(path)
             if raw is None or was is None:
                 continue
             old, new = text_of(path, was), text_of(path, raw)
-            if len(old) + len(new) <= FORESEEN_CHARACTERS:
+            if len(old) + len(new) <= LARGE_CHARACTERS:
                 found += problems(path, old, new, names=await self._linking.names([old, new]))
-                continue
-            found += await self._problems_of_large(path, old, new)
+            else:
+                found += await self._problems_of_large(path, old, new)
         return found
 
     async def _problems_of_large(self, path: str, old: str, new: str) -> Sequence[str]:
-        """Return what is wrong with a large page, found out in another process.
+        """Return the same for a large page, found in another process.
 
-        The page is held meanwhile. So it is the server's own step, which waits for none of the caller's, and a page that takes
-        more than a step may take is looked at here: it is written already.
+        The page is locked meanwhile. So this is a step of the server itself, which does not queue behind the caller's own; and
+        if it takes more than a step may take, the page is checked here, because it is written already.
         """
         size, what = len(old) + len(new), f"checking {path}"
         own = CALLER.set("")
@@ -299,7 +334,7 @@ class Writer:
             CALLER.reset(own)
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
-        """Return the page under `directory` that the content belongs to, or that is to be made for it, and why."""
+        """Return the page under `directory` that fits the content best, or a new one for it, and why."""
         under = f"under {directory or 'the root'}"
         sketches = await self._related.near(request.content, directory)
         chosen = best_page(request.content, sketches, self._similarity)
@@ -310,45 +345,15 @@ class Writer:
         if not title:
             raise InvalidPath(
                 request.path,
-                "it is a directory and none of its pages speaks of this; name a page, or begin the text with a heading "
+                "it is a directory and none of its pages is about this; name a page, or begin the text with a heading "
                 "and a new page is made",
             )
         path = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
         target = await self._pages.target(path)
-        return target, f"no page {under} speaks of this, so it is a page of its own"
-
-    async def plan_change(
-        self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False
-    ) -> WritePlan[ChangeRequest, ChangeAnswer]:
-        """Return what moving, deleting or bringing back a page would do now; `agreed` and `dry_run` as of `plan_merge`."""
-        names = [request.path, getattr(request, "to", "")]
-        request = await self._resolved(request)
-        if isinstance(request, MoveRequest):
-            act = self._moving.move(request, await self._linking.to(request.path))
-        elif isinstance(request, DeleteRequest):
-            act = self._moving.delete(request, await self._linking.to(request.path))
-        else:
-            act = await self._moving.revert(request)
-        names.append(request.path)
-        if agreed:
-            return WritePlan(request, act, names)
-        rehearsed = await self._acts.rehearse(act)
-        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=names)
-        effect = None if dry_run else await self._of_effect(effect_in, rehearsed.contents, rehearsed.work, stakes)
-        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.result, effect)
-
-    async def change(
-        self, plan: WritePlan[ChangeRequest, ChangeAnswer], approval: Approval | None = None
-    ) -> ChangeAnswer:
-        """Move, delete or bring back the page as planned.
-
-        Raises:
-            ConfiguresNow, UnmarksNow, EffectChanged, WriteUndone: as `merge`.
-        """
-        changed: ChangeAnswer = (await self._run(plan, approval)).result
-        return changed
+        return target, f"no page {under} is about this, so it becomes a page of its own"
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
+        """Return the request with the real paths of its pages."""
         if isinstance(request, RevertRequest):
             target = await self._pages.target(request.path)
             return replace(request, path=target.path if target.kind != "directory" else clean_path(request.path))
@@ -362,7 +367,3 @@ class Writer:
         if to == path:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)
-
-
-def _joined(*notes: str | None) -> str:
-    return "; ".join(note for note in notes if note)

@@ -1,4 +1,4 @@
-"""What an act has to say in the ledger. Pure."""
+"""The ledger entries of acts. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from knowledge.history.ports import Actor, FileChange, HistoryEntry
 from knowledge.pages.vault import revision_of
@@ -22,6 +22,7 @@ RESTORING = "restore"
 
 def written(act: PageAct[T], work: ActWork[T], changes: Sequence[StagedChange], at: datetime) -> HistoryEntry:
     """Return the entry of an act that changes these files."""
+    left = {change.path for change in changes if change.raw is not None}
     return HistoryEntry(
         at=at,
         actor=act.actor,
@@ -32,13 +33,13 @@ def written(act: PageAct[T], work: ActWork[T], changes: Sequence[StagedChange], 
         decision=act.decision,
         intent=act.intent,
         outcome=work.outcome,
-        origins=_origins(work, changes),
+        origins={path: origins for path, origins in work.origins.items() if path in left},
         contradictions=work.contradictions,
     )
 
 
 def noted(act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], at: datetime) -> HistoryEntry:
-    """Return the entry of an act that changes no file: its origins are of the pages as they were `seen`."""
+    """Return the entry of an act that changes no file; its origins are those of the pages as `seen`."""
     same = [(path, seen[path].revision) for path in work.origins if work.record and seen[path].revision]
     changes = tuple(FileChange(path, revision, revision) for path, revision in same)
     origins = {path: work.origins[path] for path, _ in same}
@@ -46,24 +47,19 @@ def noted(act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], at: 
 
 
 def undone(entry: HistoryEntry) -> HistoryEntry:
-    """Return the entry of the same act once all of it was taken back."""
+    """Return the entry of the same act after all of it was undone."""
     changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
     return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
 
 
 def restoring(path: str, joined: bytes) -> PageAct[None]:
-    """Return the server's own act of writing what an editor overwrote unknowingly, joined with what it saved."""
+    """Return the server's own act of restoring what an editor overwrote unknowingly, merged with what it saved."""
 
     async def work(_: Contents) -> ActWork[None]:
         return ActWork({path: joined}, None, source="unknown", outcome="restored")
 
     actor = Actor(SERVER, RESTORING, revision_of(joined))
-    return PageAct(actor, (path,), work, intent="put back what a stale save took away")
-
-
-def _origins(work: ActWork[T], changes: Sequence[StagedChange]) -> Mapping[str, Any]:
-    left = {change.path for change in changes if change.raw is not None}
-    return {path: origins for path, origins in work.origins.items() if path in left}
+    return PageAct(actor, (path,), work, intent="restore what a stale save removed")
 
 
 def _file_change(change: StagedChange, moved_from: str | None) -> FileChange:

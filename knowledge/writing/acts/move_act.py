@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
 from knowledge.errors import NoSuchPath, PageExists, PageGone, UnknownRevision
 from knowledge.history.ports import Ledger
 from knowledge.merge.document.links import relocated, retargeted
 from knowledge.merge.document.unit_origins import trace
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.model import Conflict, Origin, unit_digest
+from knowledge.merge.model import Conflict, Origin, Unit, unit_digest
 from knowledge.merge.normalise import fitted
 from knowledge.merge.three_way.join import join
 from knowledge.merge.unified_diff import unified
@@ -24,26 +24,29 @@ from knowledge.writing.related.target_page import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
 
 MOST_DIFF = 6_000
+LEAST_DIFF = 200
+MOST_DANGLING = 5
 MOVE = "kb_move"
-LOOKED_BACK = 500
-"""Lines of history in which a revision is looked for."""
+MOST_HISTORY = 500
+"""Lines of history in which a revision is searched for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undoing:
-    """An act over several files that is to be taken back: what each file was before and after it."""
+class _PastChange(NamedTuple):
+    """One file of an act on record: its revisions before and after."""
 
-    changes: Sequence[tuple[str, str | None, str | None]]
+    path: str
+    before: str | None
+    after: str | None
 
 
 class Moving:
-    """Builds acts; the paths in requests are real ones by now."""
+    """Builds the acts; the paths in requests are real ones by now."""
 
     def __init__(self, ledger: Ledger, linking: Linking) -> None:
         self._ledger, self._linking = ledger, linking
 
     def move(self, request: MoveRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
-        """Return the act that moves a page and rewrites the links to it in `linking`."""
+        """Return the act that moves a page and rewrites the links to it in the pages `linking`."""
         old, new = request.path, request.to
 
         async def work(contents: Contents) -> ActWork[ChangeAnswer]:
@@ -63,7 +66,7 @@ class Moving:
                 after[page] = retargeted(before[page], page=page, old=old, new=new, names=names)
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
-            written: dict[str, bytes | None] = {page: text.encode() for page, text in after.items()}
+            others = len(after) - 1
             changed = ChangeAnswer(
                 status="done",
                 proposal=None,
@@ -73,10 +76,12 @@ class Moving:
                 diff=_diffs([(was, now, before[was], after[now]) for was, now in pairs]),
                 conflicts=(),
                 verified=True,
-                note=_rewritten(len(after) - 1),
+                note=f"links in {others} other page{'s' if others > 1 else ''} lead to the new place"
+                if others
+                else None,
             )
             return ActWork(
-                contents={old: None, **written},
+                contents={old: None, **{page: text.encode() for page, text in after.items()}},
                 result=changed,
                 origins={now: await self._carried(was, before[was], after[now]) for was, now in pairs},
                 moved={new: old},
@@ -84,25 +89,8 @@ class Moving:
 
         return PageAct(request.actor, tuple(dict.fromkeys((old, new, *linking))), work, intent=f"move {old} to {new}")
 
-    async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
-        """Return the origins of the units of `before` for those of `after`, which differ in links only."""
-        tracked = await self._ledger.tracked(path)
-        if tracked is None:
-            return ()
-        then, now = units(cut(before)), units(cut(after))
-        kept = await self._ledger.content(path, tracked.revision)
-        past = units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None
-        found = trace(then, tracked.origins, past)
-        if len(then) != len(now):
-            return [origin for origin in trace(now, tracked.origins, past) if origin is not None]
-        return [
-            _as(origin, unit_digest(unit.text), unit.section)
-            for origin, unit in zip(found, now, strict=True)
-            if origin is not None
-        ]
-
     def delete(self, request: DeleteRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
-        """Return the act that removes a page which is still what the caller read; `linking` are pages that link to it."""
+        """Return the act that removes a page if it is still as the caller read it; `linking` are pages that link to it."""
         path = request.path
 
         async def work(contents: Contents) -> ActWork[ChangeAnswer]:
@@ -110,34 +98,35 @@ class Moving:
             if raw is None:
                 raise NoSuchPath(path)
             revision = revision_of(raw)
-            known = revision == request.base_revision
-            note = _left_dangling(linking)
-            if not known:
+            if revision != request.base_revision:
                 note = f"nothing is deleted: the page is at {revision} and not at the revision you name; read it again"
+                return ActWork({}, ChangeAnswer("analysis", None, path, revision, [], "", (), None, note))
+            more = len(linking) - MOST_DANGLING
+            shown = ", ".join(linking[:MOST_DANGLING]) + (f" and {more} more" if more > 0 else "")
             changed = ChangeAnswer(
-                status="done" if known else "analysis",
+                status="done",
                 proposal=None,
                 path=path,
-                revision=None if known else revision,
-                changed=[path] if known else [],
-                diff=unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF) if known else "",
+                revision=None,
+                changed=[path],
+                diff=unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF),
                 conflicts=(),
-                verified=True if known else None,
-                note=note,
+                verified=True,
+                note=f"links to it are left in {shown}" if linking else None,
             )
-            return ActWork(contents={path: None} if known else {}, result=changed)
+            return ActWork({path: None}, changed)
 
         return PageAct(request.actor, (path,), work, intent=f"delete {path}")
 
     async def revert(self, request: RevertRequest) -> PageAct[ChangeAnswer]:
-        """Return the act that brings a page back to a revision; if a move lies just between, it is taken back whole.
+        """Return the act that restores a page to a revision; a move right after that revision is undone as a whole.
 
         Raises:
-            UnknownRevision: the page never was at that revision, or it is not kept any more.
+            UnknownRevision: the page never was at that revision, or it is no longer kept.
         """
-        undoing = await self._move_after(request.path, request.revision)
-        if undoing is not None:
-            return self._undo(request, undoing)
+        moved = await self._move_after(request.path, request.revision)
+        if moved is not None:
+            return self._undo_move(request, moved)
         path = request.path
         wanted = await self._ledger.content(path, request.revision)
         if wanted is None:
@@ -146,8 +135,7 @@ class Moving:
         async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             raw = contents[path]
             same = raw == wanted
-            before = raw.decode("utf-8", "replace") if raw is not None else ""
-            after = wanted.decode("utf-8", "replace")
+            before, after = [(one or b"").decode("utf-8", "replace") for one in (raw, wanted)]
             changed = ChangeAnswer(
                 status="unchanged" if same else "done",
                 proposal=None,
@@ -158,101 +146,78 @@ class Moving:
                 conflicts=(),
                 verified=None if same else True,
             )
-            return ActWork(
-                contents={} if same else {path: wanted},
-                result=changed,
-                origins={path: await self._known_of(path, after)},
-            )
+            origins = {path: await self._known(path, units(cut(after)))}
+            return ActWork({} if same else {path: wanted}, changed, origins=origins)
 
-        return PageAct(request.actor, (path,), work, intent=f"back to {request.revision}")
+        return PageAct(request.actor, (path,), work, intent=f"restore revision {request.revision}")
 
-    async def _newest(self, path: str) -> str:
-        lines = await self._ledger.history(path, limit=1)
-        return (lines[0].revision if lines else None) or "none: the page is gone"
-
-    async def _known_of(self, path: str, text: str) -> Sequence[Origin]:
-        tracked = await self._ledger.tracked(path)
-        if tracked is None:
-            return ()
-        kept = await self._ledger.content(path, tracked.revision)
-        past = units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None
-        return [origin for origin in trace(units(cut(text)), tracked.origins, past) if origin is not None]
-
-    async def _move_after(self, path: str, revision: str) -> Undoing | None:
-        """Return the move that ended the page's time at `revision`, if that is how it ended."""
-        for line in await self._ledger.history(path, limit=LOOKED_BACK):
+    async def _move_after(self, path: str, revision: str) -> Sequence[_PastChange] | None:
+        """Return the changes of the move that ended the page's time at `revision`, if a move did."""
+        for line in await self._ledger.history(path, limit=MOST_HISTORY):
             if line.tool == MOVE and line.seq is not None:
-                undoing = await self._act_of(line.seq, path)
-                if undoing is not None and revision in [
-                    before for _, before, after in undoing.changes if after is None
-                ]:
-                    return undoing
+                records = await self._ledger.records(after=line.seq - 1, limit=1)
+                if records and records[0].seq == line.seq:
+                    body = json.loads(records[0].body)["changes"]
+                    changes = [_PastChange(c["path"], c["before"], c["after"]) for c in body]
+                    # A page in which the move only rewrote a link goes back alone.
+                    moved = any(c.path == path for c in changes if c.before is None or c.after is None)
+                    if moved and revision in [c.before for c in changes if c.after is None]:
+                        return changes
             if line.revision == revision:
                 return None
         return None
 
-    async def _act_of(self, seq: int, path: str) -> Undoing | None:
-        """Return the move on record under that number, if `path` is the page that moved, by its old place or its new one."""
-        records = await self._ledger.records(after=seq - 1, limit=1)
-        if not records or records[0].seq != seq:
-            return None
-        changes: list[dict[str, Any]] = json.loads(records[0].body)["changes"]
-        moved = [change for change in changes if change["before"] is None or change["after"] is None]
-        if path not in [change["path"] for change in moved]:
-            return None  # a page that only had a link rewritten goes back alone
-        return Undoing([(change["path"], change["before"], change["after"]) for change in changes])
-
-    def _undo(self, request: RevertRequest, undoing: Undoing) -> PageAct[ChangeAnswer]:
-        """Return the act that takes a move back in every file; what was written there since stays."""
-        gone = [path for path, before, _ in undoing.changes if before is None]
-        back = [path for path, _, after in undoing.changes if after is None]
+    def _undo_move(self, request: RevertRequest, changes: Sequence[_PastChange]) -> PageAct[ChangeAnswer]:
+        """Return the act that undoes a move in every file; later edits in these files stay."""
+        new = next(change for change in changes if change.before is None)
+        old = next(change for change in changes if change.after is None)
 
         async def work(contents: Contents) -> ActWork[ChangeAnswer]:
             written: dict[str, bytes | None] = {}
             diffs: list[tuple[str, str, str, str]] = []
             conflicts: list[Conflict] = []
-            for path, before, after in undoing.changes:
-                if path in gone:
-                    written[path] = None
+            for change in changes:
+                if change == new:
+                    written[new.path] = None
                     continue
-                source = gone[0] if path in back else path
-                was = await self._content(path, before)
-                then = await self._content(source, _after_of(undoing, source) if path in back else after)
+                moves = change == old
+                source = new.path if moves else change.path
+                was = await self._content(change.path, change.before)
+                then = await self._content(source, new.after if moves else change.after)
                 now = contents[source]
                 if now is None:
-                    if path in back:
+                    if moves:
                         raise PageGone(source, request.revision)
-                    continue  # a page that was removed since stays removed
-                if path in back and contents[path] is not None:
-                    raise PageExists(path)
+                    continue  # a page that was removed since then stays removed
+                if moves and contents[change.path] is not None:
+                    raise PageExists(change.path)
                 text, found = _rejoined(then, text_of(source, now), was)
                 conflicts += found
-                if text.encode() != contents[path]:
-                    written[path] = text.encode()
-                    diffs.append((source, path, text_of(source, now), text))
+                if text.encode() != contents[change.path]:
+                    written[change.path] = text.encode()
+                    diffs.append((source, change.path, text_of(source, now), text))
             status: Status = "partial" if conflicts else "done"
-            new = back[0]
-            raw = written.get(new)
+            raw = written.get(old.path)
             changed = ChangeAnswer(
                 status=status,
                 proposal=None,
-                path=new,
+                path=old.path,
                 revision=revision_of(raw) if raw is not None else None,
-                changed=sorted(path for path, found_raw in written.items() if found_raw is not None),
+                changed=sorted(path for path, content in written.items() if content is not None),
                 diff=_diffs(diffs),
                 conflicts=conflicts,
                 verified=True,
-                note=f"the move is taken back: the page is at {new} again",
+                note=f"the move is undone: the page is at {old.path} again",
             )
             return ActWork(
                 contents=written,
                 result=changed,
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
-                moved={new: gone[0]},
+                moved={old.path: new.path},
             )
 
-        paths = tuple(path for path, _, _ in undoing.changes)
-        return PageAct(request.actor, paths, work, intent=f"take back the move to {gone[0]}")
+        paths = tuple(change.path for change in changes)
+        return PageAct(request.actor, paths, work, intent=f"undo the move to {new.path}")
 
     async def _content(self, path: str, revision: str | None) -> str:
         raw = await self._ledger.content(path, revision) if revision else None
@@ -260,20 +225,43 @@ class Moving:
             raise UnknownRevision(path, revision or "none", await self._newest(path))
         return raw.decode("utf-8", "replace")
 
+    async def _newest(self, path: str) -> str:
+        lines = await self._ledger.history(path, limit=1)
+        return (lines[0].revision if lines else None) or "none: the page is gone"
 
-def _after_of(undoing: Undoing, wanted: str) -> str | None:
-    return next(after for path, _, after in undoing.changes if path == wanted)
+    async def _carried(self, path: str, before: str, after: str) -> Sequence[Origin]:
+        """Return the origins of the units of `before` for those of `after`, which differ in links only."""
+        then, now = units(cut(before)), units(cut(after))
+        if len(then) != len(now):
+            return await self._known(path, now)
+        found = await self._traced(path, then)
+        return [
+            replace(origin, digest=unit_digest(unit.text), section=unit.section)
+            for origin, unit in zip(found, now, strict=False)
+            if origin is not None
+        ]
+
+    async def _known(self, path: str, here: Sequence[Unit]) -> Sequence[Origin]:
+        return [origin for origin in await self._traced(path, here) if origin is not None]
+
+    async def _traced(self, path: str, here: Sequence[Unit]) -> Sequence[Origin | None]:
+        """Return the recorded origin of each of these units of the page; empty if nothing is recorded about it."""
+        tracked = await self._ledger.tracked(path)
+        if tracked is None:
+            return ()
+        kept = await self._ledger.content(path, tracked.revision)
+        return trace(here, tracked.origins, units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None)
 
 
 def _rejoined(base: str, current: str, incoming: str) -> tuple[str, Sequence[Conflict]]:
-    """Return `current` with the step from `base` to `incoming` joined in, and what could not be joined."""
+    """Return `current` with the changes from `base` to `incoming` merged in, and those that conflict."""
     incoming, base = fitted(incoming, base, current)
     joined = join(cut(base), cut(current), cut(incoming))
     return joined.text, joined.conflicts
 
 
 def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
-    """Return `current` with the step from `before` to `after` joined in; where both changed the same, `current` stays."""
+    """Return `current` with the changes from `before` to `after` merged in; where both changed the same text, `current` wins."""
     try:
         text, _ = _rejoined(before.decode(), current.decode(), after.decode())
     except UnicodeDecodeError:
@@ -281,32 +269,17 @@ def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
     return text.encode()
 
 
-def _as(origin: Origin, digest: bytes, section: tuple[str, ...]) -> Origin:
-    return replace(origin, digest=digest, section=section)
-
-
 def _diffs(pages: Sequence[tuple[str, str, str, str]]) -> str:
-    """Return the differences of several pages, the first ones in full as far as there is room."""
+    """Return the differences of several pages, as many as there is room for, and how many are left out."""
     room, parts = MOST_DIFF, []
     for was, now, before, after in pages:
         if before == after:
             parts.append(f"{was} -> {now}\n")
             continue
-        part = unified(before, after, now, most_characters=max(room, 200))
+        part = unified(before, after, now, most_characters=max(room, LEAST_DIFF))
         room -= len(part)
         parts.append(part)
         if room <= 0:
             parts.append(f"... and {len(pages) - len(parts)} more pages\n" if len(pages) > len(parts) else "")
             break
     return "".join(parts)
-
-
-def _rewritten(pages: int) -> str | None:
-    return f"links in {pages} other page{'s' if pages > 1 else ''} lead to the new place" if pages else None
-
-
-def _left_dangling(linking: Sequence[str]) -> str | None:
-    if not linking:
-        return None
-    shown = ", ".join(linking[:5]) + (f" and {len(linking) - 5} more" if len(linking) > 5 else "")
-    return f"links to it are left in {shown}"

@@ -1,4 +1,4 @@
-"""What a language model may be asked before evidence is merged. It adds contradictions for a person, and settles none."""
+"""A language model that may be asked before evidence is merged. It adds contradictions for a person and resolves none."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from knowledge.merge.model import Doubt
 
 @dataclass(frozen=True, slots=True)
 class PairJudgement:
-    """What came of asking: the pairs that cannot both be true, and what the caller should know of it, "" for nothing."""
+    """The pairs that can't both be true, and a note for the caller, "" for none."""
 
     doubts: tuple[Doubt, ...] = ()
     note: str = ""
 
 
 class ContradictionJudge(Protocol):
-    """A language model that is asked about pairs of statements. Safe to use by several tasks at once."""
+    """A language model that judges pairs of statements. Several tasks may use it at once."""
 
     async def judged(self, pairs: Sequence[Pair]) -> PairJudgement:
-        """Return which of these pairs cannot both be true, within a few seconds.
+        """Return which of these pairs can't both be true, within a few seconds.
 
-        Never raises for what a model or its server does: then nothing is doubted, and the note says so.
+        Never raises for failures of the model or its server: then there are no doubts, and the note says why.
         """
         ...

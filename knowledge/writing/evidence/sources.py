@@ -1,4 +1,4 @@
-"""Evidence that lies in other services: fetched before it counts, so that nobody can cite what is not there."""
+"""Evidence from other services, fetched before it counts, so that nobody can cite what does not exist."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What stands at a source now. `at` is when it was said, aware UTC; `title` and `url` are for people.
+    """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
-    `source` is its one name, however it was asked for: several names must not pass for several voices. Nothing of it was said
-    after `latest`. `text` is what others wrote; `own` says that there is nothing but what was written from here.
+    `source` is its canonical name, whatever it was requested by: several names of one source must not count as several sources.
+    Nothing in it was written after `latest`. `text` is what others wrote; `own` says that all of it was written by this server.
     """
 
     text: str
@@ -25,17 +25,17 @@ class Fetched:
 
 
 class Sources(Protocol):
-    """Fetches what a source names."""
+    """Fetches the content of sources."""
 
     def knows(self, source: str) -> bool:
-        """Return whether sources of that kind can be looked up here: their service is configured."""
+        """Return whether sources of that kind can be looked up here, because their service is configured."""
         ...
 
     async def fetch(self, source: str) -> Fetched:
-        """Return what stands there.
+        """Return the source's content.
 
         Raises:
-            NoSuchSource: nothing does, or nothing that this server may read. The message says what to do.
-            SourceAway: it cannot be looked up now.
+            NoSuchSource: it does not exist, or this server may not read it. The message says what to do.
+            SourceAway: it can't be looked up now.
         """
         ...

@@ -1,11 +1,11 @@
-"""One writer of a page at a time, whichever process it is in; a lock dies with its holder.
+"""Locks on pages: one writer at a time, in any process; a lock is released when its holder dies.
 
 A lock is the system's lock on an empty file in the state directory. Pages share a fixed number of such files, so the folder
-does not grow and nothing has to be removed; two pages with one file merely wait for each other for some milliseconds.
-Who comes looks for a while whether the lock is free, at first often, then less and less often; who has looked for too long gets in
-line: before each lock stands a gate, and who holds the gate waits for the lock in the system, in a thread, and is woken at once.
-So where more is asked than can be done, those who came last are served soon and the others within a bounded time, instead of
-everybody waiting for everybody; and a lock does not lie idle until one certain process has woken up.
+does not grow and nothing has to be removed; two pages with the same file only wait for each other for some milliseconds.
+A writer polls for the lock, at first often, then less and less; after a while it queues: before each lock there is a gate, and the
+holder of the gate waits for the lock in the system, in a thread, and is woken at once. So under overload the latest are served soon
+and the others within a bounded time, instead of everybody waiting for everybody; and a lock is not idle until one particular process
+has woken up.
 
 Source: adaptive LIFO, B. Maurer, "Fail at Scale", ACM Queue 13 (2015); a mutex with a starvation mode, Go's sync.Mutex (2016).
 """
@@ -27,6 +27,15 @@ import anyio.to_thread
 from knowledge.errors import DocumentBusy
 from knowledge.private_files import private_folder
 
+SLOTS = 256
+"""An act on very many pages holds all of them, and some systems let a process open only a thousand files."""
+LONGEST_WAIT_S = 15.0
+POLLING_S = 1.5
+"""How long a writer polls before it queues. With less, more of the early ones wait long; with more, more of all."""
+FIRST_PAUSE_S = 0.002
+LONGEST_PAUSE_S = 0.25
+PAUSE_GROWTH = 1.6
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -39,7 +48,7 @@ if sys.platform == "win32":
 
     async def _wait(file: int) -> None:
         while not _try(file):  # noqa: ASYNC110  another process gives it back, which sets no event here
-            await anyio.sleep(ASKED_AGAIN_S)
+            await anyio.sleep(FIRST_PAUSE_S)
 else:
     import fcntl
 
@@ -51,7 +60,8 @@ else:
         return True
 
     async def _wait(file: int) -> None:
-        """Return once the lock is ours. If nobody waits for that any more, the thread gives it back as soon as it has it."""
+        """Return once the lock is ours. If this is cancelled, the thread gives the lock back as soon as it has it."""
+        # A descriptor of its own: the caller closes `file` on cancellation, and its number may be another file by then.
         same = [os.dup(file)]
 
         def wait() -> None:
@@ -64,31 +74,20 @@ else:
         try:
             await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except BaseException:
-            with contextlib.suppress(IndexError):  # the thread has it
+            with contextlib.suppress(IndexError):  # the thread has started and closes it
                 os.close(same.pop())
             raise
 
 
-SLOTS = 256
-"""An act on very many pages holds all of them: processes may open a thousand files or less."""
-LONGEST_WAIT_S = 15.0
-ASKED_AGAIN_S = 0.002
-PASSING_S = 1.5
-"""How long one looks before getting in line. With less of it more of those wait long who came first, and fewer of all."""
-LOOKED_AGAIN_S = 0.002
-LONGEST_PAUSE_S = 0.25
-GROWTH = 1.6
-
-
 class PageLocks(Protocol):
-    """What locks of pages must promise: whoever holds one is alone with the page until they give it back or die."""
+    """Locks of pages: a holder is alone with its pages until it gives them back or dies."""
 
     def held(self, paths: Iterable[str]) -> AbstractAsyncContextManager[None]:
-        """Hold the locks of these pages; raises `DocumentBusy` when others kept one for too long."""
+        """Hold the locks of these pages; raises `DocumentBusy` if others keep one for too long."""
         ...
 
     def held_if_free(self, paths: Iterable[str]) -> AbstractAsyncContextManager[bool]:
-        """Hold all of these locks if nobody holds any of them; says whether that is so."""
+        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
         ...
 
 
@@ -99,13 +98,14 @@ class Locks:
         private_folder(folder)
         self._folder, self.longest_wait_s = folder, longest_wait_s
         self._queues: dict[int, tuple[anyio.Semaphore, int]] = {}
+        """For each slot in use, the turn of tasks in this process, and how many of them hold it or wait."""
 
     @asynccontextmanager
     async def held(self, paths: Iterable[str]) -> AsyncIterator[None]:
-        """Hold the locks of these pages, taken in one order everywhere, so that nobody waits for each other.
+        """Hold the locks of these pages, taken in one order everywhere, so that no two holders wait for each other.
 
         Raises:
-            DocumentBusy: others kept one for too long; none is held then.
+            DocumentBusy: others kept one for too long; then none is held.
         """
         wanted: dict[int, str] = {}
         for path in sorted(paths):
@@ -120,7 +120,7 @@ class Locks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if nobody holds any of them; says whether that is so."""
+        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
         taken: list[tuple[int, int]] = []
         try:
             for slot in sorted({slot_of(path) for path in paths}):
@@ -134,82 +134,59 @@ class Locks:
             self._give_back(taken)
 
     async def close(self) -> None:
-        """Give everything back: nothing is kept between two acts."""
+        """Do nothing: nothing is kept between two acts."""
 
     async def _take(self, slot: int, path: str, *, wait: bool) -> int:
-        """Return the open file whose lock is ours now; -1 if it is not free and we do not wait."""
+        """Return the open file whose lock is ours now; -1 if it is not free and `wait` is false."""
+        # Tasks of this process take turns in their order, so that only one of them polls for the file.
         queue, users = self._queues.get(slot, (anyio.Semaphore(1, max_value=1), 0))
         self._queues[slot] = queue, users + 1
-        first, file = False, -1
+        has_turn, file = False, -1
         try:
             if wait:
                 with anyio.fail_after(self.longest_wait_s):
                     await queue.acquire()
-                    first = True
+                    has_turn = True
                     file = await self._wait_for(slot)
             else:
                 queue.acquire_nowait()
-                first = True
-                file = self._take_now(slot)
+                has_turn = True
+                lock = self._open(slot, "lock")
+                if _try(lock):
+                    file = lock
+                else:
+                    os.close(lock)
         except anyio.WouldBlock:
             pass
         except TimeoutError:
             raise DocumentBusy(path, self.longest_wait_s) from None
         finally:
             if file < 0:
-                self._leave(slot, first=first)
+                self._leave(slot, has_turn=has_turn)
         return file
 
-    def _leave(self, slot: int, *, first: bool) -> None:
-        """Let the next in this process have its turn if it was ours; forget the queue once nobody uses it."""
-        queue, users = self._queues[slot]
-        if first:
-            queue.release()
-        if users == 1:
-            del self._queues[slot]
-        else:
-            self._queues[slot] = queue, users - 1
-
-    def _take_now(self, slot: int) -> int:
-        lock = self._open(slot, "lock")
-        if _try(lock):
-            return lock
-        os.close(lock)
-        return -1
-
     async def _wait_for(self, slot: int) -> int:
-        lock = await self._in_passing(slot)
-        return lock if lock >= 0 else await self._in_line(slot)
-
-    async def _in_passing(self, slot: int) -> int:
-        """Return the lock if it is free at one of the moments that we look; -1 once it is time to get in line."""
+        """Return the open file whose lock is ours now: poll for a while, then queue."""
         lock = self._open(slot, "lock")
-        end, pause_s = anyio.current_time() + PASSING_S, LOOKED_AGAIN_S
         try:
+            end, pause_s = anyio.current_time() + POLLING_S, FIRST_PAUSE_S
             while not _try(lock):
                 if anyio.current_time() >= end:
-                    os.close(lock)
-                    return -1
+                    await self._queue(slot, lock)
+                    break
                 await anyio.sleep(pause_s)
-                pause_s = min(pause_s * GROWTH, LONGEST_PAUSE_S)
+                pause_s = min(pause_s * PAUSE_GROWTH, LONGEST_PAUSE_S)
         except BaseException:
             os.close(lock)
             raise
         return lock
 
-    async def _in_line(self, slot: int) -> int:
+    async def _queue(self, slot: int, lock: int) -> None:
         gate = self._open(slot, "gate")
         try:
-            if not _try(gate):
-                await _wait(gate)
-            lock = self._open(slot, "lock")
-            try:
-                if not _try(lock):
-                    await _wait(lock)
-            except BaseException:
-                os.close(lock)
-                raise
-            return lock
+            for file in (gate, lock):
+                if not _try(file):
+                    await _wait(file)
         finally:
             os.close(gate)
 
@@ -219,7 +196,17 @@ class Locks:
     def _give_back(self, taken: list[tuple[int, int]]) -> None:
         for slot, file in reversed(taken):
             os.close(file)
-            self._leave(slot, first=True)
+            self._leave(slot, has_turn=True)
+
+    def _leave(self, slot: int, *, has_turn: bool) -> None:
+        """Let the next task of this process have its turn if it was ours; forget the queue once nobody uses it."""
+        queue, users = self._queues[slot]
+        if has_turn:
+            queue.release()
+        if users == 1:
+            del self._queues[slot]
+        else:
+            self._queues[slot] = queue, users - 1
 
 
 def slot_of(path: str) -> int:

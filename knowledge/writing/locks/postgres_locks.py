@@ -1,7 +1,7 @@
-"""Locks of pages among machines that share a knowledge base's files and keep its state in one PostgreSQL database.
+"""Locks of pages for machines that share a knowledge base's files and keep its state in one PostgreSQL database.
 
-Processes of one machine settle it among themselves first, by files; whoever is first there asks the database for all.
-A lock is PostgreSQL's advisory lock of a transaction, so it dies with its holder's connection, also behind a pooler.
+Processes of one machine lock by files first; the one that is first on its machine asks the database.
+A lock is a transaction-level advisory lock of PostgreSQL, so it ends with its holder's connection, also behind a pooler.
 
 Source: PostgreSQL documentation, 13.3.5 Advisory Locks.
 """
@@ -23,13 +23,13 @@ from knowledge.writing.locks.page_locks import LONGEST_WAIT_S, Locks
 
 ASKED_EVERY_S = 0.005
 MOST_ACTS = 8
-"""Acts of one process that hold locks at a time; the others wait for their turn."""
+"""How many acts of one process hold locks at a time; the others wait for a connection."""
 
 log = logging.getLogger(__name__)
 
 
 class PostgresLocks:
-    """The locks of one knowledge base for all machines; `name` tells it from others in the same database."""
+    """The locks of one knowledge base for all machines; `name` distinguishes it from others in the same database."""
 
     def __init__(
         self, here: Locks, server: PostgresAddress, name: str, *, longest_wait_s: float = LONGEST_WAIT_S
@@ -39,11 +39,11 @@ class PostgresLocks:
 
     @asynccontextmanager
     async def held(self, paths: Iterable[str]) -> AsyncIterator[None]:
-        """Hold the locks of these pages, taken in one order everywhere, so that nobody waits for each other.
+        """Hold the locks of these pages, taken in one order everywhere, so that no two holders wait for each other.
 
         Raises:
-            DocumentBusy: others kept one for too long; none is held then.
-            StorageError: the database cannot be asked; none is held then.
+            DocumentBusy: others kept one for too long; then none is held.
+            StorageError: the database can't be asked; then none is held.
         """
         wanted = sorted(set(paths))
         async with self._here.held(wanted), self._everywhere(wanted, self._longest_wait_s) as path:
@@ -53,7 +53,7 @@ class PostgresLocks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if nobody holds any of them; says whether that is so."""
+        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
         wanted = sorted(set(paths))
         async with self._here.held_if_free(wanted) as free:
             if not free:
@@ -64,18 +64,26 @@ class PostgresLocks:
 
     @asynccontextmanager
     async def _everywhere(self, paths: Iterable[str], longest_wait_s: float) -> AsyncIterator[str | None]:
-        """Hold the locks in the database; yields the first page whose lock could not be had in time, None if all are held."""
-        keys = sorted({(self._key(path), path) for path in paths})
+        """Hold the locks in the database; yields the first page whose lock was not free in time, None if all are held."""
+        digests = {
+            p: hashlib.blake2b(f"{self._name}\0{p}".encode("utf-8", "surrogatepass"), digest_size=8) for p in paths
+        }
+        keys = sorted((int.from_bytes(digest.digest(), "big", signed=True), path) for path, digest in digests.items())
         async with self._pool.connection() as connection:
             with self._server.translating():
                 await connection.execute("BEGIN")
-                # An act takes its time between the first lock and the last word.
+                # The transaction is idle while the act is carried out, longer than a server may allow by default.
                 await connection.execute("SET LOCAL idle_in_transaction_session_timeout = '120s'")
                 missed = await self._take(connection, keys, time.monotonic() + longest_wait_s)
             try:
                 yield missed
             finally:
-                await self._give_back(connection)
+                with anyio.CancelScope(shield=True):
+                    try:
+                        await connection.execute("COMMIT")
+                    except Error:  # the locks went with the connection, and what was done is done
+                        log.warning("lost the connection that held a lock")
+                        await connection.close()
 
     async def _take(self, connection: Connection, keys: Iterable[tuple[int, str]], until: float) -> str | None:
         for key, path in keys:
@@ -89,18 +97,6 @@ class PostgresLocks:
                 await anyio.sleep(ASKED_EVERY_S)
         return None
 
-    async def _give_back(self, connection: Connection) -> None:
-        with anyio.CancelScope(shield=True):
-            try:
-                await connection.execute("COMMIT")
-            except Error:  # the locks went with the connection, and what was done is done
-                log.warning("lost the connection that held a lock")
-                await connection.close()
-
-    def _key(self, path: str) -> int:
-        digest = hashlib.blake2b(f"{self._name}\0{path}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest, "big", signed=True)
-
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._pool.close()

@@ -1,4 +1,4 @@
-"""Contradictions with other pages: found after a write, because a person's edit is never held back for them."""
+"""Finds contradictions with other pages: after a write, because a person's edit is never delayed by them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from knowledge.history.ports import Actor, HistoryEntry, Ledger, Tracked
 from knowledge.merge.claims.contradiction import contradictions
 from knowledge.merge.document.unit_origins import PageFacts, presumed, trace
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.evidence.confidence import Rules, confidence, same_lineage
+from knowledge.merge.evidence.confidence import USER, Rules, confidence, same_lineage
 from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
-from knowledge.offload import Aside, Here
+from knowledge.offload import Aside, Here, comparison_size
 from knowledge.pages.vault import Vault
 from knowledge.writing.related.related_pages import Related
 from knowledge.writing.related.target_page import PageLookup, front_matter_of
-
-log = logging.getLogger(__name__)
 
 MOST_UNITS = 24
 """Units of the last writes to a page that are compared with other pages."""
 MOST_PAGES = 5
 MOST_WAITING = 200
-COMPARED_LIKE_ONE = 500
-"""Pairs of characters of a page and what was written that cost as much as one that is only read."""
 QUIET_S = 1.0
 LEAST_WORDS = 3
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,8 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
-    """What a look at one page follows from: its text and origins, and what was written elsewhere."""
+class _Comparison:
+    """Everything that comparing one page with what was written on another depends on."""
 
     path: str
     text: str
@@ -60,16 +58,15 @@ class _Ground:
 
     @property
     def size(self) -> int:
-        """Return how many characters have to be read, where page and units are held against each other more of them."""
+        """Return the size of the step that compares them."""
         new = sum(len(unit.text) for unit, _ in self.written.units)
-        read = len(self.text) + len(self.tracked_text or "") + new
-        return max(read, len(self.text) * new // COMPARED_LIKE_ONE)
+        return comparison_size(len(self.text), new, read=len(self.text) + len(self.tracked_text or "") + new)
 
 
 class CrossPageClaims:
-    """Looks for stronger claims on other pages that say otherwise, one write after the other, while nothing waits for it.
+    """Looks for stronger claims on other pages that contradict a write, one write after the other, in the background.
 
-    It only adds to what `kb_contradictions` lists: when an engine or the database is away, nothing is found.
+    It only adds to the list of `kb_contradictions`: while an engine or the database is away, nothing is found.
     """
 
     def __init__(
@@ -85,13 +82,13 @@ class CrossPageClaims:
         self._vault, self._related, self._aside = vault, related, aside or Here()
         self._ledger, self._pages, self._now = ledger, pages, now
         self._waiting: dict[str, Written] = {}
-        self._last = 0.0
+        self._last_write = 0.0
         self._arrived, self._idle = anyio.Event(), anyio.Event()
         self._idle.set()
         self._running = False
 
     def look(self, written: Written) -> None:
-        """Remember to look, as soon as there is time; what was written to a page before is looked at together with it."""
+        """Queue the write; several writes to one page by one principal are looked at together."""
         if not written.units or not self._running:
             return
         before = self._waiting.pop(written.path, None)
@@ -100,11 +97,11 @@ class CrossPageClaims:
         while len(self._waiting) > MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._idle = anyio.Event() if self._idle.is_set() else self._idle
-        self._last = anyio.current_time()
+        self._last_write = anyio.current_time()
         self._arrived.set()
 
     async def settled(self) -> None:
-        """Return when everything that was written so far has been looked at."""
+        """Return once every write so far has been looked at."""
         await self._idle.wait()
 
     async def run(self) -> None:
@@ -115,48 +112,43 @@ class CrossPageClaims:
                 await self._arrived.wait()
                 self._arrived = anyio.Event()
                 while self._waiting:
-                    while (rest_s := self._last + QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110  a moving deadline
+                    while (rest_s := self._last_write + QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110  a moving deadline
                         await anyio.sleep(rest_s)
-                    await self._look_once(self._waiting.pop(next(iter(self._waiting))))
+                    written = self._waiting.pop(next(iter(self._waiting)))
+                    try:
+                        if found := await self._found(written):
+                            entry = HistoryEntry(self._now(), written.actor, outcome="flagged", contradictions=found)
+                            await self._ledger.commit(entry)
+                    except (EngineUnavailable, StorageError):
+                        log.warning(
+                            "cannot look for contradictions with %s on other pages", written.path, exc_info=True
+                        )
                 self._idle.set()
         finally:
             self._running = False
             self._idle.set()
-
-    async def _look_once(self, written: Written) -> None:
-        try:
-            found = await self._found(written)
-            if found:
-                entry = HistoryEntry(self._now(), written.actor, outcome="flagged", contradictions=found)
-                await self._ledger.commit(entry)
-        except (EngineUnavailable, StorageError):
-            log.warning("cannot look for contradictions with %s on other pages", written.path, exc_info=True)
 
     async def _found(self, written: Written) -> list[Contradiction]:
         found: list[Contradiction] = []
         written = replace(written, units=list(written.units)[:MOST_UNITS])
         texts = [unit.text for unit, _ in written.units if len(unit.text.split()) >= LEAST_WORDS]
         for path in await self._related.pages(texts, but=written.path, limit=MOST_PAGES):
-            found += await self._against(path, written)
+            try:
+                pair = await self._comparison(path, written)
+                found += await self._aside.run(_stronger_claims, pair, size=pair.size, what=f"comparing with {path}")
+            except (TooMuchWork, TooMuchWaiting):
+                log.warning("contradictions between %s and %s are not looked for", written.path, path, exc_info=True)
+            except (EngineUnavailable, StorageError):
+                raise
+            except KnowledgeError:  # the page was removed, or cannot be read
+                continue
         return found
 
-    async def _against(self, path: str, written: Written) -> list[Contradiction]:
-        try:
-            ground = await self._ground(path, written)
-            return await self._aside.run(_disagreeing, ground, size=ground.size, what=f"comparing with {path}")
-        except (TooMuchWork, TooMuchWaiting):
-            log.warning("contradictions between %s and %s are not looked for", written.path, path, exc_info=True)
-            return []
-        except (EngineUnavailable, StorageError):
-            raise
-        except KnowledgeError:
-            return []
-
-    async def _ground(self, path: str, written: Written) -> _Ground:
+    async def _comparison(self, path: str, written: Written) -> _Comparison:
         file = await anyio.to_thread.run_sync(self._vault.read, path)
         tracked = await self._ledger.tracked(path)
         before = await self._ledger.content(path, tracked.revision) if tracked else None
-        return _Ground(
+        return _Comparison(
             path=path,
             text=file.raw.decode("utf-8", "replace"),
             revision=file.revision,
@@ -169,43 +161,37 @@ class CrossPageClaims:
         )
 
 
-def _disagreeing(ground: _Ground) -> list[Contradiction]:
+def _stronger_claims(pair: _Comparison) -> list[Contradiction]:
     """Return where the page contradicts what was written, and is the stronger of the two."""
-    written, rules = ground.written, ground.rules
-    there = units(cut(ground.text))
-    pairs = contradictions(there, [unit for unit, _ in written.units])
-    if not pairs:
+    written, tracked = pair.written, pair.tracked
+    here = units(cut(pair.text))
+    contradicting = contradictions(here, [unit for unit, _ in written.units])
+    if not contradicting:
         return []
-    origins = _origins(ground, there)
+    source = str(front_matter_of(pair.text).get("source") or USER)
+    facts = PageFacts(pair.path, source, pair.modified, tracked=tracked is not None)
+    then = None if pair.tracked_text is None else units(cut(pair.tracked_text))
+    origins = trace(here, tracked.origins if tracked else (), then)
     found = []
-    for pair in pairs:
-        unit, origin = written.units[pair.new]
-        other = origins[pair.existing]
+    for one in contradicting:
+        unit, origin = written.units[one.new]
+        other = origins[one.existing] or presumed(here[one.existing], facts)
         if same_lineage(origin.source, other.source):
             continue
-        existing = _side((ground.path, ground.revision), there[pair.existing], other, rules, ground.now)
-        new = _side((written.path, written.revision), unit, origin, rules, ground.now)
+        existing = _side((pair.path, pair.revision), here[one.existing], other, pair)
+        new = _side((written.path, written.revision), unit, origin, pair)
         if (existing.confidence or 0.0) > (new.confidence or 0.0):
-            comparison = pair.comparison
+            comparison = one.comparison
             found.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
     return found
 
 
-def _origins(ground: _Ground, there: Sequence[Unit]) -> list[Origin]:
-    source = str(front_matter_of(ground.text).get("source") or "user")
-    tracked = ground.tracked
-    facts = PageFacts(ground.path, source, ground.modified, tracked=tracked is not None)
-    then = None if ground.tracked_text is None else units(cut(ground.tracked_text))
-    known = trace(there, tracked.origins if tracked else (), then)
-    return [origin or presumed(unit, facts) for unit, origin in zip(there, known, strict=True)]
-
-
-def _side(place: tuple[str, str], unit: Unit, origin: Origin, rules: Rules, now: datetime) -> Side:
+def _side(place: tuple[str, str], unit: Unit, origin: Origin, pair: _Comparison) -> Side:
     weight = confidence(
         origin.source,
         origin.observed_at,
-        now=now,
-        rules=rules,
+        now=pair.now,
+        rules=pair.rules,
         authority=origin.authority,
         corroborated_by=origin.corroborated_by,
     )

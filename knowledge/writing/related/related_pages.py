@@ -1,4 +1,4 @@
-"""Which pages speak of the same things as a text, as far as the keyword index knows."""
+"""Finds pages about the same things as a text, in the keyword index."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MOST_SKETCHES = 12
 
 
 class Related:
-    """Asks the keyword index; what is not indexed yet is not found."""
+    """Asks the keyword index; pages that are not indexed yet are not found."""
 
     def __init__(self, index: IndexStore, keyword: Callable[[], Awaitable[KeywordIndex]]) -> None:
         self._index, self._keyword = index, keyword
 
     async def pages(self, texts: Sequence[str], *, but: str, limit: int) -> list[str]:
-        """Return the pages, other than `but`, that share most with one of `texts`, best first.
+        """Return the pages, other than `but`, that share most terms with one of `texts`, best first.
 
         Raises:
-            EngineUnavailable: the index cannot be asked now.
+            EngineUnavailable: the index can't be asked now.
         """
         best: dict[str, float] = {}
         for text in texts:
@@ -38,9 +38,9 @@ class Related:
         return sorted(best, key=lambda path: -best[path])[:limit]
 
     async def near(self, content: str, directory: str) -> list[PageSketch]:
-        """Return sketches of the pages under `directory` that share most with `content`, best first.
+        """Return sketches of the pages under `directory` that share most terms with `content`, best first.
 
-        Where it shares nothing with any, or hardly anything is indexed, those of the first pages there are.
+        If no page shares any, or hardly anything is indexed, of the first pages there.
         """
         found: dict[str, list[str]] = {}
         for row, _ in await self._chunks(content, Filters(path=directory), MOST_CHUNKS):

@@ -81,7 +81,7 @@ def writing_on(ground: WriterBasis) -> Writing:
         elsewhere=elsewhere,
         related=related,
         similarity=Meaning(ground.words),
-        witnesses=CitationCheck(ground.vault, pages, ground.sources, ground.aside),
+        citations=CitationCheck(ground.vault, pages, ground.sources, ground.aside),
         appraiser=Appraiser(ground.vault, ground.ledger),
         judge=ground.judge,
         aside=ground.aside,

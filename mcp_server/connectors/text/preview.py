@@ -7,7 +7,7 @@ from typing import Any
 
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.vault import revision_of
-from knowledge.writing.effect import CONTEXT, EVERYTHING
+from knowledge.writing.effect import CONTEXT, UNLIMITED
 
 Change = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ def shown_change(place: str, before: str | None, after: str | None) -> Change:
     that changes, and is marked as something that is `sent`, so that nobody is told of a page.
     """
     diff = unified(
-        _ended(before), _ended(after), place, context=CONTEXT, most_characters=EVERYTHING, longest_line=EVERYTHING
+        _ended(before), _ended(after), place, context=CONTEXT, most_characters=UNLIMITED, longest_line=UNLIMITED
     )
     return {
         "path": place,

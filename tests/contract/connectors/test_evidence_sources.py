@@ -244,7 +244,7 @@ async def test_who_cites_what_was_written_from_here_cites_nobody(tmp_path: Path)
         for source in (own[0], own[2], f"{own[2]}/{sent['message_ids'][0]}"):
             cited = await there.says(source, dry_run=True)
             assert new(cited)["authority"] == 0.2, source
-            assert "written from here" in cited["note"]
+            assert "written by this server" in cited["note"]
         there.plane.add_comment(task["key"], f"<p>{CLAIM}</p>")
         there.zulip.world.say(HAMLET, "drawing", "uploads", CLAIM)
         anew = [f"plane:{task['key'].lower()}", "zulip:Drawing/Uploads"]  # a look at the same name counts for a minute

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.files.swap import StagedChange, Swap
 from mcp_server.app.settings.settings import Settings
 from tests.support.hosts.reviewers import Reviewer, reviewing
 from tests.support.hosts.writers import Writer, writing
@@ -188,22 +190,22 @@ async def test_writing_to_a_hard_link_does_not_write_to_the_file_that_it_shares(
         assert (settings.kb / "_agents/decide.yaml").read_text(encoding="utf-8") == AGENT
 
 
-async def test_a_link_swapped_in_while_an_act_is_under_way_is_judged_again(settings: Settings) -> None:
+async def test_a_link_swapped_in_while_an_act_is_under_way_is_judged_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was judged is where it is written: the place is looked at again when the file is about to change."""
     async with writing(settings, level=3) as host:
         base = await host.revision("page.md")
         agent = settings.kb / "_agents/decide.yaml"
         agent.write_text(PAGES["page.md"], encoding="utf-8")
-        files: Any = host.app.services.load_writing().acts._files
-        begin = files.begin
 
-        def swapped(changes: Any) -> Any:
-            files.begin = begin
+        def swapped(files: FileSet, changes: Sequence[StagedChange]) -> Swap:
+            monkeypatch.undo()
             (settings.kb / "page.md").unlink()
             (settings.kb / "page.md").symlink_to("_agents/decide.yaml")
-            return begin(changes)
+            return Swap(files, changes)
 
-        files.begin = swapped
+        monkeypatch.setattr("knowledge.writing.transaction.Swap", swapped)
         refused = await host.refused("kb_merge", path="page.md", content="# Page\n\nTwo.\n", base_revision=base)
         assert "configures the server" in refused
         assert agent.read_text(encoding="utf-8") == PAGES["page.md"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.writing.acts.merge_work import worked_out
+from knowledge.writing.acts.merge_work import merge_into_page
 from knowledge.writing.files.file_set import FileSet, FoundPage
 from mcp_server.app.settings.settings import Settings
 from tests.support.hosts.reviewers import reviewing
@@ -43,10 +43,10 @@ class Looks:
 
         def working_out(ground: Any) -> Any:
             self.worked_out += ours.get()
-            return worked_out(ground)
+            return merge_into_page(ground)
 
         monkeypatch.setattr(FileSet, "look", looking)
-        monkeypatch.setattr("knowledge.writing.acts.merge_act.worked_out", working_out)
+        monkeypatch.setattr("knowledge.writing.acts.merge_act.merge_into_page", working_out)
 
     def taken(self) -> tuple[int, int]:
         """Return both counts and begin anew."""

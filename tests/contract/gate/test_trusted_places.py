@@ -132,7 +132,7 @@ async def test_the_command_line_vouches_lists_and_takes_back(
     assert [one["place"] for one in await asked("remove", "PLANE:KB")] == ["zulip:design"]
     with pytest.raises(NotTrusted):
         await asked("remove", "plane:KB")
-    with pytest.raises(CannotDecide, match="no place to vouch for"):
+    with pytest.raises(CannotDecide, match="not a place that can be trusted"):
         await asked("add", "https://example.org")
     assert "not protected by a passkey" in capsys.readouterr().err
     found = await examine(replace(settings, trusted_places=("plane",)))

@@ -636,7 +636,7 @@ async def test_a_place_is_trusted_with_one_click_from_the_proposal_that_it_holds
     assert await place.app.base.state.trust.trusted_places() == []
     await visitor.send("/trust/places", place="https://example.org")
     assert visitor.status == 409
-    assert "no place to vouch for" in visitor.html
+    assert "not a place that can be trusted" in visitor.html
     await visitor.look("/trust")
     await visitor.send("/trust/places", place="plane:kb")
     assert [one.place for one in await place.app.base.state.trust.trusted_places()] == ["plane:KB"]

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from knowledge.errors import DocumentBusy
-from knowledge.writing.locks.page_locks import PASSING_S, SLOTS, Locks, slot_of
+from knowledge.writing.locks.page_locks import POLLING_S, SLOTS, Locks, slot_of
 
 ROOT = Path(__file__).parents[3]
 HOLDER = """
@@ -207,4 +207,4 @@ def test_eight_processes_on_one_page_count_right_and_none_starves(tmp_path: Path
     assert int((tmp_path / "counter").read_text()) == sum(turns)
     print("turns:", turns, "longest wait:", [round(wait, 3) for _, wait in raced])  # noqa: T201 - measured, with -s
     assert min(turns) >= 2
-    assert max(wait for _, wait in raced) < 2 * PASSING_S
+    assert max(wait for _, wait in raced) < 2 * POLLING_S
