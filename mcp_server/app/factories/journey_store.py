@@ -7,7 +7,7 @@ import secrets
 from agents.catalogue import Catalogue
 from agents.engine.runner import Runner
 from agents.store.ports import JourneyStore
-from agents.store.sqlite import SqliteJourneys
+from agents.store.sql import SqlJourneys
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.sqlite.store import SqliteStateStore
@@ -42,7 +42,7 @@ def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore
     With `quotas` nobody stores more than they allow; a person at a terminal has none.
     """
     if isinstance(state, SqliteStateStore):
-        return SqliteJourneys(state.database, quotas)
+        return SqlJourneys(state.tables, quotas)
     from agents.store.postgres import PostgresJourneys
     from knowledge.state.postgres.store import PostgresStateStore
 
