@@ -53,7 +53,7 @@ from agents.errors import (
     WaitsForPerson,
 )
 from agents.prompts.prompt import prompt
-from agents.store.forms import beginning, whole
+from agents.store.forms import first_event, state_of_log
 from agents.store.ports import Appended, JourneyStore
 from knowledge.tokens import count_tokens
 
@@ -144,7 +144,7 @@ class Runner:
         conversation = self._onward.conversation(speaker, 1, ())
         begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
         at = self._now()
-        first = beginning(begun, by, at)
+        first = first_event(begun, by, at)
         log = [first]
         if chosen.graph.phase(begun.phase).automatic:
             here = JourneyPosition(journey, chosen, fold(log))
@@ -187,7 +187,7 @@ class Runner:
         Raises:
             BadLog, BadStart, JourneyExists: it is no journey that its agent here could go on with; nothing is recorded.
         """
-        state = whole(log)
+        state = state_of_log(log)
         problems = await self._validation_errors(state)
         if problems:
             raise BadStart(f"the journey cannot be led by {state.agent} here: {'; '.join(problems[:MOST_PROBLEMS])}")

@@ -1,7 +1,7 @@
-"""A journey as one file: a line that says what it is, then one a event, each with the digest of all lines up to it. Pure.
+"""A journey as one file: a header line, then a line for each event, with the digest of all lines up to it. Pure.
 
-What is exported can be read with any tool, and an edited, missing or added line is found when it is imported. Nobody signs
-it: who can write the file can write a whole other one.
+Any tool can read an exported journey, and an edited, missing or added line is found when it is imported. The file is not signed:
+whoever can write it can also write a different one.
 """
 
 from __future__ import annotations
@@ -37,20 +37,25 @@ def imported(text: str) -> tuple[str, list[Logged]]:
     """Return the journey's id and its log.
 
     Raises:
-        BadJourneyFile: the file is no export, or was changed, or is not whole.
+        BadJourneyFile: the file is not an export, was changed, or is incomplete.
     """
     lines = text.splitlines()
     head = _object(1, lines[0] if lines else "")
     if (head.get("format"), head.get("form")) != (FORMAT, FORM) or not isinstance(head.get("journey"), str):
-        raise BadJourneyFile(1, "it does not begin as an export that this program reads")
+        raise BadJourneyFile(1, "it is not the first line of an export that this program can read")
     chain, log = _digest("", canonical(head)), []
     for number, line in enumerate(lines[1:], 2):
         form = _object(number, line)
-        told = form.pop("chain", None)
+        written = form.pop("chain", None)
         chain = _digest(chain, canonical(form))
-        if told != chain:
-            raise BadJourneyFile(number, "this line, or one before it, is not as it was written")
-        log.append(_logged(number, form))
+        if written != chain:
+            raise BadJourneyFile(number, "this line, or one before it, was changed after the export")
+        try:
+            log.append(logged_of(form))
+        except UnknownEvent as error:
+            raise BadJourneyFile(number, str(error)) from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BadJourneyFile(number, "it is not an event") from error
     if len(log) != head.get("events"):
         raise BadJourneyFile(len(lines), f"there are {len(log)} events, and there were {head.get('events')}")
     return head["journey"], log
@@ -60,16 +65,7 @@ def _object(number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadJourneyFile(number, "it is no JSON") from error
+        raise BadJourneyFile(number, "it is not JSON") from error
     if not isinstance(found, dict):
-        raise BadJourneyFile(number, "it is no JSON object")
+        raise BadJourneyFile(number, "it is not a JSON object")
     return found
-
-
-def _logged(number: int, form: dict[str, Any]) -> Logged:
-    try:
-        return logged_of(form)
-    except UnknownEvent as error:
-        raise BadJourneyFile(number, str(error)) from error
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadJourneyFile(number, "it is no event in its place") from error

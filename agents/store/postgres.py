@@ -11,7 +11,7 @@ from agents.engine.events import Event, Logged, Note, event_text
 from agents.engine.fold import FOLDING, fold
 from agents.engine.state import JourneyState, held
 from agents.errors import BadLog, NoSuchJourney
-from agents.store.forms import asked_id, is_bounded, numbered, state_text
+from agents.store.forms import checked_id, may_be_refused, numbered, state_text
 from agents.store.ports import Appended, JourneyHead
 from agents.store.sql import SqlJourneys, stale, state_in
 from knowledge.errors import QuotaReached
@@ -56,7 +56,7 @@ class PostgresJourneys(SqlJourneys):
         before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`: in one call if `before` turns out to be up to date."""
-        asked_id(journey)
+        checked_id(journey)
         if before is not None and before.version == expected:
             try:
                 step = numbered(before, events, key, by, at)
@@ -95,7 +95,7 @@ class PostgresJourneys(SqlJourneys):
         if self._quotas is None or not events:
             return ()
         bound = self._quotas.journeyed
-        most = bound.most if is_bounded(events) else None
+        most = bound.most if may_be_refused(events) else None
         return by, bound.kind, bytes_of(bodies), most, bound.slot_at(at), bound.since(at)
 
     async def _explained(self, call: Awaitable[T], by: str, bodies: Sequence[str], at: datetime) -> T:
@@ -115,7 +115,7 @@ class PostgresJourneys(SqlJourneys):
 
     async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
-        recent = self._recent.claim(asked_id(journey))
+        recent = self._recent.claim(checked_id(journey))
         known = (recent.version, recent.moved_at) if recent else (None, None)
         rows = await self._tables.read(_STANDING, (journey, storable(key), *known))
         if not rows:
@@ -130,7 +130,7 @@ class PostgresJourneys(SqlJourneys):
         """Add notes at whatever version the journey has."""
         bodies, who = [event_text(note) for note in notes], storable(by)
         counted = self._counted(notes, bodies, who, at)
-        given = (*self._schema_tables.entry, asked_id(journey), who, aware(at), bodies, *counted)
+        given = (*self._schema_tables.entry, checked_id(journey), who, aware(at), bodies, *counted)
         call = self._schema_tables.call(_NOTE_COUNTED if counted else _NOTE, given)
         if not await self._explained(call, who, bodies, at):
             raise NoSuchJourney(journey)

@@ -1,6 +1,6 @@
 """States that a store has just written, so that the next step of the same journey need not read them back. Pure.
 
-A state is handed out once, and is its holder's alone: whatever is done with it, the record and the next holder see nothing of it.
+A state is handed out once and is copied before: its holder may change it, and neither the record nor the next holder is affected.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agents.engine.events import Json
 from agents.engine.state import JourneyState
 
 MOST = 16
-"""Journeys; the one that moved longest ago is forgotten."""
+"""Journeys; the one that moved longest ago is dropped."""
 
 
 class Recent:
@@ -22,14 +22,17 @@ class Recent:
         self._states: dict[str, JourneyState] = {}
 
     def keep(self, journey: str, state: JourneyState) -> None:
-        """Remember where the journey stands now; `state` may be changed by whoever has it."""
+        """Remember where the journey stands now; the caller may change `state` afterwards."""
         self._states.pop(journey, None)
-        self._states[journey] = _own(state)
+        work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
+        word = state.word and replace(state.word, changes=_copy(state.word.changes))
+        inputs, answers = _copy(dict(state.inputs)), _copy(dict(state.answers))
+        self._states[journey] = replace(state, inputs=inputs, answers=answers, work=work, word=word)
         if len(self._states) > MOST:
             del self._states[next(iter(self._states))]
 
     def take(self, journey: str, version: int, seq: int, moved_at: datetime) -> JourneyState | None:
-        """Return the state if it is that of this version, made at that time, and forget it.
+        """Return the state and forget it, if it is that of this version, made at that time; else None.
 
         Notes that came meanwhile change its `seq` alone.
         """
@@ -39,15 +42,8 @@ class Recent:
         return replace(state, seq=seq)
 
     def claim(self, journey: str) -> JourneyState | None:
-        """Return the state, which may not be the newest any more, and forget it."""
+        """Return the state, which may be out of date, and forget it."""
         return self._states.pop(journey, None)
-
-
-def _own(state: JourneyState) -> JourneyState:
-    work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
-    word = state.word and replace(state.word, changes=_copy(state.word.changes))
-    inputs, answers = _copy(dict(state.inputs)), _copy(dict(state.answers))
-    return replace(state, inputs=inputs, answers=answers, work=work, word=word)
 
 
 def _copy(value: Json) -> Json:

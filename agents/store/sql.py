@@ -1,7 +1,7 @@
 """Journeys in the state database.
 
-Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: the principal's quotas, the journey, the
-counter of events.
+Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: the principal's quotas, the journey,
+the counter of events.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from agents.engine.fold import FOLDING, fold
 from agents.engine.state import JourneyState, Status, held
 from agents.errors import AgentError, JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.forms import (
-    alike,
-    asked_id,
-    beginning,
+    after_retention,
+    checked_id,
     filled,
-    is_bounded,
-    logged_row,
+    first_event,
+    logged_of_row,
+    may_be_refused,
     new_id,
-    noted,
     numbered,
-    shorter,
+    numbered_notes,
+    same_start,
     state_of,
+    state_of_log,
     state_text,
-    texts,
-    title,
+    texts_by_seq,
+    title_of,
     upto,
-    whole,
 )
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from agents.store.recent import Recent
@@ -144,8 +144,8 @@ class SqlJourneys:
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
         new_id(journey)
-        first = beginning(begun, by, at)
-        state = whole([first])
+        first = first_event(begun, by, at)
+        state = state_of_log([first])
 
         async def work(t: StateTransaction) -> Appended:
             number = await self._record(t, journey, [first], state)
@@ -160,7 +160,7 @@ class SqlJourneys:
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
         """Put a new journey on record, or return the newest that was begun alike since then."""
         new_id(journey)
-        state = whole(log)
+        state = state_of_log(log)
         wanted = (state.principal, NEWEST_COMPARED, state.agent, aware(since))
 
         async def work(t: StateTransaction) -> Begun:
@@ -169,7 +169,7 @@ class SqlJourneys:
             # Of two that begin alike at once the second must see the first.
             await t.execute(LOCK, (f"begin {state.principal}",))
             for id_, body in await t.execute(_BEGUN, wanted):
-                if alike(event_of(body), log[0].event):
+                if same_start(event_of(body), log[0].event):
                     return Begun(id_, repeated=True)
             return Begun(journey, (await self._adopted(t, journey, log, state)).repeated)
 
@@ -178,7 +178,7 @@ class SqlJourneys:
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
         """Take over a whole log under that id."""
         new_id(journey)
-        state = whole(log)
+        state = state_of_log(log)
         return await self._tables.transact(lambda t: self._adopted(t, journey, log, state))
 
     async def _adopted(self, t: StateTransaction, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
@@ -196,7 +196,7 @@ class SqlJourneys:
         s = state
         if self._quotas is not None:
             await hold_quotas(t, s.principal)
-        columns = {"id": journey, "agent": s.agent, "principal": s.principal, "status": s.status, "title": title(s)}
+        columns = {"id": journey, "agent": s.agent, "principal": s.principal, "status": s.status, "title": title_of(s)}
         made = await t.execute(_BEGIN, {**columns, "started": s.started_at, **_position(s)})
         if not made:  # perhaps a moment ago
             return int((await t.execute(_NUMBER, (journey,)))[0][0])
@@ -220,7 +220,7 @@ class SqlJourneys:
         before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`."""
-        asked_id(journey)
+        checked_id(journey)
 
         async def work(t: StateTransaction) -> Appended:
             if self._quotas is not None:
@@ -268,13 +268,13 @@ class SqlJourneys:
         if self._quotas is not None and log:
             events = [logged.event for logged in log]
             size = bytes_of([event_text(event) for event in events])
-            await charge(t, self._quotas.journeyed, log[0].by, size, log[0].at, refuse=is_bounded(events))
+            await charge(t, self._quotas.journeyed, log[0].by, size, log[0].at, refuse=may_be_refused(events))
 
     async def head(self, journey: str, key: str) -> JourneyHead:
         """Return where the journey stands, and the version that the step with that key led to."""
 
         async def work(t: StateTransaction) -> JourneyHead:
-            rows = await t.execute(_AT_AND_KEPT, (storable(key), asked_id(journey)))
+            rows = await t.execute(_AT_AND_KEPT, (storable(key), checked_id(journey)))
             if not rows:
                 raise NoSuchJourney(journey)
             seq, version, moved_at, kept = rows[0]
@@ -285,7 +285,7 @@ class SqlJourneys:
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
-        asked_id(journey)
+        checked_id(journey)
 
         async def work(t: StateTransaction) -> None:
             if self._quotas is not None:
@@ -294,7 +294,7 @@ class SqlJourneys:
             if not rows:
                 raise NoSuchJourney(journey)
             number, version, seq = rows[0]
-            log = noted(version, seq - len(notes), notes, by, at)
+            log = numbered_notes(version, seq - len(notes), notes, by, at)
             await self._charge(t, log)
             await t.execute(_ADD, ManyRows(_rows(number, log)))
             await t.execute(PUBLISH, ("journey", [journey]))
@@ -305,7 +305,7 @@ class SqlJourneys:
         """Return where the journey stands, or where it stood at that version."""
 
         async def work(t: StateTransaction) -> JourneyState:
-            row = await _row(t, asked_id(journey))
+            row = await _row(t, checked_id(journey))
             state = await state_in(t, row)
             if version is None or version == state.version:
                 return state
@@ -317,7 +317,7 @@ class SqlJourneys:
         """Return what happened after the event number `after`, oldest first."""
 
         async def work(t: StateTransaction) -> list[Logged]:
-            rows = await t.execute(_NUMBER, (asked_id(journey),))
+            rows = await t.execute(_NUMBER, (checked_id(journey),))
             if not rows:
                 raise NoSuchJourney(journey)
             return await _events(t, rows[0][0], after=after, limit=NO_LIMIT if limit is None else limit)
@@ -380,7 +380,7 @@ async def _row(t: StateTransaction, journey: str) -> Row:
 
 async def _events(t: StateTransaction, number: int, *, after: int = 0, limit: int = NO_LIMIT) -> list[Logged]:
     rows = await t.execute(_EVENTS, (number, after, limit))
-    return [logged_row((seq, version, moment(at), *rest)) for seq, version, at, *rest in rows]
+    return [logged_of_row(row) for row in rows]
 
 
 async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
@@ -388,11 +388,11 @@ async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
     await t.execute("SELECT 1 FROM forge.journey WHERE number = %s FOR UPDATE", (number,))
     try:
         log = await _events(t, number)
-        short = shorter(log)
+        short = after_retention(log)
         state = fold(short)
     except AgentError:  # written by a program that this one does not know, which is left to shorten it
         return 0
-    before, after = texts(log), texts(short)
+    before, after = texts_by_seq(log), texts_by_seq(short)
     cut = [(after[seq], number, seq) for seq in before if after[seq] != before[seq]]
     if cut:
         await t.execute(_SHORTEN, ManyRows(cut))

@@ -570,10 +570,10 @@ def test_a_file_of_which_a_letter_was_changed_is_refused_with_the_line(ann: Pers
     whole = file.read_text(encoding="utf-8")
     lines = whole.splitlines(keepends=True)
     for text, says in [
-        (whole.replace("What is deployed first?", "What is deployed last?"), "is not as it was written"),
+        (whole.replace("What is deployed first?", "What is deployed last?"), "was changed after the export"),
         ("".join(lines[:-1]), f"there are {len(lines) - 2} events, and there were {len(lines) - 1}"),
-        ("# Notes\n", "line 1 of the journey's file: it is no JSON"),
-        ("", "line 1 of the journey's file: it is no JSON"),
+        ("# Notes\n", "line 1 of the journey's file: it is not JSON"),
+        ("", "line 1 of the journey's file: it is not JSON"),
     ]:
         file.write_text(text, encoding="utf-8")
         done = ben.here("journeys", "import", str(file))

@@ -11,7 +11,7 @@ from typing import Any
 from agents.engine.events import Thinking, WorkRecorded
 from agents.engine.fold import fold
 from agents.errors import StaleJourney
-from agents.store.forms import beginning
+from agents.store.forms import first_event
 from agents.store.ports import Begun
 from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.journeys.graphs import ADA, begun
@@ -75,7 +75,7 @@ def _start(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
         state = await open_shared(where, name)
         journeys = journeys_in(state)
         barrier.wait(60)
-        logs = [[beginning(begun(f"Question {n}", conversation=f"c{me}"), ADA, NOW)] for n in range(VERSIONS)]
+        logs = [[first_event(begun(f"Question {n}", conversation=f"c{me}"), ADA, NOW)] for n in range(VERSIONS)]
         done = [await journeys.begin(f"j-{me}-{n}", log, since=NOW) for n, log in enumerate(logs)]
         await state.close()
         return done

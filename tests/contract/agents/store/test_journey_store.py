@@ -40,7 +40,7 @@ from agents.engine.progress.fork import fork
 from agents.engine.state import JourneyState
 from agents.errors import BadJourneyFile, BadLog, JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.export_file import exported, imported
-from agents.store.forms import beginning
+from agents.store.forms import first_event
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyStore
 from knowledge.errors import CorruptDatabase
 from knowledge.state.ports import StateStore
@@ -174,7 +174,7 @@ async def test_of_what_is_not_there_nothing_is_said(place: Place) -> None:
 
 def first(brief: str = "Why is the sky blue?", at: datetime = NOW, **more: Any) -> list[Logged]:
     """Return the log of a journey that has just begun."""
-    return [beginning(begun(brief, **more), ADA, at)]
+    return [first_event(begun(brief, **more), ADA, at)]
 
 
 async def test_what_is_begun_alike_a_moment_later_is_the_journey_that_was_begun_first(place: Place) -> None:
@@ -566,17 +566,17 @@ def test_an_edited_cut_or_stretched_file_is_not_imported() -> None:
     edited = json.dumps({**told, "event": {**told["event"], "work": "changed"}}) + "\n"
     unknown = "".join(lines).replace("work.recorded", "work.sung")
     for number, text, reason in [
-        (1, "", "no JSON"),
-        (1, "[]\n", "no JSON object"),
-        (1, lines[0].replace('"form":1', '"form":9'), "does not begin"),
-        (3, "".join([*lines[:2], edited, *lines[3:]]), "not as it was written"),
-        (3, "".join([*lines[:2], *lines[3:]]), "not as it was written"),
-        (3, "".join([*lines[:2], lines[3], lines[2]]), "not as it was written"),
+        (1, "", "not JSON"),
+        (1, "[]\n", "not a JSON object"),
+        (1, lines[0].replace('"form":1', '"form":9'), "not the first line"),
+        (3, "".join([*lines[:2], edited, *lines[3:]]), "was changed after the export"),
+        (3, "".join([*lines[:2], *lines[3:]]), "was changed after the export"),
+        (3, "".join([*lines[:2], lines[3], lines[2]]), "was changed after the export"),
         (3, "".join(lines[:-1]), "there are 2 events, and there were 3"),
-        (2, "".join(lines).replace('"journey":"j-1"', '"journey":"j-2"'), "not as it was written"),
-        (4, "".join(lines)[:-9], "no JSON"),
-        (3, unknown, "not as it was written"),
-        (5, "".join([*lines, lines[-1]]), "not as it was written"),
+        (2, "".join(lines).replace('"journey":"j-1"', '"journey":"j-2"'), "was changed after the export"),
+        (4, "".join(lines)[:-9], "not JSON"),
+        (3, unknown, "was changed after the export"),
+        (5, "".join([*lines, lines[-1]]), "was changed after the export"),
     ]:
         with pytest.raises(BadJourneyFile, match=reason) as caught:
             imported(text)
@@ -618,7 +618,7 @@ def test_a_file_that_somebody_made_up_is_refused_by_its_line(changes: dict[str, 
     with pytest.raises(BadJourneyFile) as caught:
         imported(chained(lines, **changes))
     assert caught.value.line == 2
-    with pytest.raises(BadJourneyFile, match="no JSON"):
+    with pytest.raises(BadJourneyFile, match="not JSON"):
         imported(lines[0] + '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n")
 
 

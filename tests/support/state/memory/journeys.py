@@ -10,19 +10,19 @@ from agents.engine.fold import fold
 from agents.engine.state import JourneyState, Status
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.forms import (
-    alike,
-    as_kept,
-    asked_id,
-    beginning,
-    is_bounded,
+    after_retention,
+    as_stored,
+    checked_id,
+    first_event,
+    may_be_refused,
     new_id,
-    noted,
     numbered,
-    shorter,
-    texts,
-    title,
+    numbered_notes,
+    same_start,
+    state_of_log,
+    texts_by_seq,
+    title_of,
     upto,
-    whole,
 )
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyHead, JourneyLine
 from knowledge.history.acts import storable
@@ -43,24 +43,24 @@ class MemoryJourneys:
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
-        first, log = as_kept(beginning(begun, by, at)), self._logs.get(new_id(journey))
+        first, log = as_stored(first_event(begun, by, at)), self._logs.get(new_id(journey))
         if log is not None and log[0].event == first.event:
             return Appended(1, repeated=True)
         return await self.adopt(journey, [first])
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
         """Put a new journey on record, or return the newest that was begun alike since then."""
-        state = whole(log)
+        state = state_of_log(log)
         states = {id_: fold(kept) for id_, kept in reversed(self._logs.items())}
         of_principal = [(id_, one) for id_, one in states.items() if one.principal == state.principal]
         for id_, one in of_principal[:NEWEST_COMPARED]:
-            if one.version == 1 and one.started_at >= since and alike(self._logs[id_][0].event, log[0].event):
+            if one.version == 1 and one.started_at >= since and same_start(self._logs[id_][0].event, log[0].event):
                 return Begun(id_, repeated=True)
         return Begun(journey, (await self.adopt(journey, log)).repeated)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
         """Take over a whole log under that id."""
-        state, kept = whole(log), [as_kept(logged) for logged in log]
+        state, kept = state_of_log(log), [as_stored(logged) for logged in log]
         there = self._logs.get(new_id(journey))
         if there is not None and there != kept:
             raise JourneyExists(journey)
@@ -94,7 +94,7 @@ class MemoryJourneys:
         if state.version != expected:
             missed = [logged for logged in log if logged.version > expected]
             raise StaleJourney(journey, expected, state.version, in_words(missed))
-        step = [as_kept(logged) for logged in numbered(state, events, key, by, at)]
+        step = [as_stored(logged) for logged in numbered(state, events, key, by, at)]
         after = fold(step, state)
         self._charge(events, by, at)
         log.extend(step)
@@ -109,7 +109,7 @@ class MemoryJourneys:
         """Add notes at whatever version the journey has."""
         log = self._log(journey)
         self._charge(notes, by, at)
-        log.extend(as_kept(logged) for logged in noted(log[-1].version, len(log), notes, by, at))
+        log.extend(as_stored(logged) for logged in numbered_notes(log[-1].version, len(log), notes, by, at))
         await self._publish("journey", [journey])
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
@@ -132,8 +132,8 @@ class MemoryJourneys:
         freed = 0
         for id_ in due:
             self._shortened.add(id_)
-            short = shorter(self._logs[id_])
-            freed += sum(map(len, texts(self._logs[id_]).values())) - sum(map(len, texts(short).values()))
+            short = after_retention(self._logs[id_])
+            freed += sum(map(len, texts_by_seq(self._logs[id_]).values())) - sum(map(len, texts_by_seq(short).values()))
             self._logs[id_] = short
         return Shortened(len(due), freed)
 
@@ -159,14 +159,14 @@ class MemoryJourneys:
 
     def _charge(self, events: Sequence[Event], by: str, at: datetime) -> None:
         if self._quotas is not None and events:
-            amount, refuse = bytes_of([event_text(event) for event in events]), is_bounded(events)
+            amount, refuse = bytes_of([event_text(event) for event in events]), may_be_refused(events)
             self._used.charge(self._quotas.journeyed, storable(by), amount, at, refuse=refuse)
 
     def _state(self, journey: str) -> JourneyState:
         return fold(self._log(journey))
 
     def _log(self, journey: str) -> list[Logged]:
-        log = self._logs.get(asked_id(journey))
+        log = self._logs.get(checked_id(journey))
         if log is None:
             raise NoSuchJourney(journey)
         return log
@@ -178,4 +178,4 @@ def _kept(log: Sequence[Logged], key: str) -> int | None:
 
 def _line(id_: str, state: JourneyState) -> JourneyLine:
     s = state
-    return JourneyLine(id_, s.agent, title(s), s.principal, s.status, s.phase, s.version, s.started_at, s.moved_at)
+    return JourneyLine(id_, s.agent, title_of(s), s.principal, s.status, s.phase, s.version, s.started_at, s.moved_at)
