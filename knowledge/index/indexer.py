@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
-from knowledge.index.preparation.page_rows import (
+from knowledge.index.page_rows import (
     DirectoryTrust,
     Known,
     Outcome,
@@ -24,8 +24,8 @@ from knowledge.index.preparation.page_rows import (
     index_of,
     prepare,
 )
-from knowledge.index.preparation.process import PreparingLost, PreparingProcess, is_worth_it
-from knowledge.index.preparation.remote import IndexedPages, PageBatch
+from knowledge.index.ports import IndexedPages, PageBatch
+from knowledge.index.preparation_process import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
 from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.pages.vault import Vault, VaultProblem
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from knowledge.index.embed.ports import EmbedderOf
-    from knowledge.index.ports import KeywordIndex
-    from knowledge.index.preparation.remote import Apart
+    from knowledge.index.ports import Apart, KeywordIndex
     from knowledge.state.ports import IndexIdentity
 
 log = logging.getLogger(__name__)

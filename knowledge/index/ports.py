@@ -1,13 +1,13 @@
-"""What an index engine must promise. `memory.py` is the specification; every engine passes the same contract suite.
+"""The contract of index engines; `tests/support/index/memory_engines.py` is the specification, one suite tests them all.
 
-An index is a cache of an `IndexStore`: late, deleted or corrupt, it catches up or starts over by itself, and it never
-fails a write. Searching never waits for indexing: it answers from what is there.
+An index is a cache of an `IndexStore`. If it is late, deleted or corrupt, it catches up or starts over by itself, and it
+never fails a write. Searching never waits for indexing: it answers from what is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
@@ -15,6 +15,9 @@ from knowledge.state.ports import Filters, IndexPosition, IndexStore
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from knowledge.index.page_rows import Known
+    from knowledge.state.ports import IndexIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +153,41 @@ class Noted(list[Scored]):
     def __init__(self, found: Iterable[Scored], note: str) -> None:
         super().__init__(found)
         self.note = note
+
+
+@dataclass(frozen=True, slots=True)
+class PageBatch:
+    """Pages to index, each with what the index has of it, and pages to remove in the same transaction."""
+
+    jobs: tuple[tuple[str, Known | None], ...]
+    removals: tuple[str, ...]
+    stored: frozenset[str]
+    """Those of the pages that the index has."""
+    reuse: bool
+    """Whether the index may have vectors of the same texts."""
+    embedder: IndexIdentity
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPages:
+    """What was done. `changed` are pages that say something else now or are gone, `problems` by path."""
+
+    changed: tuple[str, ...] = ()
+    embedded: int = 0
+    touched: int = 0
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+class Apart(Protocol):
+    """Indexes pages in another process, which ends when the caller is cancelled."""
+
+    async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
+        """Store the pages, with the keyword index caught up. `size` is how many bytes they have.
+
+        Raises:
+            TooMuchWork: it took more time or memory than one step may take; perhaps nothing was stored.
+            OSError: no process can be started.
+            LeaseLost, StorageError, VaultUnavailable: as for `Indexer.reconcile`.
+        """
+        ...

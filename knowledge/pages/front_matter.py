@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import yaml
-
 MOST_CHARACTERS = 64 * 1024
 DEEPEST = 20
 MOST_VALUES = 10_000
@@ -23,7 +21,6 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ \t]+(\d\d?:\d\d:\d\d(?:\.\d+)?)$")
 _NOT_JSON = frozenset({".nan", ".inf", "-.inf", "+.inf"})
 _TOO_DEEP = f"it is nested deeper than {DEEPEST}"
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DROPPED = object()
 _YES = frozenset({"true", "yes", "on", "1"})
 
@@ -72,6 +69,9 @@ def _closing(lines: Sequence[str], marks: tuple[str, ...]) -> int:
 
 
 def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMatter:
+    # 30 ms to load, which a start with nothing new to index does not pay.
+    import yaml
+
     text = "\n".join(block)
     if len(text) > MOST_CHARACTERS:
         problem = f"the front matter has {len(text)} characters; at most {MOST_CHARACTERS} are read"
@@ -101,8 +101,11 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
 
 def _built(text: str) -> object:
     """Return the first YAML document of `text` as plain JSON values."""
+    import yaml  # as above
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = _FrontMatterBuilder()
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.ScalarEvent):
             builder.scalar(event.value, event.anchor, plain=not event.style)
         elif isinstance(event, yaml.MappingStartEvent):

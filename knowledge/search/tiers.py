@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.history.past_states import Past
-from knowledge.index.preparation.page_rows import DirectoryTrust
+from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import Aside, Here
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath
 from knowledge.history.ports import Ledger
-from knowledge.index.preparation.page_rows import DirectoryTrust
+from knowledge.index.page_rows import DirectoryTrust
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
 from knowledge.pages.document import head

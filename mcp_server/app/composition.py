@@ -66,7 +66,7 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
-    from knowledge.index.watch.service import IndexingService
+    from knowledge.index.indexing_service import IndexingService
     from knowledge.writing.files.recovery import Recovery
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.retention import Retention
@@ -459,7 +459,7 @@ async def _keep_servers_up(base: KnowledgeBase) -> None:
 
 def indexing_service(base: KnowledgeBase) -> IndexingService:
     """Return the service that indexes `base` while this process holds the lease."""
-    from knowledge.index.watch.service import IndexingService
+    from knowledge.index.indexing_service import IndexingService
 
     return IndexingService(
         base.state,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.errors import DatabaseUnavailable, EmbedderUnavailable
-from knowledge.index.preparation.remote import IndexedPages, PageBatch
+from knowledge.index.ports import IndexedPages, PageBatch
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.embedder import STATIC

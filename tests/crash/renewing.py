@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index import vector_renewal as renewal
-from knowledge.index.embed.memory import MemoryEmbedder
 from knowledge.index.embed.ports import Embedder
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import Indexer
 from knowledge.index.store import sqlite_vectors as writing
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from knowledge.state.ports import IndexIdentity
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex
 
 POINTS = ("supplying", "supplied", "swapping", "swapped")
 BATCH = 40

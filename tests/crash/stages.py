@@ -23,7 +23,6 @@ import anyio
 import apsw
 
 from knowledge.index import vector_renewal as renewal
-from knowledge.index.embed.memory import MemoryEmbedder
 from knowledge.index.embed.ports import Embedder
 from knowledge.index.engines import tantivy_keywords as tantivy_engine
 from knowledge.index.indexer import Indexer
@@ -33,6 +32,7 @@ from knowledge.pages.vault import Vault
 from knowledge.state.ports import IndexIdentity
 from tests.crash.renewing import NEW, OLD, OtherEmbedder
 from tests.support.index.keyword_engines import ENGINES
+from tests.support.index.memory_embedder import MemoryEmbedder
 
 DATABASE, KEYWORD, VECTOR, SWAP = "database commit", "keyword commit", "vector write", "swap"
 STAGES = (DATABASE, KEYWORD, VECTOR, SWAP)

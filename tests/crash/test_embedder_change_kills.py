@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from knowledge.index.engines.codes import CodesVectorIndex
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.index.vector_renewal import packed
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines, Ranker, SearchScope
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore
 from tests.crash.renewing import AFTER, BATCH, BEFORE, POINTS, embedder, indexer
+from tests.support.index.memory_engines import MemoryKeywordIndex
 
 ROOT = Path(__file__).parents[2]
 PAGES = 150

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index import indexing_service as watch
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.indexer import Indexer
+from knowledge.index.indexing_service import IndexingService
 from knowledge.index.ports import QueryTerm
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.index.watch import service as watch
-from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
 from knowledge.state.ports import IndexIdentity, IndexPosition, TextRow
 from knowledge.state.sqlite.store import SqliteStateStore
+from tests.support.index.memory_embedder import MemoryEmbedder
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess

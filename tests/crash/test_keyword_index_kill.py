@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_keyword_index import found
 from tests.support.index.keyword_engines import ENGINES, ON_DISK, terms_of
+from tests.support.index.memory_engines import MemoryKeywordIndex
 
 CHILD = """
 import asyncio, sys

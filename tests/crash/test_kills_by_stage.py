@@ -16,7 +16,6 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.ports import KeywordIndex, QueryTerm
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexPosition
@@ -35,6 +34,7 @@ from tests.crash.stages import (
 )
 from tests.crash.test_indexing_kills import contents
 from tests.support.index.keyword_engines import ENGINES, terms_of
+from tests.support.index.memory_engines import MemoryKeywordIndex
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 2, int(os.environ.get("FORGE_TEST_KILLS", "60"))

@@ -19,8 +19,8 @@ import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from knowledge.index.indexing_service import LEASE
 from knowledge.index.ports import QueryTerm
-from knowledge.index.watch.service import LEASE
 from knowledge.search.query.analysis import analyzer
 from knowledge.state.sqlite.store import SqliteStateStore
 from mcp_server.app.knowledge_base import STATE_FILE, open_base
@@ -45,7 +45,7 @@ SLOWEST_SEARCH_S = 5.0
 SERVE = ["-m", "mcp_server"]
 QUICKENED = """
 import sys
-from knowledge.index.watch import service as watch
+from knowledge.index import indexing_service as watch
 watch.TTL_S, watch.RENEW_S, watch.ASK_S = 0.9, 0.25, 0.1
 from mcp_server.__main__ import main
 sys.exit(main())

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from agents.loop.model.ports import ModelUsage
-from knowledge.index.embed.endpoint.wire import retry_after_s
+from knowledge.index.embed.endpoint_wire import retry_after_s
 
 Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused", "rejected", "malformed"]
 

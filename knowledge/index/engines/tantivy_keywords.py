@@ -16,8 +16,8 @@ import anyio.to_thread
 import tantivy
 from tantivy import Occur, Query
 
+from knowledge.index.engines.catch_up import try_lock
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.index.preparation.file_lock import try_lock
 from knowledge.private_files import private_folder
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
-from knowledge.index.embed.registry import KnownEmbedders
+from knowledge.index.embed.ports import KnownEmbedders
 from knowledge.search import RECIPE
 from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
 from mcp_server.app.settings.settings import Settings
@@ -18,7 +18,7 @@ from mcp_server.app.settings.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
-    from knowledge.index.embed.endpoint.embedder import EmbedderPatience
+    from knowledge.index.embed.endpoint import EmbedderPatience
     from knowledge.index.embed.ports import Embedder, EmbedderOf
     from knowledge.index.embed.static import StaticEmbedder
 
@@ -106,7 +106,7 @@ class _Loading:
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
         prefix = used.question if asking else used.passage
         if name.kind == "endpoint":
-            from knowledge.index.embed.endpoint.embedder import FOR_PASSAGES, FOR_QUESTIONS
+            from knowledge.index.embed.endpoint import FOR_PASSAGES, FOR_QUESTIONS
 
             return self._endpoint(identity, name, prefix, FOR_QUESTIONS if asking else FOR_PASSAGES)
         from knowledge.index.embed.fastembed import FastEmbedder
@@ -123,7 +123,7 @@ class _Loading:
     def _endpoint(
         self, identity: IndexIdentity, name: EmbedderName, prefix: str, patience: EmbedderPatience
     ) -> Embedder:
-        from knowledge.index.embed.endpoint.embedder import Endpoint, EndpointEmbedder, endpoint_client
+        from knowledge.index.embed.endpoint import Endpoint, EndpointEmbedder, endpoint_client
 
         settings = self._settings
         if settings.embedder_url is None:
@@ -173,7 +173,7 @@ class _Loading:
     async def _gives(self, identity: IndexIdentity, text: str, half: bytes) -> bool:
         import numpy as np
 
-        from knowledge.index.embed.endpoint.embedder import FOR_QUESTIONS
+        from knowledge.index.embed.endpoint import FOR_QUESTIONS
 
         name = parse(identity.embedder)
         used = next((p for p in (prefixes(self._settings), Prefixes()) if name and p.digest == name.prefixes), None)

@@ -19,7 +19,7 @@ import anyio.to_thread
 from agents.engine.work.markdown import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
 from knowledge.history.audit.inspection import inspect
-from knowledge.index.watch.service import TTL_S
+from knowledge.index.indexing_service import TTL_S
 from knowledge.leases import holds
 from knowledge.pages.vault import Vault
 from knowledge.state.ownership import others_could_read, others_could_replace

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from knowledge.errors import KnowledgeError
 from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
-from knowledge.index.report import EngineReport
 from knowledge.state.ports import IndexPosition, IndexStore
 
 if TYPE_CHECKING:
@@ -25,6 +24,29 @@ _NAMES = {
     "Fts5KeywordIndex": "SQLite FTS5 (apsw",
     "CodesVectorIndex": "binary codes (numpy",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """An engine as it is now. `behind` counts changes of the database that it does not have yet.
+
+    `where` is for display: `in this process`, a folder, or a server's address without secrets. `problem` is a sentence,
+    empty if there is none.
+    """
+
+    name: str
+    kind: Literal["keywords", "vectors", "keywords and vectors", "embedder", "state"]
+    where: str
+    reachable: bool = True
+    behind: int = 0
+    problem: str = ""
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        if not self.reachable:
+            return f"{self.kind}: {self.name}, {self.where}: {self.problem or 'does not answer'}"
+        late = f", behind by {self.behind} rows" if self.behind else ""
+        return f"{self.kind}: {self.name}, {self.where}{late}" + (f": {self.problem}" if self.problem else "")
 
 
 @dataclass(frozen=True, slots=True)

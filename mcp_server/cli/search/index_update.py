@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
+from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
-from knowledge.index.watch.service import TTL_S
 from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity
 from mcp_server.cli.terminal.output import drawing

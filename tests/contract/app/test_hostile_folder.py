@@ -20,7 +20,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from knowledge.index.preparation.process import PreparingProcess
+from knowledge.index.preparation_process import PreparingProcess
 from knowledge.pages.vault import Vault
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings

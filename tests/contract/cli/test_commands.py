@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import pytest
 
-from knowledge.index.watch.service import LEASE
+from knowledge.index.indexing_service import LEASE
 from mcp_server.__main__ import main
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings

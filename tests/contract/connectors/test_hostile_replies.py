@@ -25,7 +25,7 @@ from agents.loop.model.ports import FromUser, ModelRequest
 from agents.loop.providers import vendor_client as line
 from agents.loop.providers.access import RequestPatience as ModelPatience
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
-from knowledge.index.embed.endpoint.embedder import EmbedderPatience, Endpoint, EndpointEmbedder, endpoint_client
+from knowledge.index.embed.endpoint import EmbedderPatience, Endpoint, EndpointEmbedder, endpoint_client
 from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
 from knowledge.index.engines.qdrant import server as qdrant_server

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.index.embed.memory import MemoryEmbedder
 from knowledge.index.embed.ports import Embedder
 from knowledge.index.embed.static import StaticEmbedder
+from tests.support.index.memory_embedder import MemoryEmbedder
 
 SHARED = StaticEmbedder()
 LONG = " ".join(f"longer{n}" for n in range(5_000))

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.endpoint import wire
-from knowledge.index.embed.endpoint.embedder import (
+from knowledge.index.embed import endpoint_wire
+from knowledge.index.embed.endpoint import (
     FOR_PASSAGES,
     FOR_QUESTIONS,
     MOST_CHARACTERS,
@@ -26,8 +26,8 @@ from knowledge.index.embed.endpoint.embedder import (
     EndpointEmbedder,
 )
 from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
-from knowledge.index.embed.memory import MemoryEmbedder
 from tests.support.index.embedding_server import EmbeddingServer, dies, fails, says, serving
+from tests.support.index.memory_embedder import MemoryEmbedder
 
 KEY = "sk-very-secret"
 UNSPOKEN = "the passage that nobody may read in a log"
@@ -319,8 +319,8 @@ def test_no_reply_breaks_the_reader(reply: object) -> None:
 
     raw = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
     try:
-        found = wire.vectors_of(raw, 1, 0)
-    except wire.MalformedReply:
+        found = endpoint_wire.vectors_of(raw, 1, 0)
+    except endpoint_wire.MalformedReply:
         return
     assert found.ndim == 2
     assert len(found) == 1
@@ -337,7 +337,7 @@ def test_no_reply_breaks_the_reader(reply: object) -> None:
     ],
 )
 def test_the_address_is_completed(base: str, asked: str) -> None:
-    assert wire.embeddings_url(base) == asked
+    assert endpoint_wire.embeddings_url(base) == asked
 
 
 @given(

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex, QueryTerm
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexIdentity, Remove
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, terms_of
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 
 

@@ -17,7 +17,6 @@ from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch import wire as meilisearch_wire
 from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.engines.standby import StandbyKeyword
 from knowledge.index.ports import Noted, QueryTerm, Scored
 from knowledge.state.ports import Filters, IndexIdentity, Remove, Stamp, Touch
@@ -29,6 +28,7 @@ from tests.contract.index.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
 from tests.support.index.keyword_engines import ENGINES, terms_of
 from tests.support.index.meilisearch import index_at
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 
 NAME = "kf-test"

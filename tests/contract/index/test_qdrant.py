@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.engines.memory import MemoryKeywordIndex, MemoryVectorIndex
 from knowledge.index.engines.qdrant import engine as qdrant
 from knowledge.index.engines.qdrant import fill as qdrant_fill
 from knowledge.index.engines.qdrant import points as qdrant_points
@@ -34,6 +33,7 @@ from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, Remove,
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_vector_index import embedded, some
 from tests.support.index.keyword_engines import terms_of
+from tests.support.index.memory_engines import MemoryKeywordIndex, MemoryVectorIndex
 from tests.support.index.qdrant import NAME, PLACES, engine_at, line_to, server
 from tests.support.state.memory.index import MemoryIndexStore
 

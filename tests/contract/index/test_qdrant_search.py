@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.engines.memory import MemoryVectorIndex
 from knowledge.index.engines.qdrant.engine import QdrantEngine
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.search.ranking.ranker import Engines
@@ -20,6 +19,7 @@ from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from tests.contract.index.test_index_store import IDENTITY
 from tests.contract.index.test_vector_index import embedded, some
+from tests.support.index.memory_engines import MemoryVectorIndex
 from tests.support.index.qdrant import PLACES, engine_at, server
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore

@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from knowledge.index.engines.codes import CodesVectorIndex, encode
-from knowledge.index.engines.memory import MemoryVectorIndex
 from knowledge.index.ports import VectorIndex
 from knowledge.state.ports import IndexIdentity, Remove, Replace
 from tests.contract.index.test_index_store import IDENTITY, page
+from tests.support.index.memory_engines import MemoryVectorIndex
 from tests.support.index.qdrant import PLACES, engine_at
 from tests.support.state.memory.index import MemoryIndexStore
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from knowledge.index import page_rows as prepare
 from knowledge.index.indexer import Indexer
-from knowledge.index.preparation import page_rows as prepare
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages import document
 from knowledge.pages.document import Document

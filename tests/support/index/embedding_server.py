@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from knowledge.index.embed.memory import MemoryEmbedder
+from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.processes.socket_server import Prompt
 
 Fault = Callable[[list[str], dict[str, Any]], Response | None]

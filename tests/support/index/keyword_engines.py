@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.index.engines.fts5 import Fts5KeywordIndex
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex
 from knowledge.state.ports import TextRow
 from tests.support.index.meilisearch import double_place, index_at
 from tests.support.index.meilisearch import server_place as meilisearch_place
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.index.qdrant import engine_at, local_place, server_place
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.engines.memory import MemoryKeywordIndex
-from knowledge.index.report import EngineReport
 from knowledge.state.ports import IndexPosition
 from mcp_server.app.factories.engines import indexed_terms
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.doctor.index_coverage import Coverage, ago, coverage, engine_reports
+from mcp_server.cli.doctor.index_coverage import Coverage, EngineReport, ago, coverage, engine_reports
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from knowledge.errors import LeaseLost, TooMuchWork, VaultUnavailable
-from knowledge.index.embed.memory import MemoryEmbedder
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import LARGE_BYTES, Indexer
-from knowledge.index.ports import QueryTerm
-from knowledge.index.preparation.page_rows import DirectoryTrust
-from knowledge.index.preparation.remote import IndexedPages, PageBatch
+from knowledge.index.page_rows import DirectoryTrust
+from knowledge.index.ports import IndexedPages, PageBatch, QueryTerm
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import Analyzer
 from knowledge.state.ports import IndexIdentity, IndexStore, Progress, TextRow
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from knowledge.index.preparation.remote import Apart
+    from knowledge.index.ports import Apart
 
 FENCE = 7
 LONG_AGO_NS = 1_600_000_000_000_000_000
@@ -333,7 +332,7 @@ async def test_a_writer_that_was_overtaken_stops(house: PageContext) -> None:
 QUIET = """
 import asyncio, sys, time
 from pathlib import Path
-from knowledge.index.preparation.remote import IndexedPages, PageBatch
+from knowledge.index.ports import IndexedPages, PageBatch
 from knowledge.index.indexer import LARGE_BYTES, Indexer
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
@@ -341,11 +340,11 @@ from knowledge.pages.vault import Vault
 async def main(root, database, engines):
     async def keyword():
         if not engines: raise AssertionError("the keyword index was asked for")
-        from knowledge.index.engines.memory import MemoryKeywordIndex
+        from tests.support.index.memory_engines import MemoryKeywordIndex
         return MemoryKeywordIndex(lambda row: row.text.split())
     async def embedder(identity):
         if not engines: raise AssertionError("the embedder was asked for")
-        from knowledge.index.embed.memory import MemoryEmbedder
+        from tests.support.index.memory_embedder import MemoryEmbedder
         return MemoryEmbedder()
     index = await SqliteIndexStore.open(Path(database))
     indexer = Indexer(Vault.open(Path(root)), index, keyword=keyword, embedder=embedder, now_ns=time.time_ns)

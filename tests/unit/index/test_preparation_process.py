@@ -13,16 +13,16 @@ import pytest
 
 from knowledge.errors import VaultUnavailable
 from knowledge.index import indexer as indexing
-from knowledge.index.embed.memory import MemoryEmbedder
-from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import Indexer
+from knowledge.index.page_rows import DirectoryTrust, Prepared, prepare
 from knowledge.index.ports import KeywordIndex
-from knowledge.index.preparation.page_rows import DirectoryTrust, Prepared, prepare
-from knowledge.index.preparation.process import PreparingLost, PreparingProcess, is_worth_it
+from knowledge.index.preparation_process import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import forget_words, remembered_words, words
 from knowledge.state.ports import IndexIdentity
 from mcp_server.app.factories.engines import indexed_terms
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore
 
@@ -125,7 +125,7 @@ async def test_a_long_run_ends_the_same_whether_the_process_lives_or_dies(
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_parent_that_is_killed_leaves_no_process_behind(folder: Path) -> None:
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom knowledge.index.preparation.process import PreparingProcess\n"
+        "import sys, time\nfrom pathlib import Path\nfrom knowledge.index.preparation_process import PreparingProcess\n"
         f"p = PreparingProcess(Path({str(folder)!r}))\np.prepare([('long.md', None)], at_ns=1)\n"
         "print(p._child.pid, flush=True)\ntime.sleep(60)\n"
     )

@@ -14,17 +14,16 @@ import pytest
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
+from knowledge.index import indexing_service as watch
 from knowledge.index import vector_renewal as renewal
-from knowledge.index.embed.memory import MemoryEmbedder
-from knowledge.index.embed.ports import Embedder
-from knowledge.index.embed.registry import KnownEmbedders
-from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.embed.ports import Embedder, KnownEmbedders
 from knowledge.index.indexer import Indexer
+from knowledge.index.indexing_service import IndexingService
 from knowledge.index.vector_renewal import begin
-from knowledge.index.watch import service as watch
-from knowledge.index.watch.service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.state.ports import IndexIdentity, IndexPosition, Progress
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 from tests.support.state.memory.state import MemoryStateStore
 

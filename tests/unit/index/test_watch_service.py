@@ -13,14 +13,14 @@ import anyio.from_thread
 import pytest
 
 from knowledge.errors import CorruptDatabase
-from knowledge.index.embed.memory import MemoryEmbedder
-from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index import indexing_service as watch
 from knowledge.index.indexer import Indexer
-from knowledge.index.watch import service as watch
-from knowledge.index.watch.service import IndexingService
+from knowledge.index.indexing_service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import words
 from knowledge.state.ports import IndexIdentity
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
 from tests.support.state.memory.state import MemoryStateStore
 
@@ -236,6 +236,7 @@ async def test_where_files_cannot_be_watched_they_are_compared(root: Path, monke
         return identity()
 
     monkeypatch.setattr(process.indexer.vault, "identity", beat)
+    monkeypatch.setattr(process.indexer.vault, "check", lambda: None)  # it asks for the identity as well
 
     async def has(path: str) -> bool:
         return path in await process.paths()

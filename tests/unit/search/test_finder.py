@@ -15,8 +15,6 @@ import pytest
 from numpy.typing import NDArray
 
 from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
-from knowledge.index.embed.memory import MemoryEmbedder
-from knowledge.index.engines.memory import MemoryKeywordIndex, MemoryVectorIndex
 from knowledge.index.indexer import Indexer
 from knowledge.index.ports import KeywordIndex
 from knowledge.pages.vault import Vault
@@ -27,6 +25,8 @@ from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
 from knowledge.state.ports import IndexIdentity, IndexStore
 from mcp_server.app.factories.engines import indexed_terms
+from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.index.memory_engines import MemoryKeywordIndex, MemoryVectorIndex
 from tests.support.knowledge_bases.folders import PAGES, write
 from tests.support.state.memory.index import MemoryIndexStore
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import anyio
 
+from knowledge.index.engines.catch_up import try_lock
 from knowledge.index.engines.meilisearch import wire
 from knowledge.index.engines.meilisearch.server import MeilisearchConnection, MeilisearchLine, NoIndex
 from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, MeilisearchAnswer
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.index.preparation.file_lock import try_lock
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore
 
 NOWHERE = IndexPosition("", 0)

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.engines.catch_up import try_lock
 from knowledge.index.engines.qdrant.fill import MEANING, WORDS, CollectionMark, Filling, QdrantOptions, Terms, read_mark
 from knowledge.index.engines.qdrant.points import asked, by_number, restriction
 from knowledge.index.engines.qdrant.server import ENGINE, Gone, QdrantLine
 from knowledge.index.ports import Both, QueryTerm, Scored
-from knowledge.index.preparation.file_lock import try_lock
 from knowledge.search.ranking.fusion import fuse
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
 

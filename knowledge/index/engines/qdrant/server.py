@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.engines.server_address import Away
+from knowledge.index.engines.server_line import Away
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.memory import MemoryEmbedder
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.search.answers import ROUTE_MODES, RouteMode
 from knowledge.search.route.examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
@@ -17,6 +16,7 @@ from knowledge.search.route.router import Router
 from knowledge.state.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
 from tests.benchmarks.routing.questions import questions
 from tests.benchmarks.routing.report import accuracy, judged
+from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.state.memory.index import MemoryIndexStore
 
 

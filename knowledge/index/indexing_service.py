@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, LeaseLost, StorageError, VaultUnavailable
+from knowledge.index.file_events import follow
 from knowledge.index.vector_renewal import begin
-from knowledge.index.watch.file_events import follow
 from knowledge.pages.vault import VaultProblem
 from knowledge.state.locations import INDEXING_LEASE
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.errors import VaultUnavailable
-from knowledge.index.preparation.page_rows import DirectoryTrust, Known, Outcome, Prepared, prepare
+from knowledge.index.page_rows import DirectoryTrust, Known, Outcome, Prepared, prepare
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import keep_words, remember_words
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index.embed.endpoint import wire
+from knowledge.index.embed import endpoint_wire
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 
@@ -52,7 +52,7 @@ class Endpoint:
     model: str
     key: str | None = None
     dimensions: int = 0
-    encoding: wire.Encoding = "float"
+    encoding: endpoint_wire.Encoding = "float"
 
     def __repr__(self) -> str:
         """Return it without the key."""
@@ -128,7 +128,7 @@ class EndpointEmbedder:
 
     async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         sent = {
-            place: self._prefix + wire.sendable(text)[:MOST_CHARACTERS]
+            place: self._prefix + endpoint_wire.sendable(text)[:MOST_CHARACTERS]
             for place, text in enumerate(texts)
             if text.strip()
         }
@@ -228,11 +228,11 @@ class EndpointEmbedder:
                 if reply.status_code == 200:
                     try:
                         return self._checked(texts, reply.content)
-                    except wire.MalformedReply as error:
+                    except endpoint_wire.MalformedReply as error:
                         problem = f"a reply that cannot be used: {error}"
                 else:
                     problem = self._judged(reply)
-                    wait_s = wire.retry_after_s(reply.headers.get("retry-after"), datetime.now(UTC))
+                    wait_s = endpoint_wire.retry_after_s(reply.headers.get("retry-after"), datetime.now(UTC))
                     if wait_s is not None and wait_s > self._patience.longest_wait_s:
                         raise self._unavailable(f"it asks to wait {wait_s:.0f} s", "it is asked again later")
             if number + 1 < tries:
@@ -251,8 +251,8 @@ class EndpointEmbedder:
         at = self._endpoint
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {at.key}"} if at.key else {})
         return await self._client.post(
-            wire.embeddings_url(at.url),
-            content=wire.request_body(at.model, texts, at.dimensions, at.encoding),
+            endpoint_wire.embeddings_url(at.url),
+            content=endpoint_wire.request_body(at.model, texts, at.dimensions, at.encoding),
             headers=headers,
             timeout=httpx.Timeout(self._patience.timeout_s, connect=min(CONNECT_S, self._patience.timeout_s)),
             # To another host the key must not go.
@@ -261,7 +261,7 @@ class EndpointEmbedder:
 
     def _judged(self, reply: httpx.Response) -> str:
         """Return what is wrong where asking again may help."""
-        status, code = reply.status_code, wire.error_code(reply.content)
+        status, code = reply.status_code, endpoint_wire.error_code(reply.content)
         said = f"HTTP {status}{f' ({code})' if code else ''}"
         if status in TRY_AGAIN:
             return said
@@ -282,8 +282,8 @@ class EndpointEmbedder:
 
     def _checked(self, texts: Sequence[str], reply: bytes) -> NDArray[np.float32]:
         try:
-            rows = wire.vectors_of(reply, len(texts), self._dimensions)
-        except wire.WrongLength as error:
+            rows = endpoint_wire.vectors_of(reply, len(texts), self._dimensions)
+        except endpoint_wire.WrongLength as error:
             mend = "is it still the same model? FORGE_EMBEDDER_DIMENSIONS says which length is wanted; a new model needs a new name"
             raise self._unavailable(str(error), mend) from error
         self._dimensions = rows.shape[1]
@@ -297,5 +297,5 @@ class EndpointEmbedder:
         return rows
 
     def _unavailable(self, reason: str, mend: str) -> EmbedderUnavailable:
-        asked = f"the model {self._endpoint.model} at {shown_address(wire.embeddings_url(self._endpoint.url))}"
+        asked = f"the model {self._endpoint.model} at {shown_address(endpoint_wire.embeddings_url(self._endpoint.url))}"
         return EmbedderUnavailable(asked, reason, mend)

@@ -1,1 +1,0 @@
-"""Embeddings from an OpenAI-compatible endpoint."""

@@ -1,1 +1,0 @@
-"""Following changes of files."""
