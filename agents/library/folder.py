@@ -54,7 +54,7 @@ def agent(name: str) -> Agent:
     )
     own = read_agent(read_marked((here / "agent.yaml").read_bytes()), reading)
     if own is None or problems:
-        raise NoSuchAgent(name, f"its definition cannot be used: {problems.told()[0]}")
+        raise NoSuchAgent(name, f"its definition cannot be used: {problems.in_order()[0]}")
     return replace(own, origin="built in", **views.VIEWS)
 
 

@@ -1,6 +1,6 @@
-"""From a team's file to an agent that is equal in rights to those of this program. Pure.
+"""A team's agent, read from its file: equal in rights to those of this program. Pure.
 
-Nothing raises: whatever is wrong is noted with its file and line, all of it at once, and then there is no agent.
+Nothing raises: everything that is wrong is noted at once, with its file and line, and then there is no agent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Annotated, Literal, cast
+
+from pydantic import Field
 
 from agents.engine.agent import Agent, Condition, ModelAdvice, WorkForm
 from agents.engine.decide import REJECTED
@@ -20,21 +22,55 @@ from agents.errors import BadGraph
 from agents.prompts.prompt import COMMON, PLACEHOLDER
 from agents.spec.description import ANSWERS, done, told, values
 from agents.spec.graph.phases import read_phases
-from agents.spec.graph.transitions import read_conditions, read_ends, read_transitions
-from agents.spec.grounds import INPUTS
+from agents.spec.graph.transitions import read_conditions, read_transitions
 from agents.spec.predicates.conditions import FieldLook
+from agents.spec.predicates.grounds import INPUTS
 from agents.spec.problems import Problems, SpecProblem, meant, short
 from agents.spec.schema.json_schema import described, read_schema
-from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.block import FileBlock, Words, known, read_block
 from agents.spec.yaml.reader import AgentFileReading
 from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
-MODEL_CLASSES = ("largest", "balanced", "fastest")
 PROMPTS = ("continue", "route")
 """Prompts of the server that no agent has: every agent is a prompt, too."""
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 _PHASE = re.compile(r"phase '([^']+)'")
+
+
+class ModelBlock(FileBlock):
+    """The class of model that suits a work."""
+
+    model_class: Annotated[
+        Literal["largest", "balanced", "fastest"],
+        known(("largest", "balanced", "fastest"), "names the unknown class {}"),
+    ] = Field(alias="class")
+    reason: str = Field(min_length=1, max_length=300)
+    example: str = Field(default="", max_length=60)
+
+    def advice(self) -> ModelAdvice:
+        """Return the advice, with its reason on one line."""
+        return ModelAdvice(self.model_class, " ".join(self.reason.split()), self.example)
+
+
+class AgentBlock(FileBlock):
+    """An agent as its file writes it. What has lines of its own is read from there."""
+
+    title: str = Field(min_length=1, max_length=60)
+    summary: str = Field(min_length=1, max_length=300)
+    inputs: Json = None
+    complete: Words[str]
+    initial: str = Field(min_length=1, max_length=40)
+    phases: Json = Field()
+    transitions: Json = Field()
+    conditions: Json = None
+
+
+class BuiltInAgentBlock(AgentBlock):
+    """An agent of this program. `cognitive` is read by `agents.library.cognitive.definition`."""
+
+    models: dict[str, ModelBlock] = Field(default_factory=dict)
+    cognitive: Json = None
 
 
 @dataclass(frozen=True)
@@ -63,44 +99,47 @@ def defined(
     """
     name, problems = name_of(file), Problems(file)
     if not NAME.fullmatch(name):
-        problems.add(1, f"an agent cannot be called {short(name)}: lower-case letters, digits and hyphens, at most 40")
+        problems.add(
+            1, f"an agent cannot be called {short(name)}: use lower-case letters, digits and hyphens, at most 40"
+        )
     if name in reserved:
-        problems.add(1, f"there is an agent {name!r} of this program already; give the file another name")
+        problems.add(1, f"this program already has an agent {name!r}: give the file another name")
     if name in PROMPTS:
-        problems.add(1, f"there is a prompt {name!r} of this program already; give the file another name")
+        problems.add(1, f"this program already has a prompt {name!r}: give the file another name")
     reading = AgentFileReading(name, file, files, tools, problems)
     agent = None
     try:
         agent = read_agent(read_marked(files[file]), reading)
     except UnreadableFile as error:
         problems.add(error.line, error.reason)
-    return Definition(name, file, None if problems else agent, tuple(problems.told()), frozenset(reading.reads))
+    return Definition(name, file, None if problems else agent, tuple(problems.in_order()), frozenset(reading.reads))
 
 
 def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
     """Return the agent that is written there; None if it cannot be used, with the reasons noted."""
-    top = MappingReader(marked, "the agent", reading.problems)
-    title = top.text("title", most=60, needed=True)
-    summary = " ".join(top.text("summary", most=300, needed=True).split())
-    reading.inputs = read_inputs(top.take("inputs"), reading)
-    complete = top.words("complete", needed=True)
-    initial = top.text("initial", most=40, needed=True)
-    models = _models(top, reading) if reading.built_in else {}
-    read_phases(top, {name for name, _ in complete}, reading)
-    read_ends(top, initial, complete, reading)
-    read_transitions(top, reading)
-    read_conditions(top, reading)
-    top.done()
+    kind = BuiltInAgentBlock if reading.built_in else AgentBlock
+    block = read_block(kind, marked, "the agent", reading.problems)
+    reading.inputs = read_inputs(marked, reading)
+    complete = _ends(marked, "complete")
+    read_phases(marked, complete, reading)
+    for key, verb in (("initial", "begins"), ("complete", "is complete")):
+        for number, name in enumerate(_ends(marked, key)):
+            if reading.phases and name not in reading.names:
+                text = f"the agent {verb} in {short(name)}, which is not a phase{meant(name, reading.names)}"
+                reading.problems.add(marked.line_at([key, number]), text)
+    read_transitions(marked, reading)
+    read_conditions(marked, reading)
     _placeholders(reading)
     _fields(reading)
-    if reading.problems:
+    if block is None or reading.problems:
         return None
-    graph = _graph(initial, [name for name, _ in complete], marked, reading)
+    graph = _graph(block.initial, complete, marked, reading)
     own: dict[str, Condition] = {name: read.condition for name, read in reading.conditions.items()}
+    models = block.models if isinstance(block, BuiltInAgentBlock) else {}
     return Agent(
         name=reading.name,
-        title=title,
-        summary=summary,
+        title=block.title,
+        summary=" ".join(block.summary.split()),
         graph=graph,
         forms=cast("Mapping[str, WorkForm]", reading.forms),
         conditions={**reading.checks, **own},
@@ -111,50 +150,38 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
         told=told,
         origin=reading.file,
         inputs=reading.inputs,
-        models=models,
+        models={name: one.advice() for name, one in models.items()},
     )
 
 
-def _models(top: MappingReader, reading: AgentFileReading) -> Mapping[str, ModelAdvice]:
-    """Return the model advised for each speaker."""
-    found = top.take("models")
-    entries = found.entries if found else {}
-    return {
-        name: model_advice(MappingReader(one, f"model {name!r}", reading.problems)) for name, one in entries.items()
-    }
+def _ends(marked: Marked, key: str) -> list[str]:
+    """Return the names of phases at a key that takes one or several."""
+    found = marked.take(key)
+    items = (found.items or [found]) if found else ()
+    return [item.value for item in items if isinstance(item.value, str)]
 
 
-def model_advice(block: MappingReader) -> ModelAdvice:
-    """Return the class of model that a file advises, and why."""
-    kind = block.text("class", most=20, needed=True)
-    if kind and kind not in MODEL_CLASSES:
-        text = f"there is no class of models {short(kind)}{meant(kind, MODEL_CLASSES)}"
-        block.problems.add(block.line("class"), text)
-    example, reason = block.text("example", most=60), block.text("reason", most=300, needed=True)
-    block.done()
-    return ModelAdvice(kind, " ".join(reason.split()), example)
-
-
-def read_inputs(marked: Marked | None, reading: AgentFileReading) -> Mapping[str, Json]:
-    """Return the JSON Schema of what is taken beside the brief; nothing if there is none that can be used."""
-    if marked is None:
-        return {}
+def read_inputs(top: Marked, reading: AgentFileReading) -> Mapping[str, Json]:
+    """Return the JSON Schema of what is taken in addition to the brief; {} if there is none that can be used."""
+    marked, shared = top.take("inputs") or Marked({}, top.line), reading.shared_inputs
+    if not marked.entries and isinstance(marked.value, dict):
+        return {"type": "object", "properties": shared} if shared else {}
     schema = read_schema(marked, "'inputs'", reading.problems)
     if schema is None:
         reading.broken_inputs = True
         return {}
-    named = marked.entries.get("properties", Marked({}, marked.line))
-    for name in named.entries:
+    lines = marked.entries.get("properties", Marked({}, marked.line)).key_lines
+    for name, line in lines.items():
         if name in (FORK_OF, AT_VERSION) or not re.fullmatch(r"[\w-]{1,60}", name):
-            text = (
-                f"an input cannot be called {short(name)}: letters, digits, - and _, and not {FORK_OF} or {AT_VERSION}"
-            )
-            reading.problems.add(named.key_lines[name], text)
+            text = f"an input cannot be called {short(name)}: use letters, digits, - and _, and not {FORK_OF} or {AT_VERSION}"
+            reading.problems.add(line, text)
+        if name in shared:
+            reading.problems.add(line, f"every cognitive agent takes the input {name!r}: leave it out")
     for number, name in enumerate(schema.get("required", ())):
         if name not in schema.get("properties", {}):
-            line = marked.line_at(["required", number])
-            reading.problems.add(line, f"'inputs' requires {short(name)}, which it does not describe")
-    return schema
+            text = f"'inputs' requires {short(name)}, which it does not describe"
+            reading.problems.add(marked.line_at(["required", number]), text)
+    return {**schema, "properties": {**shared, **schema.get("properties", {})}} if shared else schema
 
 
 def _placeholders(reading: AgentFileReading) -> None:
@@ -199,7 +226,7 @@ def _field(name: str, looked: FieldLook, phase: str, reading: AgentFileReading) 
         if phase in reading.names and phase not in reading.broken_forms:
             reading.problems.add(looked.line, f"{what}, but {phase} takes no work")
         return
-    for parts in [looked.path.parts, *((*looked.path.parts, *inner.split(".")) for inner in looked.inside)]:
+    for parts in looked.all_parts():
         lacking = described(form.described, parts)
         if lacking is not None:
             part, known = lacking

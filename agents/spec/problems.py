@@ -1,4 +1,4 @@
-"""What is wrong with a team's agents, each with its file and line. Pure."""
+"""Problems in a team's files, each with its file and line. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_PROBLEMS = 40
-"""More of one file are counted, not told: who has mended forty looks again anyway."""
+"""Further problems are only counted: whoever fixes forty checks again anyway."""
 LONGEST_MEANT = 100
-"""Longer names are no slip of the pen, and comparing two of them takes as long as both lengths multiplied."""
+"""A longer name is not a typo, and comparing two names takes time proportional to the product of their lengths."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,21 +25,21 @@ class SpecProblem:
 
 
 class Problems:
-    """Collects what is wrong while one agent is read, so that all of it is told at once."""
+    """Collects the problems of one agent while it is read, so that all of them are reported at once."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._all: dict[SpecProblem, None] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._all)
+    def __len__(self) -> int:
+        return len(self._all)
 
     def add(self, line: int, text: str, file: str = "") -> None:
-        """Note a problem, of another file that belongs to this one if it is named."""
+        """Note a problem; `file` names another file that belongs to this one."""
         self._all[SpecProblem(file or self.file, line, text)] = None
 
-    def told(self) -> Sequence[SpecProblem]:
-        """Return them in the order of files and lines; the last one counts those that are left out."""
+    def in_order(self) -> Sequence[SpecProblem]:
+        """Return them by file and line; the last one counts those that are left out."""
         found = sorted(self._all, key=lambda p: (p.file != self.file, p.file, p.line))
         if len(found) <= MOST_PROBLEMS:
             return tuple(found)
@@ -48,7 +48,7 @@ class Problems:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return how a sentence about an unknown name ends: with the one that was probably meant, or with all of them."""
+    """Return the end of a sentence about an unknown name: the name that was probably meant, or all of them."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_MEANT else ()
     if near:
@@ -57,5 +57,5 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def short(name: str) -> str:
-    """Return the name, quoted, cut where it is long."""
+    """Return the name in quotes, cut if it is long."""
     return repr(name if len(name) <= 60 else name[:57] + "...")

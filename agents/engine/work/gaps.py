@@ -51,8 +51,8 @@ def folded(text: Json) -> str:
     return " ".join(_WORD.findall(whole)) or whole.strip()
 
 
-def named(names: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Return the names as a list in a sentence, and how many more there are."""
+def listing(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return the first names as a list in a sentence, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name[:60] for name in names[:most]) + more
 
@@ -75,7 +75,7 @@ def misused(*lists: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """Yield a sentence if items of several lists share an id: `drop` would remove both."""
     again = twice([id_ for items in lists for id_ in ids(items)])
     if again:
-        yield f"these ids are used twice: {named(again)}; give each item of every list an id of its own"
+        yield f"these ids are used twice: {listing(again)}; give each item of every list an id of its own"
 
 
 def same_words(items: Sequence[Mapping[str, Json]], name: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import found, missing_pages, misused, named, same_words, short, unfounded
+from agents.engine.work.gaps import found, listing, missing_pages, misused, same_words, short, unfounded
 from agents.library.build.plan import BuildRecord, Item
 
 
@@ -25,7 +25,7 @@ def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
     if not plan.concepts:
         yield "there is no concept: name at least one that the plan rests on, with a quote"
     if bare := [concept["id"] for concept in plan.concepts if not concept["citations"]]:
-        yield f"these concepts have no citation: {named(bare)}; quote the page that they come from"
+        yield f"these concepts have no citation: {listing(bare)}; quote the page that they come from"
     yield from same_words(plan.concepts, "text")
 
 
@@ -37,9 +37,9 @@ def _plan_lacking(plan: BuildRecord) -> Iterator[str]:
     there = set(ids(plan.concepts))
     for step in plan.steps:
         if lost := [id_ for id_ in step["rests_on"] if id_ not in there]:
-            yield f"the step {step['id']} rests on concepts that are not there: {named(lost)}"
+            yield f"the step {step['id']} rests on concepts that are not there: {listing(lost)}"
         elif not step["rests_on"]:
-            yield f"the step {step['id']} rests on no concept: name one of {named(ids(plan.concepts))}"
+            yield f"the step {step['id']} rests on no concept: name one of {listing(ids(plan.concepts))}"
 
 
 def _gap_left(plan: BuildRecord) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
     elif plan.gap is not None:
         new = ids(plan.concepts_of(plan.gap))
         if new and not any(set(new) & set(step["rests_on"]) for step in plan.steps):
-            yield f"no step rests on {named(new)}, for which step {plan.gap['step']} waited: name it in rests_on of that step"
+            yield f"no step rests on {listing(new)}, for which step {plan.gap['step']} waited: name it in rests_on of that step"
 
 
 async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -67,7 +67,7 @@ async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 def _making_lacking(plan: BuildRecord) -> Iterator[str]:
     if unknown := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
-        yield f"these belong to no step of the plan: {named(unknown)}; drop them or use the step's id"
+        yield f"these belong to no step of the plan: {listing(unknown)}; drop them or use the step's id"
     for id_, item in plan.made.items():
         observed, artefacts = bool(item.get("observed", "").strip()), bool(item.get("artefacts"))
         if not item.get("shown_by") and not (artefacts and observed):
@@ -78,7 +78,7 @@ def _making_lacking(plan: BuildRecord) -> Iterator[str]:
             )
             yield f"nothing shows yet that {id_} is made: {wanted}, or quote a page in shown_by"
     if plan.to_make:
-        yield f"not made yet: {named(ids(plan.to_make))}"
+        yield f"not made yet: {listing(ids(plan.to_make))}"
 
 
 async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -93,10 +93,10 @@ async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> Conditio
 
 def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:
     if gap["step"] not in ids(plan.steps):
-        yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {named(ids(plan.steps))}"
+        yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {listing(ids(plan.steps))}"
     elif gap["step"] in plan.made:
         yield f"gap names the step {gap['step']}, which is made: drop what was made if it does not hold"
     if there := ids(plan.concepts_of(gap)):
-        yield f"the plan rests on that concept already: {named(there)}; read its pages again"
+        yield f"the plan rests on that concept already: {listing(there)}; read its pages again"
     elif gap["concept"] in ids(plan.left_out):
         yield f"the concept {gap['concept']} was left out of the plan: make the step without it"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agents.engine.events import Json, Note
 from agents.engine.state import JourneyState
 from agents.engine.work.form import citations_in, ids
-from agents.engine.work.gaps import named, new_sources, short
+from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
 from agents.prompts.prompt import lines
 
@@ -43,13 +43,13 @@ def done(state: JourneyState) -> Sequence[str]:
 
 def _step(step: Item) -> str:
     told = f"{step['id']}: {short(step['step'])}; done when {short(step['done_when'])}"
-    return f"{told}; rests on {short(named(step['rests_on']), 80)}"
+    return f"{told}; rests on {short(listing(step['rests_on']), 80)}"
 
 
 def _concepts(plan: BuildRecord) -> Iterator[str]:
     for concept in plan.concepts:
         where = dict.fromkeys(f"{quoted.path} > {quoted.section}".strip(" >") for _, quoted in citations_in(concept))
-        yield f"concept {concept['id']}: {short(concept['text'], 120)} ({short(named(list(where)), 120)})"
+        yield f"concept {concept['id']}: {short(concept['text'], 120)} ({short(listing(list(where)), 120)})"
 
 
 def _left_out(plan: BuildRecord) -> Iterator[str]:
@@ -60,14 +60,14 @@ def _left_out(plan: BuildRecord) -> Iterator[str]:
 def _counted(plan: BuildRecord) -> Iterator[str]:
     of_plan = [step["id"] for step in plan.steps if step["id"] in plan.made]
     if of_plan:
-        yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(named(of_plan, 60), LINE)}"
+        yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(listing(of_plan, 60), LINE)}"
     if gone := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
-        yield f"made, but no step of the plan any more: {short(named(gone, 60), LINE)}"
+        yield f"made, but no step of the plan any more: {short(listing(gone, 60), LINE)}"
 
 
 def _made(plan: BuildRecord) -> Iterator[str]:
     for id_, item in plan.made.items():
-        artefacts = f" ({short(named(item.get('artefacts', [])), 120)})" if item.get("artefacts") else ""
+        artefacts = f" ({short(listing(item.get('artefacts', [])), 120)})" if item.get("artefacts") else ""
         yield f"made {id_}: {short(item['result'])}{artefacts}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agents.engine.agent import Called, Fate, Look
 from agents.engine.events import Json
 from agents.engine.work.form import ids
-from agents.engine.work.gaps import named, short
+from agents.engine.work.gaps import listing, short
 from agents.library.curate.record import KNOWLEDGE, MESSAGES, MOVES, TASKS, Item
 
 _WRITTEN = ("done", "partial")
@@ -72,7 +72,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
     elif fate.state == "ended" and not any(_same(call, act, _WRITTEN) for call in made):
         deeds.wrong.append(f"{id_}: proposal {proposal} is over without an effect: act again, or drop {id_}")
     elif tool in KNOWLEDGE and not await _is_at(act, fate, made, look):
-        there = named(_paths(made)) or fate.path[:200]
+        there = listing(_paths(made)) or fate.path[:200]
         deeds.wrong.append(f"{id_}: proposal {proposal} is not about {str(act['path'])[:200]} but about {there}")
     else:
         deeds.settle(act, changed=_status(made) != "unchanged")
@@ -105,7 +105,7 @@ def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
         shown = [
             f"{c.tool} {_path(c)}".strip() for c in calls if c.tool in _WRITERS and c.facts.get("status") in _WRITTEN
         ]
-        there = f"; on record: {named(shown)}" if shown else ""
+        there = f"; on record: {listing(shown)}" if shown else ""
         return f"{id_} ({_about(act)}) is no call of this visit with this journey_id: do it now, or drop {id_}{there}"
     if status == "proposed":
         return f"{id_} ({_about(act)}) became proposal {call.facts.get('proposal')}: name it in {id_}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import found, named, short, unfounded
+from agents.engine.work.gaps import found, listing, short, unfounded
 from agents.library.curate.acts_on_record import ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
 
@@ -108,9 +108,9 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append("there is no conclusion yet: say what follows from the evidence")
     there = ids(record.evidence)
     if lost := [id_ for id_ in record.rests_on if id_ not in there]:
-        missing.append(f"rests_on names what is no evidence: {named(lost)}; there is {named(there)}")
+        missing.append(f"rests_on names what is no evidence: {listing(lost)}; there is {listing(there)}")
     if not record.rests_on:
-        missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {named(there)}")
+        missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {listing(there)}")
     if record.chosen is None:
         missing.append("no act is chosen: name its kind, the path if it changes the knowledge base, and why")
     elif facts.visit > 1 and not facts.given.get("act"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
-from agents.engine.work.gaps import named, new_sources, short
+from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.curate.record import (
     ORIENT,
     ROUTE,
@@ -46,7 +46,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
         "conclusion": short(record.conclusion, 400) or "nothing yet",
         "act": _chosen(record),
         "acts": _listed(_deed(act) for act in record.acts),
-        "changed": _listed(f"{short(path, 120)} ({named(tools)})" for path, tools in record.changed.items()),
+        "changed": _listed(f"{short(path, 120)} ({listing(tools)})" for path, tools in record.changed.items()),
         "unverified": _listed(short(path, 120) for path in record.changed if path not in record.verified),
     }
 
@@ -104,7 +104,7 @@ def _acts(record: CurationRecord) -> Iterator[str]:
 
 def _conclusion(record: CurationRecord) -> Iterator[str]:
     if record.conclusion:
-        yield f"conclusion: {short(record.conclusion, 300)} (rests on {named(record.rests_on)})"
+        yield f"conclusion: {short(record.conclusion, 300)} (rests on {listing(record.rests_on)})"
     if record.chosen is not None:
         yield f"chosen: {_chosen(record)}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agents.engine.agent import NOT_MET, Called, ConditionFinding, JourneySpent, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
 from agents.engine.work.form import citations_in, ids, listed, place
-from agents.engine.work.gaps import found, missing_pages, named, short, unfounded
+from agents.engine.work.gaps import found, listing, missing_pages, short, unfounded
 from agents.library.orchestrate.record import (
     IMPLEMENTING,
     JUDGING,
@@ -41,7 +41,7 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return found(["it is recorded as a draft: submit the rest, the last part without draft"])
     missing = [] if u.steps else ["there is no step yet: submit a plan"]
     if u.given_requirements and (own := ids(listed(u.plan, "requirements"))):
-        missing.append(f"the requirements came with the brief, so the plan adds none: drop {named(own)}")
+        missing.append(f"the requirements came with the brief, so the plan adds none: drop {listing(own)}")
     missing += [
         f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): say in answers what this plan changes"
         for issue in u.open_issues(PLANNING)
@@ -61,7 +61,7 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
         if (why := await look.cited(citation))
     ]
     if cannot["requirement"] not in ids(u.requirements):
-        missing.append(f"cannot names no requirement: name one of {named(ids(u.requirements)) or 'those you submit'}")
+        missing.append(f"cannot names no requirement: name one of {listing(ids(u.requirements)) or 'those you submit'}")
     if not list_in(cannot, "shown_by") and not list_in(cannot, "tried"):
         missing.append(
             "nothing shows that it cannot be met: quote a page that says so in shown_by, or say what was tried"
@@ -95,7 +95,7 @@ def _broken(u: Undertaking) -> str:
 
 def _validation(u: Undertaking) -> tuple[str, ...]:
     """Return what later attempts are told of a validation. The full errors are in the validator's own work."""
-    told = [f"{_broken(u)}: {named(u.broken)}"] if u.errors else []
+    told = [f"{_broken(u)}: {listing(u.broken)}"] if u.errors else []
     if u.warnings:
         told.append(f"warnings: {short('; '.join(item['text'] for item in u.warnings), DETAIL_CHARS)}")
     if u.rule_mistakes:
@@ -121,9 +121,9 @@ async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
 def _done_lacking(u: Undertaking) -> Iterator[str]:
     there = ids(u.steps)
     if unknown := [id_ for id_ in (*u.done, *u.undone) if id_ not in there]:
-        yield f"these are not steps of the plan: {named(unknown)}; drop them or use the step's id"
+        yield f"these are not steps of the plan: {listing(unknown)}; drop them or use the step's id"
     if both := [id_ for id_ in u.undone if id_ in u.done]:
-        yield f"these are submitted as done and as undone: {named(both)}; drop the id, then submit what is true"
+        yield f"these are submitted as done and as undone: {listing(both)}; drop the id, then submit what is true"
     for id_, item in u.done.items():
         if only_said(item) and not text_in(item, "said"):
             yield (
@@ -133,9 +133,9 @@ def _done_lacking(u: Undertaking) -> Iterator[str]:
     for step in u.steps:
         waits = [one for one in list_in(step, "depends_on") if one in u.undone]
         if step["id"] in u.done and waits:
-            yield f"{step['id']} is done, but it depends on steps that are not: {named(waits)}"
+            yield f"{step['id']} is done, but it depends on steps that are not: {listing(waits)}"
     if u.to_do:
-        yield f"not done yet: {named(ids(u.to_do))}"
+        yield f"not done yet: {listing(ids(u.to_do))}"
 
 
 def _unanswered(u: Undertaking, work: Item) -> Iterator[str]:
@@ -172,7 +172,7 @@ async def _uncalled(wanted: Item, calls: Sequence[Called], look: Look) -> str:
     if any(fate is not None and fate.state == "done" for fate in fates.values()):
         return ""
     if waiting := [id_ for id_, fate in fates.items() if fate is not None and fate.state == "pending"]:
-        return f"{about} waits for the person's decision on proposal {named(waiting)}: tell them, then submit again"
+        return f"{about} waits for the person's decision on proposal {listing(waiting)}: tell them, then submit again"
     return f"{about} changed nothing: its status is {short(same[-1].facts.get('status'), 40)}; do it again"
 
 
@@ -225,20 +225,20 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
     judged, issues = listed(u.verdict, "judged"), u.issues
     there, steps = ids(u.requirements), ids(u.steps)
     if lost := [id_ for id_ in there if id_ not in ids(judged)]:
-        yield f"not judged yet: {named(lost)}; send the complete verdict"
+        yield f"not judged yet: {listing(lost)}; send the complete verdict"
     if unknown := [id_ for id_ in ids(judged) if id_ not in there]:
-        yield f"these are not requirements: {named(unknown)}; name {named(there)}"
+        yield f"these are not requirements: {listing(unknown)}; name {listing(there)}"
     for one in judged:
         yield from _unproved(u, one)
     elsewhere = [f"{one['id']} ({short(one['about'], 60)})" for one in issues if one["about"] not in (*there, *steps)]
     if elsewhere:
-        yield f"these issues are about neither a requirement nor a step: {named(elsewhere)}"
+        yield f"these issues are about neither a requirement nor a step: {listing(elsewhere)}"
     if open_ := [id_ for id_ in u.left_undone if id_ not in [issue["about"] for issue in issues]]:
-        yield f"these steps are not done: {named(open_)}; name an issue about each that says what that means"
+        yield f"these steps are not done: {listing(open_)}; name an issue about each that says what that means"
     if used := [id_ for id_ in ids(issues) if id_ in u.answered_issues]:
-        yield f"these ids belong to issues that were answered: {named(used)}; give what is still wrong a new id"
+        yield f"these ids belong to issues that were answered: {listing(used)}; give what is still wrong a new id"
     if again := [id_ for id_ in ids(issues) if id_ in (*there, *steps)]:
-        yield f"these ids are already used for something else: {named(again)}; give each issue an id of its own"
+        yield f"these ids are already used for something else: {listing(again)}; give each issue an id of its own"
     if not text_in(u.verdict, "reasons"):
         yield "there are no reasons: explain the score in `reasons`"
     if u.score is None:
@@ -255,7 +255,7 @@ def _unproved(u: Undertaking, one: Item) -> Iterator[str]:
     steps, quotes = list_in(one, "steps"), list_in(one, "shown_by")
     covering = {step["id"] for step in u.steps if step["id"] in u.done and one["id"] in list_in(step, "covers")}
     if wrong := [id_ for id_ in steps if id_ not in covering]:
-        yield f"{one['id']} is not shown by {named(wrong)}: name steps that are done and cover it"
+        yield f"{one['id']} is not shown by {listing(wrong)}: name steps that are done and cover it"
     if one["met"] == "yes" and not steps and not quotes:
         yield f"nothing shows that {one['id']} is met: name steps that are done and cover it, or quote a page"
     hearsay = all(only_said(u.done[id_]) for id_ in steps if id_ in u.done)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note
 from agents.engine.state import JourneyState
-from agents.engine.work.gaps import named, new_sources, short
+from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.orchestrate.record import (
     BUDGET_EXHAUSTED,
     FAILED,
@@ -71,7 +71,7 @@ def _requirement(item: Item) -> str:
 
 
 def _step(step: Item) -> str:
-    after, covers = named(list_in(step, "depends_on")), named(list_in(step, "covers"))
+    after, covers = listing(list_in(step, "depends_on")), listing(list_in(step, "covers"))
     told = f"{step['id']}: {short(text_in(step, 'step'))} ({text_in(step, 'duration') or 'no duration'})"
     told += f"; done when {short(text_in(step, 'done_when')) or '?'}"
     return told + (f"; after {short(after, 60)}" if after else "") + (f"; for {short(covers, 60)}" if covers else "")
@@ -84,7 +84,7 @@ def _issue(item: Item) -> str:
 def _done(u: Undertaking) -> Iterator[str]:
     covers = {step["id"]: list_in(step, "covers") for step in u.steps}
     for id_, item in u.done.items():
-        yield f"{id_} (for {short(named(covers.get(id_, [])), 60) or 'others'}): {short(item['result'])} [{_shown_by(item)}]"
+        yield f"{id_} (for {short(listing(covers.get(id_, [])), 60) or 'others'}): {short(item['result'])} [{_shown_by(item)}]"
     for id_, item in u.undone.items():
         yield f"{id_} is not done: {short(item['why'])}"
 
@@ -97,14 +97,14 @@ def _shown_by(item: Item) -> str:
         *list_in(item, "artefacts"),
         *dict.fromkeys(f"{call['tool']} {text_in(call, 'path')}".strip() for call in list_in(item, "calls")),
     ]
-    return short(named(places), 100)
+    return short(listing(places), 100)
 
 
 def _ended(state: JourneyState, u: Undertaking) -> str:
     """Return why the work ended."""
     given_up = bool(state.transition_history) and state.transition_history[-1].source == PLANNING
     if state.phase == FAILED and not given_up:
-        return f"the plan broke the same rules {u.same_failures} times in a row: {short(named(u.broken), LINE)}"
+        return f"the plan broke the same rules {u.same_failures} times in a row: {short(listing(u.broken), LINE)}"
     if state.phase == FAILED and (cannot := u.plan.get("cannot")):
         return f"{cannot['requirement']} cannot be met, and a person agreed: {short(cannot['why'], LINE)}"
     if state.phase == BUDGET_EXHAUSTED:
@@ -127,13 +127,13 @@ def done(state: JourneyState) -> Sequence[str]:
         return head  # the prompt has a place of its own for the work to judge
     if state.phase == IMPLEMENTING:
         return [*head, *_done(u)]
-    broken = [f"the plan breaks {short(named(u.broken), LINE)}"] if u.errors else []
+    broken = [f"the plan breaks {short(listing(u.broken), LINE)}"] if u.errors else []
     return [*head, *_given_up(u), *broken, *(f"issue {_issue(issue)}" for issue in u.issues), *_done(u)]
 
 
 def _given_up(u: Undertaking) -> Iterator[str]:
     if cannot := u.plan.get("cannot"):
-        quotes = named([f"{one['path']} > {one['section']}".strip(" >") for one in list_in(cannot, "shown_by")])
+        quotes = listing([f"{one['path']} > {one['section']}".strip(" >") for one in list_in(cannot, "shown_by")])
         tried = short("; ".join(list_in(cannot, "tried")), LINE)
         yield f"cannot be met: {cannot['requirement']}, {short(cannot['why'], LINE)}"
         yield f"shown by: {short(quotes, LINE) or 'nothing quoted'}; tried: {tried or 'nothing'}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
+from agents.engine.work.gaps import folded, found, listing, misused, same_words, short, unfounded
 from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 
 LEAST_SEARCHED = 2
@@ -32,9 +32,9 @@ def _tree_wrong(tree: Tree) -> Iterator[str]:
     yield from same_words(categories, "title")
     used, there = {question["category"] for question in questions}, set(ids(categories))
     if bare := [id_ for id_ in ids(categories) if id_ not in used]:
-        yield f"these categories have no question: {named(bare)}; add one to each or drop them"
+        yield f"these categories have no question: {listing(bare)}; add one to each or drop them"
     if lost := [question["id"] for question in questions if question["category"] not in there]:
-        yield f"these questions name a category that is not there: {named(lost)}; add it, or name one of {named(ids(categories))}"
+        yield f"these questions name a category that is not there: {listing(lost)}; add it, or name one of {listing(ids(categories))}"
 
 
 def _undecided(tree: Tree) -> Iterator[str]:
@@ -61,18 +61,18 @@ async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFin
 def _answers_lacking(tree: Tree) -> Iterator[str]:
     asked = set(ids(tree.questions))
     if unknown := [id_ for id_ in tree.answers if id_ not in asked]:
-        yield f"these answers belong to no question of the tree: {named(unknown)}; drop them or use the question's id"
+        yield f"these answers belong to no question of the tree: {listing(unknown)}; drop them or use the question's id"
     closed = [tree.answers[question["id"]] for question in tree.answered]
     if empty := [answer["id"] for answer in closed if not answer.get("text", "").strip()]:
-        yield f"these answers have no text: {named(empty)}"
+        yield f"these answers have no text: {listing(empty)}"
     if bare := [answer["id"] for answer in closed if not answer.get("citations")]:
-        yield f"these answers have no citation: {named(bare)}; quote what they rest on, or leave them open"
+        yield f"these answers have no citation: {listing(bare)}; quote what they rest on, or leave them open"
     for question in tree.left_open:
         searched = {folded(query) for query in tree.answers[question["id"]]["open"]["searched"]} - {""}
         if len(searched) < LEAST_SEARCHED:
             yield f"{question['id']} is left open after {len(searched)} queries: search in {LEAST_SEARCHED} different ways first"
     if tree.unanswered:
-        yield f"not answered yet: {named(ids(tree.unanswered))}"
+        yield f"not answered yet: {listing(ids(tree.unanswered))}"
 
 
 async def _not_open(tree: Tree, look: Look, only: frozenset[str] | None) -> list[str]:
@@ -102,7 +102,7 @@ def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> ConditionFi
     if new:
         return found((), "; ".join(f"{_category(category)}, because {short(category['why'])}" for category in new))
     if proposed:
-        known = named(ids(proposed))
+        known = listing(ids(proposed))
         return found([f"the tree has {known} of {name}, or it was left out: a new category has a new id and title"])
     return found([f"{name} names no category"])
 
@@ -144,7 +144,9 @@ def _more_wrong(tree: Tree) -> Mapping[str, str]:
         if id_ in categories or id_ in ids(of_tree):
             wrong[id_] = f"the question {id_} of more_questions has the id of something else: give it a new one"
         elif question["category"] not in categories:
-            wrong[id_] = f"the question {id_} is in no category of the tree: name one of {named(ids(tree.categories))}"
+            wrong[id_] = (
+                f"the question {id_} is in no category of the tree: name one of {listing(ids(tree.categories))}"
+            )
         elif before != id_:
             wrong[id_] = f"the question {id_} asks the same as {before}: drop it"
     return wrong
@@ -159,16 +161,16 @@ async def every_category_has_insight(facts: SubmitFacts, _look: Look) -> Conditi
 def _insights_lacking(tree: Tree) -> Iterator[str]:
     known, answered = set(ids(tree.categories)), {question["id"]: question["category"] for question in tree.answered}
     if bare := [id_ for id_ in ids(tree.categories) if id_ not in tree.insights]:
-        yield f"these categories have no insight: {named(bare)}"
+        yield f"these categories have no insight: {listing(bare)}"
     if unknown := [id_ for id_ in tree.insights if id_ not in known]:
-        yield f"these insights belong to no category: {named(unknown)}; drop them or use the category's id"
+        yield f"these insights belong to no category: {listing(unknown)}; drop them or use the category's id"
     for id_, insight in tree.insights.items():
         rests_on = insight["rests_on"]
         if wrong := [question for question in rests_on if question not in answered]:
-            yield f"the insight {id_} rests on what is not answered: {named(wrong)}; take them out of rests_on"
+            yield f"the insight {id_} rests on what is not answered: {listing(wrong)}; take them out of rests_on"
         if id_ in answered.values() and id_ not in [answered.get(question) for question in rests_on]:
             own = [question for question, category in answered.items() if category == id_]
-            yield f"the insight {id_} rests on no answer of its category: name one of {named(own)} in rests_on"
+            yield f"the insight {id_} rests on no answer of its category: name one of {listing(own)} in rests_on"
 
 
 # --- EXPAND -----------------------------------------------------------------------------------------------------------
@@ -185,6 +187,6 @@ async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
     near = {*ids(tree.categories), *ids(tree.questions)}
     if lost := [question["id"] for question in adjacent if question["near"] not in near]:
-        yield f"these are near nothing of the tree: {named(lost)}; near is the id of a category or question"
+        yield f"these are near nothing of the tree: {listing(lost)}; near is the id of a category or question"
     yield from misused(tree.categories, tree.questions, adjacent)
     yield from same_words([*tree.questions, *adjacent], "text")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
 from agents.engine.work.form import citations_in, ids, listed
-from agents.engine.work.gaps import named, new_sources, short
+from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 from agents.prompts.prompt import lines
 
@@ -54,7 +54,7 @@ def _insights_needed(tree: Tree) -> list[str]:
         insight = tree.insights.get(category["id"])
         new = [id_ for id_ in own if insight is None or id_ not in insight["rests_on"]]
         if insight is None or new:
-            there = f"answered: {named(new)}" if new else "nothing was answered: rests_on is []"
+            there = f"answered: {listing(new)}" if new else "nothing was answered: rests_on is []"
             told.append(f"{category['id']} ({short(category['title'], 60)}), {there}")
     return told
 
@@ -85,7 +85,7 @@ def _left_out(tree: Tree) -> Iterator[str]:
 
 def _counted(tree: Tree) -> Iterator[str]:
     if tree.categories:
-        names = named([f"{category['id']} {short(category['title'], 40)}" for category in tree.categories])
+        names = listing([f"{category['id']} {short(category['title'], 40)}" for category in tree.categories])
         yield f"question tree: {len(tree.questions)} questions in {short(names, LINE)}"
     yield from _counted_answers(tree)
 
@@ -93,17 +93,17 @@ def _counted(tree: Tree) -> Iterator[str]:
 def _counted_answers(tree: Tree) -> Iterator[str]:
     if tree.answered:
         of = f"{len(tree.answered)} of {len(tree.questions)}"
-        yield f"answered ({of}): {short(named(ids(tree.answered), 60), LINE)}"
+        yield f"answered ({of}): {short(listing(ids(tree.answered), 60), LINE)}"
         paths = dict.fromkeys(citation.path for _, citation in citations_in(list(tree.answers.values())))
-        yield f"sources: {short(named(list(paths)), LINE)}"
+        yield f"sources: {short(listing(list(paths)), LINE)}"
     if tree.left_open:
-        yield f"left open, searched in vain: {short(named(ids(tree.left_open), 60), LINE)}"
+        yield f"left open, searched in vain: {short(listing(ids(tree.left_open), 60), LINE)}"
 
 
 def _open(tree: Tree) -> Iterator[str]:
     for question in tree.left_open:
         searched = tree.answers[question["id"]]["open"]["searched"]
-        yield f"left open {_question(question)} Searched: {short(named(searched), 120)}"
+        yield f"left open {_question(question)} Searched: {short(listing(searched), 120)}"
 
 
 def _answers(tree: Tree) -> Iterator[str]:

@@ -2,76 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from agents.engine.events import Json
+from agents.library.cognitive.model import LEAST_FOCUS, MOST_FOCUS, MOST_TERMS
+from agents.spec.graph.transitions import CONDITION_NAME
+from agents.spec.problems import meant, short
+from agents.spec.yaml.block import FileBlock, Some, Words, entries
 from agents.spec.yaml.values import Marked
 
 END = "end"
-"""What stands for the end of the skill where a phase is named."""
+"""Stands for the end of the skill in place of a phase."""
+ALL, LAST = "all", "last"
 COMPLETE = "COMPLETE"
+ID = re.compile(r"[a-z][a-z0-9-]{0,29}")
+MOST_TOLD, MOST_CLOSING = 600, 1_600
+"""Characters. Instructions and output are part of every prompt of an agent, whose budget is small."""
 
 
 @dataclass(frozen=True, slots=True)
-class SkillPhase:
-    """An agent's place in a skill, with what it is told there beside its own words.
+class SkillContext:
+    """What a skill may name: `agents` may work in it, other `skills` may not; `name` is its own."""
 
-    `context` is whose memory documents it is given: `all`, `last`, or the ids of phases. `following` is the phase that comes
-    after it, or `END`. `memory`: the memory agent runs when it is complete.
-    """
-
-    id: str
-    agent: str
-    line: int
-    focus: tuple[str, ...] = ()
-    terms: tuple[str, ...] = ()
-    context: tuple[str, ...] = ("all",)
-    instructions: str = ""
-    output: str = ""
-    following: str = END
-    memory: bool = True
-    lines: Mapping[str, int] = field(default_factory=dict)
-    """Where its texts begin."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillWay:
-    """A way from the end of the phase `source` that is gone when a condition is met, tried before the one to what follows it.
-
-    `target` is a phase of the skill, and `phase` one within that agent, "" for the first. `when` is the condition as it is
-    written: it looks at the works of the source's agent, which have to be known before it can be read.
-    """
-
-    source: str
-    target: str
-    phase: str
     name: str
-    when: Marked
-    line: int
-    to_line: int
+    agents: Collection[str]
+    skills: Collection[str]
+
+
+def _id(text: str) -> str:
+    if not ID.fullmatch(text) or text in (END, ALL, LAST):
+        raise ValueError(
+            f"has an invalid id: use small letters, digits and hyphens, at most 30, and not {END}, {ALL} or {LAST}"
+        )
+    return text
+
+
+def _agent(name: str, info: ValidationInfo) -> str:
+    known: SkillContext = info.context  # type: ignore[assignment]  # `read_skill` sets it
+    if name in known.agents:
+        return name
+    if name in known.skills or name == known.name:
+        raise ValueError(f"uses {short(name)}, which is a skill: only agents work in a skill")
+    raise ValueError(f"uses the unknown agent {short(name)}{meant(name, sorted(known.agents))}")
+
+
+def _way_name(name: str) -> str:
+    if not CONDITION_NAME.fullmatch(name):
+        raise ValueError(f"cannot be called {short(name)}: use small letters, digits and underscores")
+    return name
+
+
+class SkillPhase(FileBlock):
+    """An agent's place in a skill, with what it is told there in addition to its own prompts.
+
+    `context` is whose memory documents it is given: `all`, `last`, or the ids of phases. `next` is the phase that comes after it,
+    or `END`; "" for the next in the list.
+    """
+
+    id: Annotated[str, AfterValidator(_id)]
+    agent: Annotated[str, Field(min_length=1), AfterValidator(_agent)]
+    focus: Annotated[Words[str], entries(LEAST_FOCUS, MOST_FOCUS, 120)] = ()
+    terms: Annotated[Words[str], entries(1, MOST_TERMS, 60)] = ()
+    context: Some[str] = (ALL,)
+    instructions: str = Field(default="", max_length=MOST_TOLD)
+    output: str = Field(default="", max_length=MOST_TOLD)
+    next: str = Field(default="", max_length=30)
+
+    @property
+    def prefix(self) -> str:
+        """Return what the names of its agent's phases begin with in the skill."""
+        return f"{self.id}."
+
+
+class SkillWay(FileBlock):
+    """A way from the end of the phase `source`, taken when the condition `when` is met, before the one to the next phase.
+
+    `to` is a phase of the skill, followed by a dot and a phase of its agent if the way does not lead to the first. The condition
+    looks at the works of the source's agent, so it is read when the skill is assembled.
+    """
+
+    source: str = Field(alias="from", min_length=1, max_length=30)
+    to: str = Field(min_length=1, max_length=80)
+    name: Annotated[str, Field(max_length=60), AfterValidator(_way_name)]
+    when: Json = Field()
     is_backward: bool = False
-    priority: int = 0
+    priority: int = Field(default=0, ge=-100, le=100)
+
+    @property
+    def target(self) -> str:
+        """Return the phase of the skill that it leads to."""
+        return self.to.partition(".")[0]
+
+    @property
+    def phase(self) -> str:
+        """Return the phase within that agent, "" for the first."""
+        return self.to.partition(".")[2]
 
 
-@dataclass(frozen=True, slots=True)
+class SkillBlock(FileBlock):
+    """A skill as its file writes it."""
+
+    title: str = Field(min_length=1, max_length=60)
+    summary: str = Field(min_length=1, max_length=300)
+    domain: str = Field(default="", max_length=60)
+    inputs: Json = None
+    without_memory: Words[str] = ()
+    phases: Json = Field()
+    ways: Json = None
+    closing: str = Field(default="", max_length=MOST_CLOSING)
+
+
+@dataclass(frozen=True)
 class Skill:
-    """A skill as its file says it. `closing` is what is left to tell when it is complete, written from `closing_line` on."""
+    """A skill, with the file that it was read from (`source`), for the lines of problems that show later.
+
+    `without_memory` are the phases after which the memory agent does not run.
+    """
 
     name: str
+    file: str
     title: str
     summary: str
-    file: str
     domain: str
     inputs: Mapping[str, Json]
     phases: tuple[SkillPhase, ...]
     ways: tuple[SkillWay, ...]
-    closing: str = ""
-    closing_line: int = 1
+    without_memory: frozenset[str]
+    closing: str
+    source: Marked
 
     @property
     def origin(self) -> str:
-        """Return where it comes from, as of agents: its file."""
+        """Return where it comes from, like the origin of an agent: its file."""
         return self.file
 
     @property
@@ -79,6 +146,23 @@ class Skill:
         """Return the names of the agents that work in it, each once."""
         return tuple(dict.fromkeys(phase.agent for phase in self.phases))
 
-    def phase(self, id_: str) -> SkillPhase:
-        """Return the phase of that id; a KeyError if there is none."""
-        return {phase.id: phase for phase in self.phases}[id_]
+    def following(self, phase: SkillPhase) -> str:
+        """Return the phase that comes after another, or `END`."""
+        order = [one.id for one in self.phases]
+        return phase.next or [*order, END][order.index(phase.id) + 1]
+
+    def line(self, block: SkillPhase | SkillWay, key: str = "") -> int:
+        """Return the line of a phase or way in its file, or of a key there."""
+        path = (
+            ("phases", self.phases.index(block)) if isinstance(block, SkillPhase) else ("ways", self.ways.index(block))
+        )
+        return self.source.line_at([*path, key])
+
+    def condition(self, way: SkillWay) -> Marked:
+        """Return the condition of a way as its file writes it."""
+        return self.source.entries["ways"].items[self.ways.index(way)].entries["when"]
+
+    def text_line(self, key: str, phase: SkillPhase | None = None) -> int:
+        """Return the line on which a text begins, of a phase or of the skill itself; 1 if there is no such text."""
+        block = self.source.entries["phases"].items[self.phases.index(phase)] if phase else self.source
+        return block.entries[key].text_line if key in block.entries else 1

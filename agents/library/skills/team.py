@@ -109,7 +109,7 @@ class TeamSkills:
             except NoSuchAgent as error:
                 why = f"{own.problems[0]}" if own and own.problems else str(error)
                 text = f"phase {phase.id!r} uses the agent {phase.agent!r}, which cannot be used: {why}"
-                problems.append(SpecProblem(read.file, phase.line, text))
+                problems.append(SpecProblem(read.file, skill.line(phase), text))
         if problems:
             return None, tuple(problems)
         last = following()

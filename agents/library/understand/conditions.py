@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
+from agents.engine.work.gaps import folded, found, listing, misused, same_words, short, unfounded
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 
 NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
@@ -29,7 +29,7 @@ def _knowledge_wrong(course: Course) -> Iterator[str]:
     if not course.knows:
         yield "knows is empty: ask what the learner knows already, and submit it with what they said"
     if silent := [id_ for id_, entry in course.knows.items() if not entry.get("learner_said", "").strip()]:
-        yield f"without the learner's words these levels are guesses: {named(silent)}; ask, and put the answer into learner_said"
+        yield f"without the learner's words these levels are guesses: {listing(silent)}; ask, and put the answer into learner_said"
 
 
 def _objectives_wrong(course: Course) -> Iterator[str]:
@@ -40,7 +40,7 @@ def _objectives_wrong(course: Course) -> Iterator[str]:
     yield from same_words(objectives, "text")
     for id_, objective in course.objectives.items():
         if lost := [need for need in objective.get("needs", ()) if need not in course.objectives]:
-            yield f"the objective {id_} needs what is not there: {named(lost)}; add it or take it out of needs"
+            yield f"the objective {id_} needs what is not there: {listing(lost)}; add it or take it out of needs"
         elif id_ in course.before(id_):
             yield f"the objective {id_} needs itself, by way of what it needs: take one of these out of needs"
 
@@ -69,7 +69,7 @@ async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFindi
     # Where all are passed, a person has sent the work back to look at one of them again.
     wanted = course.next or str(facts.given.get("objective"))
     if wanted not in course.objectives:
-        return found([f"there is no objective {wanted[:60]}: there are {named(list(course.objectives))}"])
+        return found([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
     if facts.given.get("objective") != wanted:
         return found([f"{wanted} comes next: diagnose that one, and name it as objective"])
     diagnosis = _of(facts.given, "diagnoses", wanted)
@@ -82,7 +82,7 @@ def _probes_wrong(course: Course, objective: str, probes: Sequence[Item]) -> Ite
     yield from _too_few(f"the diagnosis of {objective}", "probe", probes, LEAST_PROBES)
     yield from same_words(probes, "question")
     if lost := [probe["id"] for probe in probes if probe.get("about") not in (None, *course.knows)]:
-        yield f"these probes are about what is not in knows: {named(lost)}; there are {named(list(course.knows))}, or null"
+        yield f"these probes are about what is not in knows: {listing(lost)}; there are {listing(list(course.knows))}, or null"
     asked = {folded(check["question"]): check["id"] for check in listed(course.lessons.get(objective, {}), "checks")}
     for probe in probes:
         if check := asked.get(folded(probe["question"])):
@@ -94,7 +94,7 @@ def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Itera
         yield f"{of} has {len(questions)} {kind}s: ask the learner at least {least}"
     there = ids(answered(questions))
     if silent := [question["id"] for question in questions if question["id"] not in there]:
-        yield f"the learner has not answered {named(silent)}: ask, wait, and put their words into learner_answer"
+        yield f"the learner has not answered {listing(silent)}: ask, wait, and put their words into learner_answer"
 
 
 async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -106,7 +106,7 @@ async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> Conditi
         return found(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
     entry, probe = str(asked.get("knows")), str(asked.get("probe"))
     if entry not in course.knows:
-        return found([f"knows has no entry {entry[:60]}: there are {named(list(course.knows))}"])
+        return found([f"knows has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
     level = course.knows[entry]["level"]
     if probe not in list(course.against(entry)):
         wanted = "about it and answered wrongly where the level is solid, or rightly where it is none"
@@ -127,7 +127,7 @@ async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> Condi
         return found(["gap is not there: name the prerequisite and the failed check that shows it"])
     failed = _failed(course, facts.given)
     if str(gap.get("check")) not in ids(failed):
-        there = named(ids(failed)) or "none"
+        there = listing(ids(failed)) or "none"
         return found(
             [f"gap.check names no failed check of the lesson on {course.present} in this submit; failed: {there}"]
         )
@@ -181,7 +181,9 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     course = Course(facts.works)
     objective, lesson = course.present, _of(facts.given, "lessons", course.present)
     others = [id_ for id_ in ids(listed(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]
-    wrong = [f"these lessons are not on {objective}, which is taught now: {named(others)}; drop them"] if others else []
+    wrong = (
+        [f"these lessons are not on {objective}, which is taught now: {listing(others)}; drop them"] if others else []
+    )
     if lesson is None:
         return [*wrong, f"this submit has no lesson on {objective}: teach it, check, and submit the lesson whole"]
     checks = listed(lesson, "checks")
@@ -190,7 +192,7 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     if not lesson.get("citations"):
         wrong.append(f"{of} has no citation: quote the passages that it rests on")
     if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
-        wrong.append(f"the learner did not answer {named(failed)} rightly")
+        wrong.append(f"the learner did not answer {listing(failed)} rightly")
     return [*wrong, *await unfounded(facts.work, "lessons", look, frozenset([objective]))]
 
 

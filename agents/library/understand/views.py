@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import named, new_sources, short
+from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item
 from agents.prompts.prompt import lines
 
@@ -82,7 +82,7 @@ def _lesson(course: Course, objective: str) -> str:
     if lesson is None:
         return "not this one"
     wrong = [check["id"] for check in _checks(course, objective) if not check["correct"]]
-    return f"{short(lesson['taught'], 300)} (failed: {named(wrong) or 'none'})"
+    return f"{short(lesson['taught'], 300)} (failed: {listing(wrong) or 'none'})"
 
 
 def done(state: JourneyState) -> Sequence[str]:
@@ -98,7 +98,7 @@ def _goal(course: Course) -> Iterator[str]:
     if course.goal:
         yield f"goal: {short(course.goal)}"
     if course.passed:
-        yield f"passed ({len(course.passed)} of {len(course.objectives)}): {named(course.passed)}"
+        yield f"passed ({len(course.passed)} of {len(course.objectives)}): {listing(course.passed)}"
 
 
 def _objectives(course: Course) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _objectives(course: Course) -> Iterator[str]:
     for id_ in [*course.left, *course.passed]:
         told = f"objective {id_}: {short(course.objectives[id_]['text'], 100)} ({_source(course, id_)})"
         needs = [need for need in course.objectives[id_].get("needs", ()) if need in course.left]
-        yield told + (f", after {named(needs)}" if needs else "") + f"; {_progress(course, id_)}"
+        yield told + (f", after {listing(needs)}" if needs else "") + f"; {_progress(course, id_)}"
 
 
 def _progress(course: Course, objective: str) -> str:
@@ -114,7 +114,7 @@ def _progress(course: Course, objective: str) -> str:
         return "passed"
     if objective in course.lessons:
         wrong = [check["id"] for check in _checks(course, objective) if not check["correct"]]
-        return f"taught, failed: {named(wrong)}" if wrong else "taught, not passed"
+        return f"taught, failed: {listing(wrong)}" if wrong else "taught, not passed"
     return "diagnosed" if objective in course.diagnoses else "not begun"
 
 

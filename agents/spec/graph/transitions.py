@@ -1,143 +1,123 @@
-"""The ways between the phases of a team's agent, and the conditions on which they are taken. Pure."""
+"""The transitions between the phases of a team's agent, and their conditions. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Literal, cast
+from collections.abc import Collection
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from agents.engine.decide import REJECTED
 from agents.engine.graph import ALWAYS, CHECKPOINT_KINDS, CheckpointKind, Transition
 from agents.spec.predicates.conditions import read_condition
 from agents.spec.problems import meant, short
 from agents.spec.schema.json_schema import described
-from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.block import FileBlock, known, read_block
 from agents.spec.yaml.reader import AgentFileReading, ReadTransition, listed
+from agents.spec.yaml.values import Marked
 
 CONDITION_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 MOST_TRANSITIONS, MOST_CONDITIONS = 60, 60
 
 
-def read_ends(top: MappingReader, initial: str, complete: Sequence[tuple[str, int]], reading: AgentFileReading) -> None:
-    """Note where the agent begins or is complete in a phase that there is not."""
-    ends = [(initial, top.line("initial"), "begins")] if initial else []
-    for name, line, verb in [*ends, *((name, line, "is complete") for name, line in complete)]:
-        if reading.phases and name not in reading.names:
-            reading.problems.add(
-                line, f"the agent {verb} in {short(name)}, which is no phase of it{meant(name, reading.names)}"
-            )
+class TransitionBlock(FileBlock):
+    """A transition as its file writes it."""
+
+    source: str = Field(alias="from", min_length=1)
+    target: str = Field(alias="to", min_length=1)
+    condition: str = Field(default=ALWAYS, max_length=60)
+    is_backward: bool = False
+    priority: int = Field(default=0, ge=-100, le=100)
+    asks: str = Field(default="", max_length=60)
+    anew: bool = False
+    checkpoint: Annotated[CheckpointKind | Literal[""], known(CHECKPOINT_KINDS, "has the unknown checkpoint {}")] = ""
 
 
-def read_transitions(top: MappingReader, reading: AgentFileReading) -> None:
-    """Read the ways between phases."""
-    for item in listed(top, "transitions", MOST_TRANSITIONS):
-        block = MappingReader(item, "a transition", reading.problems)
-        source, target = block.text("from", most=40, needed=True), block.text("to", most=40, needed=True)
-        condition = block.text("condition", most=60) or ALWAYS
-        backward = block.flag("is_backward")
-        priority = block.number("priority", least=-100, most=100, usual=0)
-        asks, anew = block.text("asks", most=60), block.flag("anew")
-        kind = _checkpoint(block, source, target, reading, backward=backward)
-        block.done()
-        for key, end in (("from", source), ("to", target)):
-            if end and reading.phases and end not in reading.names:
-                text = f"a transition names {short(end)}, which is no phase{meant(end, reading.names)}"
-                reading.problems.add(block.line(key), text)
-        if condition == REJECTED and not backward:
-            text = f"the transition {source} -> {target} on {REJECTED} leads forward: a rejection only leads back (is_backward)"
-            reading.problems.add(block.line("condition"), text)
-        if asks:
-            _asking(asks, block, source, reading)
-        _once(source, target, condition, item.line, reading)
-        way = Transition(source, target, condition, backward, priority, asks, anew, kind)
-        reading.ways.append(ReadTransition(way, item.line, block.line("condition")))
-    _unneeded(reading)
-
-
-def _checkpoint(
-    block: MappingReader, source: str, target: str, reading: AgentFileReading, *, backward: bool
-) -> CheckpointKind | Literal[""]:
-    kind = block.text("checkpoint", most=40)
-    if kind and kind not in CHECKPOINT_KINDS:
-        text = f"the transition {source} -> {target} has the unknown checkpoint {short(kind)}{meant(kind, CHECKPOINT_KINDS)}"
-        reading.problems.add(block.line("checkpoint"), text)
-    elif kind and backward:
-        text = (
-            f"the transition {source} -> {target} leads back, and nobody is asked before that: leave its checkpoint out"
-        )
-        reading.problems.add(block.line("checkpoint"), text)
-    return cast("CheckpointKind", kind)
-
-
-def _unneeded(reading: AgentFileReading) -> None:
-    """Note what a phase says for a person whom neither it nor a way out of it asks."""
+def read_transitions(top: Marked, reading: AgentFileReading) -> None:
+    """Read the transitions between phases."""
+    for item in listed(top, "transitions", MOST_TRANSITIONS, reading.problems):
+        block = read_block(TransitionBlock, item, _named(item), reading.problems)
+        if block is None:
+            reading.ways_broken = True
+            continue
+        _noted(block, item, reading)
+        fields = {name: getattr(block, name) for name in TransitionBlock.model_fields}
+        reading.ways.append(ReadTransition(Transition(**fields), item.line, item.line_at(["condition"])))
     for need in reading.needing:
         ways = [way.transition for way in reading.ways if way.transition.source == need.phase]
-        if not any(way.checkpoint in need.kinds or (need.asks and way.asks) for way in ways):
+        asked = any(way.checkpoint in need.kinds or (need.asks and way.asks) for way in ways)
+        if not asked and not reading.ways_broken:
             reading.problems.add(need.line, need.text)
 
 
-def _asking(asks: str, block: MappingReader, source: str, reading: AgentFileReading) -> None:
-    """Note where a way asks what its phase has no questions for."""
-    line = block.line("asks")
-    form = reading.forms.get(source)
-    if form is None:
-        return
-    for parts in ([asks], [asks, "id"], [asks, "question"]):
-        lacking = described(form.described, parts)
-        if lacking is not None:
-            part, known = lacking
-            text = (
-                f"the transition asks what stands in {short(asks)}, a list of objects with `id` and `question`; the work of "
-                f"{source} has no {short(part)} there{meant(part, known)}"
-            )
-            reading.problems.add(line, text)
-            return
+def _named(item: Marked) -> str:
+    """Return how messages call a transition: by its phases, if it names both."""
+    ends = [item.entries[key].value for key in ("from", "to") if key in item.entries]
+    return f"the transition {ends[0]} -> {ends[1]}" if len(ends) == 2 else "a transition"
 
 
-def _once(source: str, target: str, condition: str, line: int, reading: AgentFileReading) -> None:
+def _noted(block: TransitionBlock, item: Marked, reading: AgentFileReading) -> None:
+    """Note what does not go together, in a transition or with the rest of the agent."""
+    what, problems = f"the transition {block.source} -> {block.target}", reading.problems
+    for key, end in (("from", block.source), ("to", block.target)):
+        if reading.phases and end not in reading.names:
+            text = f"a transition names {short(end)}, which is not a phase{meant(end, reading.names)}"
+            problems.add(item.line_at([key]), text)
+    if block.checkpoint and block.is_backward:
+        text = f"{what} leads back, and nobody is asked before that: leave its checkpoint out"
+        problems.add(item.line_at(["checkpoint"]), text)
+    if block.condition == REJECTED and not block.is_backward:
+        text = f"{what} on {REJECTED} leads forward: a rejection only leads back (is_backward)"
+        problems.add(item.line_at(["condition"]), text)
     for way in reading.ways:
         t = way.transition
-        if (t.source, t.target, t.condition) == (source, target, condition):
-            reading.problems.add(line, f"the transition {source} -> {target} is there twice, first at line {way.line}")
+        if (t.source, t.target, t.condition) == (block.source, block.target, block.condition):
+            problems.add(item.line, f"{what} is there twice, first at line {way.line}")
+            break
+    form = reading.forms.get(block.source)
+    for parts in ([block.asks], [block.asks, "id"], [block.asks, "question"]) if block.asks and form else ():
+        if form is not None and (lacking := described(form.described, parts)) is not None:
+            part, there = lacking
+            text = (
+                f"the transition asks the questions in {short(block.asks)}, a list of objects with `id` and `question`; the work "
+                f"of {block.source} has no {short(part)} there{meant(part, there)}"
+            )
+            problems.add(item.line_at(["asks"]), text)
             return
 
 
-def read_conditions(top: MappingReader, reading: AgentFileReading) -> None:
-    """Read the conditions, and note those that no way uses and those that there are not."""
-    found = top.take("conditions")
-    entries = found.entries if found is not None else {}
-    if found is not None and not isinstance(found.value, dict):
-        reading.problems.add(
-            top.line("conditions"), f"'conditions' must be a mapping of names to predicates, not {found.kind}"
-        )
-    if found is not None and len(entries) > MOST_CONDITIONS:
-        reading.problems.add(
-            top.line("conditions"), f"there are {len(entries)} conditions, at most {MOST_CONDITIONS} are taken"
-        )
+def read_conditions(top: Marked, reading: AgentFileReading) -> None:
+    """Read the conditions, and note those that no transition uses and those that do not exist."""
+    found = top.take("conditions") or Marked({}, top.line)
+    entries, line = found.entries, top.line_at(["conditions"])
+    if not isinstance(found.value, dict):
+        reading.problems.add(line, f"'conditions' must be a mapping of names to predicates, not {found.kind}")
+    if len(entries) > MOST_CONDITIONS:
+        reading.problems.add(line, f"there are {len(entries)} conditions, at most {MOST_CONDITIONS} are taken")
         return
     used = {way.transition.condition for way in reading.ways}
     for name, marked in entries.items():
-        line = found.key_lines[name] if found else 1
+        line = found.key_lines[name]
         reading.condition_lines[name] = line
         if name in (ALWAYS, REJECTED) or not CONDITION_NAME.fullmatch(name):
-            text = f"a condition cannot be called {short(name)}: small letters, digits and underscores, and not {ALWAYS} or {REJECTED}"
+            text = (
+                f"a condition cannot be called {short(name)}: use small letters, digits and underscores, and not {ALWAYS} or "
+                f"{REJECTED}"
+            )
             reading.problems.add(line, text)
-        if name not in used:
+        if name not in used and not reading.ways_broken:
             reading.problems.add(line, f"condition {short(name)} is used by no transition{_near(name, used)}")
         read = read_condition(name, marked, reading.names, reading.tools, reading.problems)
         if read is not None:
             reading.conditions[name] = read
     for way in reading.ways:
-        name = way.transition.condition
-        if name not in (ALWAYS, REJECTED) and name not in entries and name not in reading.checks:
-            t = way.transition
-            text = (
-                f"the transition {t.source} -> {t.target} has the unknown condition {short(name)}{meant(name, entries)}"
-            )
-            reading.problems.add(way.condition_line, text)
+        t = way.transition
+        if t.condition not in (ALWAYS, REJECTED, *entries, *reading.checks):
+            text = f"the transition {t.source} -> {t.target} has the unknown condition {short(t.condition)}"
+            reading.problems.add(way.condition_line, text + meant(t.condition, entries))
 
 
-def _near(name: str, known: Collection[str]) -> str:
-    near = meant(name, known)
+def _near(name: str, names: Collection[str]) -> str:
+    near = meant(name, names)
     return near if "did you mean" in near else ""

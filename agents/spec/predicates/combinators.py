@@ -1,4 +1,4 @@
-"""Predicates combined, and the condition that comes of them. Pure."""
+"""Predicates made of others, and the condition that they make up. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
-from agents.spec.predicates.recorded_work import DETAIL_CHARS, Predicate, Signal, unmet
+from agents.spec.predicates.leaf import DETAIL_CHARS, Predicate, met_unless, unmet
+from agents.spec.predicates.recorded_work import Signal
 from agents.spec.yaml.field_path import FieldPath, spread
 
 
@@ -18,19 +19,18 @@ class All:
     parts: tuple[Predicate, ...]
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return all that is missing. Without the hint that is asked for nothing is looked at."""
+        """Return everything that is missing. Unless all hints were given, nothing else is looked at."""
         hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
         if not all(hint.met for hint in hints):
             return unmet(*(text for hint in hints for text in hint.missing))
         found = [await part.judge(facts, look) for part in self.parts if not isinstance(part, Signal)]
-        missing = [text for one in found for text in one.missing if not one.met]
         if not all(one.met for one in found):
-            return unmet(*missing)
+            return unmet(*(text for one in found for text in one.missing if not one.met))
         return ConditionFinding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return " and ".join(part.said() for part in self.parts)
+    def text(self) -> str:
+        """Return what it demands."""
+        return " and ".join(part.text() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class AnyOf:
             missing.append(" and ".join(found.missing))
         return unmet("one of these is needed: " + "; or ".join(missing))
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return " or ".join(part.said() for part in self.parts)
+    def text(self) -> str:
+        """Return what it demands."""
+        return " or ".join(part.text() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class Not:
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what holds and must not."""
         found = await self.part.judge(facts, look)
-        return unmet(f"this must not be so: {self.part.said()}") if found.met else MET
+        return unmet(f"this must not be so: {self.part.text()}") if found.met else MET
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"it is not so that {self.part.said()}"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"it is not so that {self.part.text()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """The part holds for every item of a list, by itself: its fields are those of the item. Of no items it holds."""
+    """The part holds for every item of a list by itself: its fields are those of the item. An empty list meets it."""
 
     path: FieldPath
     part: Predicate
@@ -85,11 +85,11 @@ class Each:
             found = await self.part.judge(replace(facts, given=work, work=work), look)
             if not found.met:
                 missing += [f"{self.path.place(facts, loc)}: {text}" for text in found.missing]
-        return unmet(*missing) if missing else MET
+        return met_unless(missing)
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"for each of {self.path} {self.part.said()}"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"for each of {self.path} {self.part.text()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +100,21 @@ class InOtherWords:
     say: str
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return those words where the part does not hold."""
+        """Return those words if the part does not hold."""
         found = await self.part.judge(facts, look)
         return found if found.met else unmet(self.say)
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return self.part.said()
+    def text(self) -> str:
+        """Return what it demands."""
+        return self.part.text()
 
 
 @dataclass(frozen=True, slots=True)
 class TeamCondition:
-    """A condition of a team's agent. `detail` is the field whose text tells, on a way back, what it is about.
+    """A condition of a team's agent.
 
-    `feedback` is the field whose texts are recorded as feedback of the kind `kind` when it is met.
+    `detail` is the field whose text says what a way back is about. The texts of the field `feedback` are recorded as feedback
+    of the kind `kind` when the condition is met.
     """
 
     predicate: Predicate
@@ -132,6 +133,5 @@ class TeamCondition:
 
 
 def _texts(path: FieldPath | None, facts: SubmitFacts) -> list[str]:
-    """Return the texts that lie there."""
     found = spread(path.found(facts)) if path else ()
     return [value for _, value in found if isinstance(value, str) and value.strip()]

@@ -1,45 +1,80 @@
-"""From what stands in a file to a condition: predicates, `all`, `any` and `not`. Pure."""
+"""Conditions, read from a file: predicates, `all`, `any`, `not` and `each`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from agents.engine.events import Json
 from agents.engine.graph import FeedbackKind
 from agents.engine.progress.feedback import KINDS
-from agents.spec.grounds import GROUNDS, WordSource
 from agents.spec.predicates.combinators import All, AnyOf, Each, InOtherWords, Not, TeamCondition
-from agents.spec.predicates.leaves import LEAVES, Leaf
-from agents.spec.predicates.recorded_work import Predicate, Signal
+from agents.spec.predicates.grounds import GroundedItems, TakesUp, sources_in
+from agents.spec.predicates.knowledge_base import (
+    Below,
+    LearningPage,
+    PagesExist,
+    ProposalDone,
+    ProposalRejected,
+    QuotesResolve,
+    SearchInsufficient,
+    ToolCalled,
+)
+from agents.spec.predicates.leaf import Leaf, Predicate
+from agents.spec.predicates.recorded_work import (
+    AtLeast,
+    Covers,
+    Distinct,
+    EachHas,
+    Empty,
+    Equals,
+    EveryQuestionAnswered,
+    Filled,
+    Given,
+    KnownIn,
+    NoCircle,
+    NumbersWithin,
+    Signal,
+    UnknownIn,
+)
 from agents.spec.problems import Problems, meant, short
-from agents.spec.yaml.block import MappingReader
-from agents.spec.yaml.field_path import FieldPath, field_path, narrowing
+from agents.spec.yaml.block import FileBlock, known, read_block
+from agents.spec.yaml.field_path import FieldPath, Path
 from agents.spec.yaml.values import Marked
 
+LEAVES: tuple[type[Leaf], ...] = (
+    *(Filled, Empty, Given, AtLeast, EachHas, Covers, KnownIn, UnknownIn, Distinct, NoCircle, Equals, NumbersWithin),
+    *(EveryQuestionAnswered, QuotesResolve, GroundedItems, TakesUp, PagesExist, Below, LearningPage),
+    *(SearchInsufficient, ToolCalled, ProposalDone, ProposalRejected, Signal),
+)
+"""Every predicate that is not made of others, in the order of the reference page."""
 BY_NAME: Mapping[str, type[Leaf]] = {leaf.NAME: leaf for leaf in LEAVES}
 COMBINING = ("all", "any", "not", "each")
 SAY, DETAIL, FEEDBACK = "say", "detail", "feedback"
 MOST_SAY_CHARS = 300
-LARGEST_COUNT = 1_000
-STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldLook:
-    """A field that a condition looks at, where that stands, and whether this submit must have brought it."""
+    """A field that a condition looks at, and its line in the file. `own`: this submit must have brought it."""
 
     path: FieldPath
     line: int
     own: bool = False
     inside: tuple[str, ...] = ()
-    """Fields that each of its items is asked for."""
+    """Fields that each of its items must have."""
+
+    def all_parts(self) -> list[tuple[str, ...]]:
+        """Return the parts of the path, and of the paths to the fields of its items."""
+        return [self.path.parts, *((*self.path.parts, *inner.split(".")) for inner in self.inside)]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCondition:
-    """A condition that could be read, and the fields that it looks at."""
+    """A condition, and the fields that it looks at."""
 
     condition: TeamCondition
     looked: tuple[FieldLook, ...]
@@ -47,12 +82,33 @@ class ReadCondition:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
+    """What is known while a condition is read. In `each`, paths without a phase begin at an item of the list `inside`."""
+
     problems: Problems
     phases: Sequence[str]
     tools: Collection[str]
     looked: list[FieldLook]
     inside: FieldPath | None = None
-    """The list of whose items the fields are, in a predicate about each of them."""
+
+
+class DetailBlock(FileBlock):
+    """Where the detail of a way back comes from."""
+
+    detail: Path
+
+
+class FeedbackBlock(FileBlock):
+    """Where the feedback of a condition comes from."""
+
+    field: Path
+    kind: Annotated[FeedbackKind, known(KINDS, "has the unknown kind {}")] = "validation"
+
+
+class EachBlock(FileBlock):
+    """A predicate for each item of a list."""
+
+    among: Path = Field(alias="in")
+    holds: Json = Field()
 
 
 def read_condition(
@@ -60,11 +116,18 @@ def read_condition(
 ) -> ReadCondition | None:
     """Return the condition that is written there; None if it cannot be used, with the reasons noted."""
     context = _Context(problems, phases, tools, [])
-    detail = marked.entries.get(DETAIL)
-    path = None
-    if detail is not None:
-        path = _path(detail, "'detail'", context)
-    feedback, kind = _feedback(marked, context)
+    detail = feedback = None
+    kind: FeedbackKind = "validation"
+    if (found := marked.entries.get(DETAIL)) is not None:
+        only = Marked({DETAIL: found}, found.line, found.line, {DETAIL: found.line})
+        if block := read_block(DetailBlock, only, f"condition {short(name)}", problems, context):
+            detail = block.detail
+            context.looked.append(FieldLook(detail, found.line))
+    if (found := marked.entries.get(FEEDBACK)) is not None:
+        told = read_block(FeedbackBlock, found, "'feedback'", problems, context)
+        if told is not None:
+            feedback, kind = told.field, told.kind
+            context.looked.append(FieldLook(feedback, found.line_at(["field"])))
     predicate = _predicate(marked, f"condition {short(name)}", context, also=(DETAIL, FEEDBACK))
     if predicate is None:
         return None
@@ -72,23 +135,7 @@ def read_condition(
         text = f"condition {short(name)} can be met by a signal alone; a hint needs a predicate beside it that looks"
         problems.add(marked.line, text)
         return None
-    return ReadCondition(TeamCondition(predicate, path, feedback, kind), tuple(context.looked))
-
-
-def _feedback(marked: Marked, context: _Context) -> tuple[FieldPath | None, FeedbackKind]:
-    """Return the field whose texts are feedback, and of which kind that is."""
-    found = marked.entries.get(FEEDBACK)
-    if found is None:
-        return None, "validation"
-    block = MappingReader(found, "'feedback'", context.problems)
-    field, kind = block.take("field", needed=True), block.text("kind", most=40) or "validation"
-    block.done()
-    if kind not in KINDS:
-        context.problems.add(block.line("kind"), f"'feedback' has the unknown kind {short(kind)}{meant(kind, KINDS)}")
-    path = _path(field, "'field' of 'feedback'", context) if field else None
-    if path:
-        context.looked.append(FieldLook(path, block.line("field")))
-    return path, cast("FeedbackKind", kind)
+    return ReadCondition(TeamCondition(predicate, detail, feedback, kind), tuple(context.looked))
 
 
 def _predicate(marked: Marked, what: str, context: _Context, *, also: Sequence[str] = ()) -> Predicate | None:
@@ -97,18 +144,16 @@ def _predicate(marked: Marked, what: str, context: _Context, *, also: Sequence[s
         return None
     names = [key for key in marked.entries if key not in (SAY, *also)]
     if len(names) != 1:
-        told = f"has {', '.join(short(name) for name in names)}" if names else "has no predicate"
+        there = f"has {', '.join(short(name) for name in names)}" if names else "has no predicate"
         hint = "; put them in a list under `all`" if names else ""
-        context.problems.add(marked.line, f"{what} {told}, and takes exactly one{hint}")
+        context.problems.add(marked.line, f"{what} {there}, and takes exactly one{hint}")
         return None
-    name = names[0]
-    inner = marked.entries[name]
-    read = _combined(name, inner, what, context) if name in COMBINING else _leaf(name, marked, what, context)
-    return _worded(read, marked, context)
-
-
-def _worded(read: Predicate | None, marked: Marked, context: _Context) -> Predicate | None:
-    say = marked.entries.get(SAY)
+    name, say = names[0], marked.entries.get(SAY)
+    read = (
+        _combined(name, marked.entries[name], what, context)
+        if name in COMBINING
+        else _leaf(name, marked, what, context)
+    )
     if read is None or say is None:
         return read
     if not isinstance(say.value, str) or not 0 < len(say.value.strip()) <= MOST_SAY_CHARS:
@@ -135,200 +180,52 @@ def _combined(name: str, inner: Marked, what: str, context: _Context) -> Predica
 
 
 def _each(inner: Marked, what: str, context: _Context) -> Predicate | None:
-    block = MappingReader(inner, f"'each' in {what}", context.problems)
-    among, holds = block.take("in", needed=True), block.take("holds", needed=True)
-    block.done()
-    path = _path(among, f"'in' of 'each' in {what}", context) if among else None
-    if path is None or holds is None:
+    block = read_block(EachBlock, inner, f"'each' in {what}", context.problems, context)
+    if block is None:
         return None
-    context.looked.append(FieldLook(_within(path, context), block.line("in")))
-    part = _predicate(holds, f"'each' in {what}", replace(context, inside=_within(path, context)))
-    return Each(path, part) if part else None
+    around = _from_work(block.among, context)
+    context.looked.append(FieldLook(around, inner.line_at(["in"])))
+    part = _predicate(inner.entries["holds"], f"'each' in {what}", replace(context, inside=around))
+    return Each(block.among, part) if part else None
 
 
-def _within(path: FieldPath, context: _Context) -> FieldPath:
-    """Return the path from the work on: one without a phase begins, in a predicate about each item, at the item."""
+def _from_work(path: FieldPath, context: _Context) -> FieldPath:
+    """Return the path from the work on: in `each`, one without a phase begins at the item."""
     around = context.inside
     return path if path.phase or around is None else FieldPath(around.phase, (*around.parts, *path.parts))
 
 
 def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate | None:
     line, inner = marked.key_lines[name], marked.entries[name]
-    if name == "given" and context.inside is not None:
-        context.problems.add(line, f"{what} uses 'given', which is about a whole submit and not about one item of it")
+    if name == Given.NAME and context.inside is not None:
+        context.problems.add(line, f"{what} uses 'given', which is about a whole submit and not about one item")
         return None
     kind = BY_NAME.get(name)
     if kind is None:
-        context.problems.add(
-            line, f"{what} uses the unknown predicate {short(name)}{meant(name, [*BY_NAME, *COMBINING])}"
-        )
+        names = [*BY_NAME, *COMBINING]
+        context.problems.add(line, f"{what} uses the unknown predicate {short(name)}{meant(name, names)}")
         return None
     if not isinstance(inner.value, dict):
         if not kind.BARE:
-            takes = ", ".join(f.name for f in fields(kind))
+            takes = ", ".join(kind.model_fields)
             context.problems.add(line, f"{name!r} in {what} takes a mapping with {takes}, not {inner.kind}")
             return None
         inner = Marked({kind.BARE: inner}, line, line, {kind.BARE: line})
-    arguments = _arguments(kind, inner, f"{name!r} in {what}", context)
-    return None if arguments is None else kind(**arguments)
-
-
-def _arguments(kind: type[Leaf], marked: Marked, what: str, context: _Context) -> dict[str, Any] | None:
-    """Return the arguments of a predicate, each read as the type of its field says; None if one cannot be used."""
-    block = MappingReader(marked, what, context.problems)
-    found: dict[str, Any] = {}
-    whole = True
-    for argument in fields(kind):
-        needed = argument.default is MISSING
-        given = block.take(argument.name, needed=needed)
-        if given is None:
-            whole = whole and not needed
-            continue
-        read = _READ[str(argument.type)](given, f"{argument.name!r} of {what}", context)
-        whole = whole and read is not None
-        found[argument.name] = read
-    block.done()
-    whole = whole and not set(marked.entries) - {argument.name for argument in fields(kind)}
-    if not whole:
+    leaf = read_block(kind, inner, f"{name!r} in {what}", context.problems, context)
+    if leaf is None:
         return None
-    _remember(kind, found, marked, context)
-    return found
-
-
-def _remember(kind: type[Leaf], found: Mapping[str, Any], marked: Marked, context: _Context) -> None:
-    """Note which fields of works the predicate looks at."""
-    own = kind.NAME == "given"
-    inside = found.get("fields", ()) if kind.NAME == "each_has" else _named_inside(kind, found)
-    for name, value in found.items():
-        line = marked.key_lines.get(name, marked.line)
-        paths = value if isinstance(value, tuple) else (value,)
-        for path in paths:
-            if isinstance(path, FieldPath):
-                context.looked.append(FieldLook(_within(path, context), line, own, inside if name == "field" else ()))
-            elif isinstance(path, WordSource):
-                context.looked.extend(FieldLook(_within(found, context), line) for found in path.fields())
-
-
-def _named_inside(kind: type[Leaf], found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the fields of its items that a predicate names one by one."""
-    return tuple(str(found[name]) for name in getattr(kind, "INSIDE", ()) if found.get(name))
-
-
-def _path(marked: Marked, what: str, context: _Context) -> FieldPath | None:
-    text = marked.value
-    if not isinstance(text, str) or not all(_part(part) for part in text.split(".")):
-        context.problems.add(
-            marked.line, f"{what} must name a field such as `events`, `events.what` or `events.kind=alarm.what`"
-        )
-        return None
-    path = field_path(text, context.phases)
-    if what == "'detail'":
-        context.looked.append(FieldLook(path, marked.line))
-    return path
-
-
-def _part(text: str) -> bool:
-    return bool(text.strip()) if not set(text) & {"=", "!"} else narrowing(text) is not None
-
-
-def _paths(marked: Marked, what: str, context: _Context) -> tuple[FieldPath, ...] | None:
-    items = marked.items if isinstance(marked.value, list) else [marked]
-    if not items:
-        context.problems.add(marked.line, f"{what} names nothing: an empty list")
-    paths = [_path(item, what, context) for item in items]
-    found = tuple(path for path in paths if path is not None)
-    return found if found and len(found) == len(paths) else None
-
-
-def _grounds(marked: Marked, what: str, context: _Context) -> tuple[WordSource, ...] | None:
-    items = marked.items if isinstance(marked.value, list) else [marked]
-    if not items:
-        context.problems.add(marked.line, f"{what} names nothing: an empty list")
-    grounds = [_ground(item, what, context) for item in items]
-    found = tuple(ground for ground in grounds if ground is not None)
-    return found if found and len(found) == len(grounds) else None
-
-
-def _ground(marked: Marked, what: str, context: _Context) -> WordSource | None:
-    first, _, rest = str(marked.value).partition(".")
-    if isinstance(marked.value, str) and first in GROUNDS and all(part.strip() for part in rest.split(".") if rest):
-        return WordSource(first, tuple(rest.split(".")) if rest else ())
-    path = _path(marked, what, context)
-    return WordSource("", path=path) if path else None
-
-
-def _count(marked: Marked, what: str, context: _Context) -> int | None:
-    number = marked.value
-    if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= LARGEST_COUNT:
-        return number
-    context.problems.add(marked.line, f"{what} must be a whole number from 1 to {LARGEST_COUNT}")
-    return None
-
-
-def _number(marked: Marked, what: str, context: _Context) -> float | None:
-    number = marked.value
-    if isinstance(number, int | float) and not isinstance(number, bool):
-        return number
-    context.problems.add(marked.line, f"{what} must be a number, not {marked.kind}")
-    return None
-
-
-def _flag(marked: Marked, what: str, context: _Context) -> bool | None:
-    if isinstance(marked.value, bool):
-        return marked.value
-    context.problems.add(marked.line, f"{what} must be true or false, not {marked.kind}")
-    return None
-
-
-def _words(marked: Marked, what: str, context: _Context) -> tuple[str, ...] | None:
-    items = marked.items if isinstance(marked.value, list) else [marked]
-    words = [item.value for item in items if isinstance(item.value, str) and item.value.strip()]
-    if not items or len(words) < len(items):
-        context.problems.add(marked.line, f"{what} takes a word or a list of words")
-        return None
-    strange = [word for word in words if word not in STATUSES] if what.startswith("'status'") else []
-    for word in strange:
-        context.problems.add(marked.line, f"{what} has the unknown status {short(word)}{meant(word, STATUSES)}")
-    return None if strange else tuple(words)
-
-
-def _word(marked: Marked, what: str, context: _Context) -> str | None:
-    if isinstance(marked.value, str) and marked.value.strip():
-        return marked.value.strip()
-    context.problems.add(marked.line, f"{what} must be a name, not {marked.kind}")
-    return None
-
-
-def _tool(marked: Marked, what: str, context: _Context) -> str | None:
-    name = _word(marked, what, context)
-    if name is not None and name not in context.tools:
-        context.problems.add(marked.line, f"{what} is the unknown tool {short(name)}{meant(name, context.tools)}")
-        return None
-    return name
-
-
-def _json(marked: Marked, what: str, context: _Context) -> Json:  # noqa: ARG001 - every value will do
-    return marked.plain()
-
-
-_READ: Mapping[str, Any] = {
-    "FieldPath": _path,
-    "FieldPath | None": _path,
-    "tuple[FieldPath, ...]": _paths,
-    "tuple[WordSource, ...]": _grounds,
-    "int": _count,
-    "float | None": _number,
-    "bool": _flag,
-    "tuple[str, ...]": _words,
-    "str": _word,
-    "ToolName": _tool,
-    "Json": _json,
-}
-"""How an argument is read, by the type of the predicate's field as it is written."""
+    arguments = dict(leaf)
+    inside = arguments["fields"] if isinstance(leaf, EachHas) else tuple(filter(None, map(arguments.get, kind.INSIDE)))
+    for argument, value in arguments.items():
+        for path in sources_in(value):
+            of_items = inside if argument == "field" else ()
+            look = FieldLook(_from_work(path, context), inner.line_at([argument]), isinstance(leaf, Given), of_items)
+            context.looked.append(look)
+    return leaf
 
 
 def _grounded(predicate: Predicate, *, holds: bool = True) -> bool:
-    """Return whether it cannot hold (or, turned round, fail) by signals alone.
+    """Return whether signals alone cannot make it hold (with `holds` false: fail).
 
     Of all parts one must look; of any, every one; and `not` turns the one into the other.
     """

@@ -1,201 +1,193 @@
-"""What conditions of a team's agents may ask of the knowledge base, and of what was done with tools. Pure."""
+"""What conditions of a team's agents may ask about the knowledge base, and about calls of tools. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NewType
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.learned import ALL, FOLDER, learning_page
 from agents.engine.work.form import citations_in
-from agents.spec.predicates.recorded_work import DETAIL_CHARS, NAMES_TOLD, unmet
-from agents.spec.yaml.field_path import FieldPath, same
+from agents.spec.predicates.leaf import DETAIL_CHARS, NAMES_SHOWN, Leaf, Name, WorkLeaf, met_unless, some_items, unmet
+from agents.spec.predicates.recorded_work import Count
+from agents.spec.yaml.block import Some, known
+from agents.spec.yaml.field_path import FieldPath, Path, same
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path
 
-ToolName = NewType("ToolName", str)
 MOST_SEARCHES = 5
+STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
 
 
-@dataclass(frozen=True, slots=True)
-class QuotesResolve:
-    """All quotes in a field really stand where they are said to stand, and there are so many different ones.
+def _tools(context: Any) -> Collection[str]:
+    tools: Collection[str] = context.tools
+    return tools
+
+
+ToolName = Annotated[str, known(_tools, "names the unknown tool {}")]
+Status = Annotated[str, known(STATUSES, "has the unknown status {}")]
+
+
+class QuotesResolve(Leaf):
+    """All quotes in a field really are where they claim to be, and so many of them are different.
 
     `each`: every item of the list has at least one.
     """
 
     NAME: ClassVar[str] = "quotes_resolve"
     BARE: ClassVar[str] = "field"
-    field: FieldPath
-    count: int = 1
+    field: Path
+    count: Count = 1
     each: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return which quotes do not stand there, and what has none."""
-        if self.field.nothing_such(facts):
-            return MET
+        """Return which quotes are not there, and which items have none."""
+        items = some_items(self.field, facts)
         missing, good = list[str](), set[tuple[str, str]]()
-        for loc, item in self.field.items(facts):
-            found = list(citations_in(item))
-            if self.each and not found:
+        for loc, item in items or ():
+            cited = list(citations_in(item))
+            if self.each and not cited:
                 missing.append(f"{self.field.place(facts, loc)} has no quote: add one from the knowledge base")
-            for inside, citation in found:
-                wrong = await look.cited(citation)
-                if wrong:
+            for inside, citation in cited:
+                if wrong := await look.cited(citation):
                     missing.append(f"{self.field.place(facts, (*loc, *inside))}: {wrong}")
                 else:
                     good.add((citation.path, same(citation.quote)))
-        if len(good) < self.count and not missing:
-            missing.append(f"{self.field} rests on {_quotes(len(good))}, at least {self.count} are needed")
-        return unmet(*missing) if missing else MET
+        if items is not None and len(good) < self.count and not missing:
+            quotes = f"{len(good)} quote" if len(good) == 1 else f"{len(good)} different quotes"
+            missing.append(f"{self.field} rests on {quotes}, at least {self.count} are needed")
+        return met_unless(missing)
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"the quotes in {self.field} stand where they are said to stand"
-
-
-def _quotes(count: int) -> str:
-    return f"{count} quote" if count == 1 else f"{count} different quotes"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"the quotes in {self.field} are where they claim to be"
 
 
-@dataclass(frozen=True, slots=True)
-class PagesExist:
+class PagesExist(Leaf):
     """Every path here is that of a page, and there are so many."""
 
     NAME: ClassVar[str] = "pages_exist"
     BARE: ClassVar[str] = "field"
-    field: FieldPath
-    count: int = 1
+    field: Path
+    count: Count = 1
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return what lies at the paths instead."""
-        if self.field.nothing_such(facts):
-            return MET
+        """Return what is at the paths instead."""
+        items = some_items(self.field, facts)
         missing, pages = list[str](), set[str]()
-        for loc, path in self.field.items(facts):
+        for loc, path in items or ():
             where = self.field.place(facts, loc)
             if not isinstance(path, str) or not path.strip():
                 missing.append(f"{where} must be the path of a page")
-                continue
-            lies = await look.place(path)
-            if lies == "page":
+            elif (lies := await look.place(path)) == "page":
                 pages.add(path)
             else:
                 missing.append(f"{where}: {path[:200]!r} is {'a directory' if lies else 'nothing'}, not a page")
-        if len(pages) < self.count and not missing:
+        if items is not None and len(pages) < self.count and not missing:
             missing.append(f"{self.field} names {len(pages)}, at least {self.count} different pages are needed")
-        return unmet(*missing) if missing else MET
+        return met_unless(missing)
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{self.field} names pages that there are"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{self.field} names existing pages"
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
-    """Every path here lies below that folder of the knowledge base, whether there is a page or not, and there is at least one."""
+class Below(WorkLeaf):
+    """Every path here is below that folder of the knowledge base, whether there is a page or not, and there is at least one."""
 
     NAME: ClassVar[str] = "below"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
-    folder: str
+    field: Path
+    folder: Name
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the path alone tells
-        """Return which paths lie elsewhere."""
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the paths that are elsewhere."""
         items = self.field.items(facts)
         if not items:
-            return unmet(f"{self.field} is empty: name a path below {self.folder}/")
-        elsewhere = [self.field.place(facts, loc) for loc, path in items if not self._lies(path)]
-        return (
-            unmet(*(f"{where} is no path of a page below {self.folder}/" for where in elsewhere)) if elsewhere else MET
-        )
+            yield f"{self.field} is empty: name a path below {self.folder}/"
+        for loc, path in items:
+            if not self._lies_below(path):
+                yield f"{self.field.place(facts, loc)} is not the path of a page below {self.folder}/"
 
-    def _lies(self, path: Json) -> bool:
+    def _lies_below(self, path: Json) -> bool:
         try:
             clean = clean_path(path) if isinstance(path, str) else ""
         except InvalidPath:
             return False
         return clean == path and clean.startswith(f"{self.folder.strip('/')}/") and clean.endswith(".md")
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{self.field} lies below {self.folder}/"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{self.field} is below {self.folder}/"
 
 
-@dataclass(frozen=True, slots=True)
-class LearningPage:
-    """Every path here is of a page that agents are told of before they begin, by agent and domain, whether it is there or not."""
+class LearningPage(Leaf):
+    """Every path here is that of a page which agents are given before they begin, whether it exists or not."""
 
     NAME: ClassVar[str] = "learning_page"
     BARE: ClassVar[str] = "field"
-    field: FieldPath
+    field: Path
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return which paths no agent asks for, and what it would ask for instead."""
+        """Return which paths no agent reads, and which it would read instead."""
         learners = sorted({ALL, *await look.learners()})
         items = self.field.items(facts)
         if not items:
             return unmet(f"{self.field} is empty: name the page, {FOLDER}/AGENT/DOMAIN.md")
-        found = [(self.field.place(facts, loc), str(path), _unasked(str(path), learners)) for loc, path in items]
-        missing = [f"{where} is {path[:200]!r}: {why}" for where, path, why in found if why]
-        return unmet(*missing) if missing else MET
+        unread = [(self.field.place(facts, loc), str(path), _unread(str(path), learners)) for loc, path in items]
+        return met_unless(f"{where} is {path[:200]!r}: {why}" for where, path, why in unread if why)
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{self.field} names pages of learnings that agents are told of"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{self.field} names pages of learnings that agents are given"
 
 
-def _unasked(path: str, learners: Sequence[str]) -> str:
-    """Return why no agent asks for that page, "" if one does."""
+def _unread(path: str, learners: Sequence[str]) -> str:
+    """Return why no agent reads that page, "" if one does."""
     folder, _, rest = path.partition("/")
     agent, _, domain = rest.partition("/")
     if folder != FOLDER or not domain or "/" in domain or not domain.endswith(".md"):
-        return f"agents are told what stands at {FOLDER}/AGENT/DOMAIN.md, and nowhere else"
+        return f"agents are given {FOLDER}/AGENT/DOMAIN.md, and no other page"
     if agent not in learners:
-        return f"no agent {agent[:60]!r} asks for learnings; AGENT is one of {', '.join(learners)}"
+        return f"no agent {agent[:60]!r} reads learnings; AGENT is one of {', '.join(learners)}"
     asked = learning_page(agent, domain.removesuffix(".md"))
-    return "" if asked == path else f"agents ask for {asked}: keep it there"
+    return "" if asked == path else f"agents read {asked}: keep it there"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchInsufficient:
+class SearchInsufficient(Leaf):
     """The server's own search does not find enough for a text here; with `each`, for none of them."""
 
     NAME: ClassVar[str] = "search_insufficient"
     BARE: ClassVar[str] = "field"
-    field: FieldPath
+    field: Path
     each: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return the texts for which too little is found as the detail."""
-        queries = [text for _, text in self.field.items(facts) if isinstance(text, str) and text.strip()]
+        queries = _texts(self.field, facts)[:MOST_SEARCHES]
         if not queries:
             return unmet(f"{self.field} is empty: say what was looked for")
-        queries = queries[:MOST_SEARCHES]
         lost = [query for query in queries if await look.scent(query) != "sufficient"]
         if not lost or (self.each and len(lost) < len(queries)):
             return unmet(f"a search finds enough for {self.field}: use it")
         return ConditionFinding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"a search does not find enough for {self.field}"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalled:
+class ToolCalled(Leaf):
     """A tool answered a call of this journey since the phase was entered, with one of these statuses, about this page."""
 
     NAME: ClassVar[str] = "tool_called"
     BARE: ClassVar[str] = "tool"
     tool: ToolName
-    status: tuple[str, ...] = ()
-    path: FieldPath | None = None
+    status: Some[Status] = ()
+    path: Path | None = None
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return that it is still to be called."""
+        """Return that it still has to be called."""
         calls = [call for call in await look.calls() if call.tool == self.tool]
         if any(self._fits(call, facts) for call in calls):
             return MET
@@ -206,25 +198,24 @@ class ToolCalled:
     def _fits(self, call: Called, facts: SubmitFacts) -> bool:
         if self.status and call.facts.get("status") not in self.status:
             return False
-        return self.path is None or call.facts.get("path") in _paths(self.path, facts)
+        return self.path is None or call.facts.get("path") in _texts(self.path, facts)
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{self.tool} was called in this phase"
 
 
-def _paths(path: FieldPath, facts: SubmitFacts) -> Sequence[str]:
-    return [value for _, value in path.items(facts) if isinstance(value, str) and value]
+def _texts(path: FieldPath, facts: SubmitFacts) -> list[str]:
+    return [value for _, value in path.items(facts) if isinstance(value, str) and value.strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalDone:
-    """What a tool proposed in this phase was approved by a person and carried out."""
+class ProposalDone(Leaf):
+    """A person approved what a tool proposed in this phase, and it was applied."""
 
     NAME: ClassVar[str] = "proposal_done"
     BARE: ClassVar[str] = "tool"
     tool: ToolName
-    path: FieldPath | None = None
+    path: Path | None = None
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return what became of the proposals instead."""
@@ -236,26 +227,25 @@ class ProposalDone:
             fate = await look.proposal(proposal)
             state = fate.state if fate else "ended"
             about = fate.path if fate and fate.path else call.facts.get("path")
-            if state == "done" and (self.path is None or about in _paths(self.path, facts)):
+            if state == "done" and (self.path is None or about in _texts(self.path, facts)):
                 return MET
             became.append(f"proposal {proposal} {_BECAME[state]}")
-        return unmet(*became[-NAMES_TOLD:]) if became else unmet(f"{self.tool} proposed nothing in this phase")
+        return unmet(*became[-NAMES_SHOWN:]) if became else unmet(f"{self.tool} proposed nothing in this phase")
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"a proposal of {self.tool} was carried out"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"a proposal of {self.tool} was applied"
 
 
 _BECAME: Mapping[str, str] = {
-    "pending": "waits for a person: proposal_status tells when it is decided",
-    "done": "was carried out, but for another page",
+    "pending": "waits for a person: call proposal_status to see when it is decided",
+    "done": "was applied, but to another page",
     "rejected": "was rejected by a person",
-    "ended": "is over without an effect: propose anew",
+    "ended": "ended without an effect: propose it again",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalRejected:
+class ProposalRejected(Leaf):
     """A person rejected the newest proposal that a tool made in this phase; what they said is the detail."""
 
     NAME: ClassVar[str] = "proposal_rejected"
@@ -271,6 +261,6 @@ class ProposalRejected:
             return unmet(f"no proposal of {self.tool} was rejected")
         return ConditionFinding(met=True, detail=fate.note[:DETAIL_CHARS])
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"a proposal of {self.tool} was rejected"

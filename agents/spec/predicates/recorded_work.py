@@ -1,348 +1,281 @@
-"""What conditions of a team's agents may ask of the recorded work. Pure.
-
-A predicate is a frozen dataclass. Its fields are its arguments; their types say how they are
-read (`agents/spec/predicates/conditions.py`). `BARE` names the argument that stands for itself where no mapping is
-written: `filled: summary`.
-"""
+"""What conditions of a team's agents may ask about the recorded work. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json, canonical
-from agents.spec.yaml.field_path import FieldPath, Located, located, names_in, same, says_something, spread
+from agents.engine.work.answers import unanswered
+from agents.engine.work.form import listed
+from agents.spec.predicates.leaf import (
+    NAMES_SHOWN,
+    Leaf,
+    Name,
+    WorkLeaf,
+    either,
+    names_at,
+    shown,
+    some_items,
+    unmet,
+)
+from agents.spec.yaml.block import Some
+from agents.spec.yaml.field_path import Path, located, names_in, same, says_something, spread
 
-NAMES_TOLD = 8
-DETAIL_CHARS = 600
-
-
-class Predicate(Protocol):
-    """One question about a submit, answered without the model's word about itself."""
-
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return whether it holds, and if not what is missing."""
-        ...
-
-    def said(self) -> str:
-        """Return what it holds, as the end of a sentence."""
-        ...
-
-
-def unmet(*missing: str) -> ConditionFinding:
-    """Return that a predicate does not hold, and why."""
-    return ConditionFinding(met=False, missing=missing)
+Count = Annotated[int, Field(ge=1, le=1_000)]
 
 
-def listing(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    told = ", ".join(name[:60] for name in names[:NAMES_TOLD])
-    return told if len(names) <= NAMES_TOLD else f"{told} and {len(names) - NAMES_TOLD} more"
-
-
-def either(paths: Sequence[FieldPath]) -> str:
-    """Return how a sentence names places of which each will do."""
-    return " or ".join(str(path) for path in paths)
-
-
-def names_at(paths: Sequence[FieldPath], facts: SubmitFacts) -> list[str]:
-    """Return the names that lie at any of these places, each once."""
-    return names_in([located for path in paths for located in path.found(facts)])
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(WorkLeaf):
     """Every one of these fields says something."""
 
     NAME: ClassVar[str] = "filled"
     BARE: ClassVar[str] = "fields"
-    fields: tuple[FieldPath, ...]
+    fields: Some[Path]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return which fields are empty."""
-        empty = [str(path) for path in self.fields if not any(says_something(v) for _, v in path.found(facts))]
-        return unmet(*(f"{name} is empty: fill it in" for name in empty)) if empty else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the fields that are empty."""
+        for path in self.fields:
+            if not any(says_something(value) for _, value in path.found(facts)):
+                yield f"{path} is empty: fill it in"
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{listing([str(path) for path in self.fields])} is filled in"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{shown(self.fields)} is filled in"
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(WorkLeaf):
     """None of these fields says anything."""
 
     NAME: ClassVar[str] = "empty"
     BARE: ClassVar[str] = "fields"
-    fields: tuple[FieldPath, ...]
+    fields: Some[Path]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
-        """Return which fields say something."""
-        full = [str(path) for path in self.fields if any(says_something(v) for _, v in spread(path.found(facts)))]
-        return unmet(*(f"{name} must be empty" for name in full)) if full else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the fields that say something."""
+        for path in self.fields:
+            if any(says_something(value) for _, value in spread(path.found(facts))):
+                yield f"{path} must be empty"
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{listing([str(path) for path in self.fields])} is empty"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{shown(self.fields)} is empty"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Every one of these fields was brought by this submit, not by an earlier one."""
+class Given(WorkLeaf):
+    """Every one of these fields came with this submit, not with an earlier one."""
 
     NAME: ClassVar[str] = "given"
     BARE: ClassVar[str] = "fields"
-    fields: tuple[FieldPath, ...]
+    fields: Some[Path]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the submit alone tells
-        """Return which fields the submit lacks."""
-        absent = [
-            str(path)
-            for path in self.fields
-            if not any(says_something(value) for _, value in located(facts.given, path.parts))
-        ]
-        return unmet(*(f"{name} is not in this submit" for name in absent)) if absent else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the fields that the submit lacks."""
+        for path in self.fields:
+            if not any(says_something(value) for _, value in located(facts.given, path.parts)):
+                yield f"{path} is not in this submit"
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"this submit brings {listing([str(path) for path in self.fields])}"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"this submit brings {shown(self.fields)}"
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """A list has so many items, counting those once that are the same."""
+class AtLeast(WorkLeaf):
+    """A list has so many different items."""
 
     NAME: ClassVar[str] = "at_least"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
-    count: int
+    field: Path
+    count: Count
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return how many there are."""
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield how many there are, if there are too few."""
         there = len({same(value) for _, value in self.field.items(facts) if says_something(value)})
-        if there >= self.count:
-            return MET
-        return unmet(f"{self.field} has {there}, at least {self.count} different ones are needed")
+        if there < self.count:
+            yield f"{self.field} has {there}, at least {self.count} different ones are needed"
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{self.field} has at least {self.count} different items"
 
 
-@dataclass(frozen=True, slots=True)
-class EachHas:
+class EachHas(WorkLeaf):
     """Every item of a list has these fields, and the list has items."""
 
     NAME: ClassVar[str] = "each_has"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
-    fields: tuple[str, ...]
+    field: Path
+    fields: Some[Name]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return which items lack which fields."""
-        if self.field.nothing_such(facts):
-            return MET
-        items = self.field.items(facts)
-        if not items:
-            return unmet(f"{self.field} is empty: fill it in")
-        lacking = [
-            f"{self.field.place(facts, loc)} lacks {name!r}"
-            for loc, item in items
-            for name in self.fields
-            if not any(says_something(value) for _, value in located(item, name.split(".")))
-        ]
-        return unmet(*lacking) if lacking else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield which items lack which fields."""
+        items = some_items(self.field, facts)
+        if items == []:
+            yield f"{self.field} is empty: fill it in"
+        for loc, item in items or ():
+            for name in self.fields:
+                if not any(says_something(value) for _, value in located(item, name.split("."))):
+                    yield f"{self.field.place(facts, loc)} lacks {name!r}"
 
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"every item of {self.field} has {listing(self.fields)}"
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"every item of {self.field} has {shown(self.fields)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Covers:
-    """For every id of other lists something here names it. `if_any`: there may be no such ids."""
+class Covers(WorkLeaf):
+    """Something here names every id of other lists. `if_any`: those lists may be empty."""
 
     NAME: ClassVar[str] = "covers"
-    BARE: ClassVar[str] = ""
-    field: tuple[FieldPath, ...]
-    of: tuple[FieldPath, ...]
+    field: Some[Path]
+    of: Some[Path]
     if_any: bool = False
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
-        """Return the ids that nothing names."""
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the ids that nothing names."""
         wanted, named = names_at(self.of, facts), set(names_at(self.field, facts))
-        if not wanted:
-            nothing = self.if_any or all(path.nothing_such(facts) for path in self.of)
-            return MET if nothing else unmet(f"{either(self.of)} has no ids yet: there is nothing to cover")
-        left = [name for name in wanted if name not in named]
-        return unmet(f"{either(self.field)} has nothing for {listing(left)} of {either(self.of)}") if left else MET
+        if not wanted and not self.if_any and not all(path.nothing_such(facts) for path in self.of):
+            yield f"{either(self.of)} has no ids yet: there is nothing to cover"
+        if left := [name for name in wanted if name not in named]:
+            yield f"{either(self.field)} has nothing for {shown(left)} of {either(self.of)}"
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{either(self.field)} covers every id of {either(self.of)}"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownIn:
+class KnownIn(WorkLeaf):
     """Every name here is an id of another list, and there is at least one. `if_any`: there may be none."""
 
     NAME: ClassVar[str] = "known_in"
-    BARE: ClassVar[str] = ""
-    field: tuple[FieldPath, ...]
-    of: tuple[FieldPath, ...]
+    field: Some[Path]
+    of: Some[Path]
     if_any: bool = False
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
-        """Return the names that are not there."""
-        names = names_at(self.field, facts)
-        if not names and (self.if_any or all(path.nothing_such(facts) for path in self.field)):
-            return MET
-        if not names:
-            return unmet(f"{either(self.field)} names nothing of {either(self.of)}")
-        known = set(names_at(self.of, facts))
-        strange = [name for name in names if name not in known]
-        if not strange:
-            return MET
-        return unmet(f"{either(self.field)} names {listing(strange)}, which {either(self.of)} does not have")
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the names that are not ids of the other list."""
+        names, known = names_at(self.field, facts), set(names_at(self.of, facts))
+        if not names and not self.if_any and not all(path.nothing_such(facts) for path in self.field):
+            yield f"{either(self.field)} names nothing of {either(self.of)}"
+        if strange := [name for name in names if name not in known]:
+            yield f"{either(self.field)} names {shown(strange)}, which {either(self.of)} does not have"
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{either(self.field)} names only what {either(self.of)} has"
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownIn:
-    """Something here is named that another list does not have: what was found out needs a place there."""
+class UnknownIn(Leaf):
+    """Something here is not in another list: what was found out needs a place there."""
 
     NAME: ClassVar[str] = "unknown_in"
-    BARE: ClassVar[str] = ""
-    field: tuple[FieldPath, ...]
-    of: tuple[FieldPath, ...]
+    field: Some[Path]
+    of: Some[Path]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone tell
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone decide
         """Return the new names as the detail."""
-        # What is only written otherwise is not new.
+        # A name that differs only in case or white space is not new.
         known = {same(name) for name in names_at(self.of, facts)}
         strange = [name for name in names_at(self.field, facts) if same(name) not in known]
         if not strange:
             return unmet(f"{either(self.field)} names nothing that {either(self.of)} does not have already")
-        return ConditionFinding(met=True, detail=f"{either(self.of)} does not have {listing(strange)}")
+        return ConditionFinding(met=True, detail=f"{either(self.of)} does not have {shown(strange)}")
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{either(self.field)} names something that {either(self.of)} does not have"
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    """No two values here are the same; case and white space make no difference."""
+class Distinct(WorkLeaf):
+    """No two values here are the same, ignoring case and white space."""
 
     NAME: ClassVar[str] = "distinct"
     BARE: ClassVar[str] = "field"
-    field: FieldPath
+    field: Path
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return which values are there twice."""
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the values that occur twice."""
         first: dict[str, str] = {}
-        doubled = []
         for loc, value in self.field.items(facts):
             where, key = self.field.place(facts, loc), same(value)
             if key in first:
-                doubled.append(f"{where} says the same as {first[key]}")
+                yield f"{where} says the same as {first[key]}"
             first.setdefault(key, where)
-        return unmet(*doubled) if doubled else MET
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"no two of {self.field} are the same"
 
 
-@dataclass(frozen=True, slots=True)
-class NoCircle:
-    """Items of a list need each other, by id, without a circle, and name none that the list does not have."""
+class NoCircle(WorkLeaf):
+    """Items of a list need each other, by id, without a circle, and name only items of the list."""
 
     NAME: ClassVar[str] = "no_circle"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
-    through: str
+    field: Path
+    through: Name
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return the circle, or the names that are not there."""
-        known = set(names_in(self.field.found(facts)))
-        needs = {name: needed for item in self.field.items(facts) for name, needed in self._needs(item)}
-        strange = [
-            f"{self.field}[{name[:60]}].{self.through} names {listing(left)}, which {self.field} does not have"
-            for name, needed in needs.items()
-            if (left := [one for one in needed if one not in known])
-        ]
-        if strange:
-            return unmet(*strange)
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the names that are not in the list, or else the circle."""
+        known, needs = set(names_in(self.field.found(facts))), dict[str, list[str]]()
+        for item in self.field.items(facts):
+            needed = names_in(located(item[1], self.through.split(".")))
+            needs |= dict.fromkeys(names_in([item]), needed)
+        strange = {
+            name: left for name, needed in needs.items() if (left := [one for one in needed if one not in known])
+        }
+        for name, left in strange.items():
+            yield f"{self.field}[{name[:60]}].{self.through} names {shown(left)}, which {self.field} does not have"
         try:
-            TopologicalSorter(needs).prepare()
+            TopologicalSorter({} if strange else needs).prepare()
         except CycleError as error:
-            circle = " -> ".join(str(name)[:60] for name in error.args[1][: NAMES_TOLD + 1])
-            return unmet(f"{self.field} goes round in a circle: {circle}; take one {self.through} away")
-        return MET
+            circle = " -> ".join(str(name)[:60] for name in error.args[1][: NAMES_SHOWN + 1])
+            yield f"{self.field} has a circle: {circle}; remove one {self.through}"
 
-    def _needs(self, item: Located) -> Sequence[tuple[str, list[str]]]:
-        needed = names_in(located(item[1], self.through.split(".")))
-        return [(name, needed) for name in names_in([item])]
-
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{self.field} has no circle through {self.through}"
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(WorkLeaf):
     """Every value here is this one, and there is at least one."""
 
     NAME: ClassVar[str] = "equals"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
+    field: Path
     value: Json
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return which values are others."""
-        if self.field.nothing_such(facts):
-            return MET
-        items = self.field.items(facts)
-        if not items:
-            return unmet(f"{self.field} is empty: it must be {self._value()}")
-        wanted = canonical(self.value)
-        others = [self.field.place(facts, loc) for loc, value in items if canonical(value) != wanted]
-        return unmet(*(f"{where} is not {self._value()}" for where in others)) if others else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the values that differ."""
+        items = some_items(self.field, facts)
+        if items == []:
+            yield f"{self.field} is empty: it must be {self._value()}"
+        for loc, value in items or ():
+            if canonical(value) != canonical(self.value):
+                yield f"{self.field.place(facts, loc)} is not {self._value()}"
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{self.field} is {self._value()}"
 
     def _value(self) -> str:
         return repr(self.value) if isinstance(self.value, str) else canonical(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class NumbersWithin:
+class NumbersWithin(WorkLeaf):
     """Every value here is a number from `least` to `most`, and there is at least one."""
 
     NAME: ClassVar[str] = "within"
-    BARE: ClassVar[str] = ""
-    field: FieldPath
+    field: Path
     least: float | None = None
     most: float | None = None
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone tells
-        """Return which values are not."""
-        if self.field.nothing_such(facts):
-            return MET
-        items = self.field.items(facts)
-        if not items:
-            return unmet(f"{self.field} is empty: it must be {self._bounds()}")
-        outside = [self.field.place(facts, loc) for loc, value in items if not self._fits(value)]
-        return unmet(*(f"{where} is not {self._bounds()}" for where in outside)) if outside else MET
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the values that are not."""
+        items = some_items(self.field, facts)
+        if items == []:
+            yield f"{self.field} is empty: it must be {self._bounds()}"
+        for loc, value in items or ():
+            if not self._fits(value):
+                yield f"{self.field.place(facts, loc)} is not {self._bounds()}"
 
     def _fits(self, value: Json) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -354,23 +287,43 @@ class NumbersWithin:
         most = "" if self.most is None else f"{self.most:g} or less"
         return " and ".join(part for part in (least, most) if part) or "a number"
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"{self.field} is {self._bounds()}"
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class EveryQuestionAnswered(WorkLeaf):
+    """A person answered every question of a list, as it is worded now. A list without questions is answered."""
+
+    NAME: ClassVar[str] = "answered"
+    BARE: ClassVar[str] = "field"
+    field: Path
+
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the questions that are open."""
+        work: Json = self.field.work(facts)
+        for part in self.field.parts[:-1]:
+            work = work.get(part) if isinstance(work, Mapping) else None
+        questions = listed(work, self.field.parts[-1]) if isinstance(work, Mapping) else []
+        if left := list(unanswered(questions, facts.answers.get(self.field.phase or facts.phase, {}))):
+            yield f"a person has not answered {shown(left)} of {self.field}"
+
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"every question of {self.field} is answered"
+
+
+class Signal(Leaf):
     """The model says so. A hint: it counts only beside a predicate that looks."""
 
     NAME: ClassVar[str] = "signal"
     BARE: ClassVar[str] = "name"
-    name: str
+    name: Name
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a hint is a word
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a hint is only a word
         """Return whether the hint was given."""
         return MET if self.name in facts.signals else unmet(f"the signal {self.name} was not given")
 
-    def said(self) -> str:
-        """Return what it holds."""
+    def text(self) -> str:
+        """Return what it demands."""
         return f"the signal {self.name} was given"

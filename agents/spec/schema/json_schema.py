@@ -73,16 +73,16 @@ class _TooLarge(Exception):
 
 def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = "") -> dict[str, Json] | None:
     """Return the schema of an object with its references filled in; None if it cannot be used, with the reasons noted."""
-    before = len(problems.told())
+    before = len(problems)
     if not isinstance(marked.value, dict):
         problems.add(marked.line, f"{what} must be a JSON Schema, not {marked.kind}", file)
         return None
     _keywords(marked, what, problems, file)
-    if len(problems.told()) > before:
+    if len(problems) > before:
         return None
     _against_draft(marked, what, problems, file)
     _references(marked, what, problems, file)
-    if len(problems.told()) > before:
+    if len(problems) > before:
         return None
     plain = marked.plain()
     if plain.setdefault("type", "object") != "object":

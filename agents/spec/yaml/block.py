@@ -1,87 +1,110 @@
-"""A mapping of an agent's file, of which one key after the other is taken. What is left is unknown. Pure."""
+"""Mappings of a YAML file as pydantic models. What does not fit is noted with its line. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, TypeVar
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from agents.engine.events import Json
 from agents.spec.problems import Problems, meant, short
 from agents.spec.yaml.values import Marked
+from knowledge.wire.validation_errors import misfit
+
+T = TypeVar("T")
 
 
-class MappingReader:
-    """Takes values of the kind that is wanted out of a mapping, and notes what does not fit."""
+class FileBlock(BaseModel):
+    """A mapping of a file. A key without a value counts as left out."""
 
-    def __init__(self, marked: Marked, what: str, problems: Problems) -> None:
-        self.marked, self.what, self.problems = marked, what, problems
-        self._asked: list[str] = []
-        if not isinstance(marked.value, dict):
-            problems.add(marked.line, f"{what} must be a mapping, not {marked.kind}")
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, str_strip_whitespace=True)
 
-    def line(self, key: str = "") -> int:
-        """Return where that key stands, or where the mapping begins."""
-        return self.marked.key_lines.get(key, self.marked.line)
-
-    def take(self, key: str, *, needed: bool = False) -> Marked | None:
-        """Return what stands at the key; None if nothing does."""
-        self._asked.append(key)
-        found = self.marked.entries.get(key)
-        if found is None or found.value is None:
-            if needed and isinstance(self.marked.value, dict):
-                self.problems.add(self.line(key), f"{self.what} lacks {key!r}")
-            return None
-        return found
-
-    def text(self, key: str, *, most: int, needed: bool = False) -> str:
-        """Return the text at the key, in one piece; "" if there is none that could be used."""
-        found = self.take(key, needed=needed)
-        if found is None:
-            return ""
-        if not isinstance(found.value, str):
-            self.problems.add(self.line(key), f"{key!r} must be text, not {found.kind}{_quotes(found)}")
-            return ""
-        if len(found.value) > most:
-            self.problems.add(self.line(key), f"{key!r} has {len(found.value)} characters, at most {most} are taken")
-        if needed and not found.value.strip():
-            self.problems.add(self.line(key), f"{key!r} says nothing")
-        return found.value.strip()
-
-    def flag(self, key: str) -> bool:
-        """Return whether the key says true."""
-        found = self.take(key)
-        if found is not None and not isinstance(found.value, bool):
-            self.problems.add(self.line(key), f"{key!r} must be true or false, not {found.kind}")
-        return found is not None and found.value is True
-
-    def number(self, key: str, *, least: int, most: int, usual: int) -> int:
-        """Return the whole number at the key."""
-        found = self.take(key)
-        if found is None:
-            return usual
-        number = found.value
-        if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-            self.problems.add(self.line(key), f"{key!r} must be a whole number from {least} to {most}")
-            return usual
-        return number
-
-    def words(self, key: str, *, needed: bool = False) -> Sequence[tuple[str, int]]:
-        """Return the words at the key, one or a list of them, with their lines."""
-        found = self.take(key, needed=needed)
-        if found is None:
-            return ()
-        items = found.items if isinstance(found.value, list) else [found]
-        for item in items:
-            if not isinstance(item.value, str):
-                self.problems.add(item.line, f"{key!r} takes words, not {item.kind}{_quotes(item)}")
-        return [(item.value, item.line) for item in items if isinstance(item.value, str)]
-
-    def done(self) -> None:
-        """Note every key that nobody asked for."""
-        for key in self.marked.entries:
-            if key not in self._asked:
-                text = f"{self.what} has the unknown key {short(key)}{meant(key, self._asked)}"
-                self.problems.add(self.line(key), text)
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_keys(cls, value: Json) -> Json:
+        return (
+            {key: inside for key, inside in value.items() if inside is not None} if isinstance(value, dict) else value
+        )
 
 
-def _quotes(found: Marked) -> str:
-    """Return a hint for what looks like text and is none."""
-    return "; put it in quotes" if isinstance(found.value, bool | int | float) else ""
+def entries(least: int, most: int, chars: int) -> AfterValidator:
+    """Return a check that words have so many different entries, each of at most so many characters."""
+
+    def check(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        distinct = tuple(dict.fromkeys(" ".join(word.split()) for word in words if word))
+        if not least <= len(distinct) <= most:
+            text = f"has {len(distinct)} different entries in {info.field_name!r}, from {least} to {most} are needed"
+            raise ValueError(text)
+        if (longest := max(map(len, distinct), default=0)) > chars:
+            raise ValueError(f"has an entry of {longest} characters in {info.field_name!r}, at most {chars} are taken")
+        return distinct
+
+    return AfterValidator(check)
+
+
+B = TypeVar("B", bound=FileBlock)
+
+
+def _as_words(value: Json) -> Json:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+Words = Annotated[tuple[T, ...], BeforeValidator(_as_words)]
+"""One word, or a list of words."""
+Some = Annotated[tuple[T, ...], BeforeValidator(_as_words), Field(min_length=1)]
+"""One word, or a list of words that is not empty."""
+
+
+def known(names: Collection[str] | Callable[[Any], Collection[str]], says: str) -> BeforeValidator:
+    """Return a check that a text is one of the names, which may be looked up in the context of the validation.
+
+    `says` is the message after what the block is called, with {} for the text: "uses the unknown tool {}".
+    """
+
+    def check(value: Json, info: ValidationInfo) -> Json:
+        there = names(info.context) if callable(names) else names
+        if isinstance(value, str) and value not in there:
+            raise ValueError(says.format(short(value)) + meant(value, there))
+        return value
+
+    return BeforeValidator(check)
+
+
+def read_block(kind: type[B], marked: Marked, what: str, problems: Problems, context: object = None) -> B | None:
+    """Return the block; None if it does not fit, with everything that is wrong noted. `what` is how messages call it."""
+    if not isinstance(marked.value, dict):
+        problems.add(marked.line, f"{what} must be a mapping, not {marked.kind}")
+        return None
+    try:
+        return kind.model_validate(marked.plain(), context=context)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            problems.add(marked.line_at(one["loc"]), _sentence(one, kind, what))
+    return None
+
+
+def _sentence(problem: Mapping[str, Any], kind: type[FileBlock], what: str) -> str:
+    """Return one of pydantic's errors in the words of other messages about files."""
+    type_ = problem["type"]
+    if type_ == "value_error":
+        return f"{what} {problem['ctx']['error']}"
+    key = str(problem["loc"][0])
+    if type_ == "missing":
+        return f"{what} lacks {key!r}"
+    if type_ == "extra_forbidden":
+        keys = [field.alias or name for name, field in kind.model_fields.items()]
+        return f"{what} has the unknown key {short(key)}{meant(key, keys)}"
+    if type_ == "too_short":
+        return f"{key!r} of {what} is an empty list"
+    hint = "; put it in quotes" if type_ == "string_type" and isinstance(problem["input"], bool | int | float) else ""
+    return misfit(problem, {}, key) + hint

@@ -1,7 +1,7 @@
-"""Where in the recorded work a condition looks: `events`, `gap.what`, `COLLECT.events`. Pure.
+"""Paths to fields of the recorded work, as conditions name them: `events`, `gap.what`, `COLLECT.events`. Pure.
 
-A list on the way is looked through item by item: `events.evidence` is the evidence of all events. A part with `=` or `!=` keeps the
-objects that are so: `events.kind=alarm.at` is when the alarms were.
+A path goes through a list item by item: `events.evidence` is the evidence of all events. A part with `=` or `!=` keeps only the
+matching objects: `events.kind=alarm.at` is the times of all alarms.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, ValidationInfo
 
 from agents.engine.agent import SubmitFacts
 from agents.engine.events import Json, canonical
@@ -16,20 +19,20 @@ from agents.engine.work.form import place
 from agents.engine.work.substance import blank
 
 Located = tuple[tuple[int | str, ...], Json]
-"""Where something lies in a work, and what."""
+"""A value of a work, after its place there."""
 _NARROWING = re.compile(r"([^=!\s]+)(!?=)([^=!]*[^=!\s])")
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """A part of a path that keeps of the objects that lie there those whose field has this value, or has not."""
+    """A part of a path that keeps only the objects whose field has this value, or (`unlike`) does not have it."""
 
     field: str
     value: str
     unlike: bool
 
     def keeps(self, item: Json) -> bool:
-        """Return whether the object is so. One without the field is unlike every value."""
+        """Return whether the object matches. An object without the field is unlike every value."""
         if not isinstance(item, Mapping):
             return False
         value = item.get(self.field)
@@ -37,14 +40,14 @@ class Narrowing:
 
 
 def narrowing(part: str) -> Narrowing | None:
-    """Return what a part of a path keeps; None if it is a field's name."""
+    """Return the condition in a part of a path; None if the part is the name of a field."""
     found = _NARROWING.fullmatch(part.strip())
     return Narrowing(found.group(1), found.group(3), found.group(2) == "!=") if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """A place in the work of a phase; `phase` "" is the one that is judged."""
+    """A place in the work of a phase; `phase` is "" for the work that is judged."""
 
     phase: str
     parts: tuple[str, ...]
@@ -53,38 +56,53 @@ class FieldPath:
         return ".".join((self.phase, *self.parts) if self.phase else self.parts)
 
     def work(self, facts: SubmitFacts) -> Mapping[str, Json]:
-        """Return the work in which the place lies."""
+        """Return the work that the path goes through."""
         return facts.works.get(self.phase, {}) if self.phase else facts.work
 
     def found(self, facts: SubmitFacts) -> list[Located]:
-        """Return what lies there."""
+        """Return the values at the place."""
         return located(self.work(facts), self.parts)
 
     def items(self, facts: SubmitFacts) -> list[Located]:
-        """Return what lies there, item by item where it is a list."""
+        """Return the values at the place, with the items of lists instead of the lists."""
         return list(spread(self.found(facts)))
 
     def nothing_such(self, facts: SubmitFacts) -> bool:
-        """Return whether the path narrows to objects of which there are none: what is said of all of them holds."""
+        """Return whether the path narrows to objects that do not exist, so that every demand on them is met."""
         last = max((number for number, part in enumerate(self.parts) if narrowing(part)), default=-1)
         return last >= 0 and not located(self.work(facts), self.parts[: last + 1])
 
     def place(self, facts: SubmitFacts, loc: Sequence[int | str]) -> str:
-        """Return how a message names something in that work."""
-        told = place(self.work(facts), loc)
-        return f"{self.phase}.{told}" if self.phase else told
+        """Return how messages name a place in that work."""
+        name = place(self.work(facts), loc)
+        return f"{self.phase}.{name}" if self.phase else name
 
 
-def field_path(text: str, phases: Sequence[str]) -> FieldPath:
-    """Return the path that is written so; its first part may be one of the phases."""
-    first, _, rest = text.partition(".")
-    if first in phases and rest:
-        return FieldPath(first, tuple(rest.split(".")))
-    return FieldPath("", tuple(text.split(".")))
+def read_path(value: Json, info: ValidationInfo) -> FieldPath:
+    """Return the path that a file writes so. Its first part may be one of the phases in the context of the validation.
+
+    Raises:
+        ValueError: it is not a path.
+    """
+    if isinstance(value, FieldPath):
+        return value
+    parts = value.split(".") if isinstance(value, str) else ()
+    if not parts or not all(narrowing(part) if set(part) & {"=", "!"} else part.strip() for part in parts):
+        what = "needs a field" if info.field_name is None else f"needs a field in {info.field_name!r}"
+        raise ValueError(f"{what}, such as `events`, `events.what` or `events.kind=alarm.what`")
+    first, *rest = parts
+    return (
+        FieldPath(first, tuple(rest))
+        if rest and info.context and first in info.context.phases
+        else FieldPath("", tuple(parts))
+    )
+
+
+Path = Annotated[FieldPath, BeforeValidator(read_path)]
 
 
 def located(work: Json, parts: Sequence[str]) -> list[Located]:
-    """Return all that lies at the path in a work, in order."""
+    """Return everything at the path in a work, in order."""
     here: list[Located] = [((), work)]
     for part in parts:
         kept = narrowing(part)
@@ -100,7 +118,7 @@ def located(work: Json, parts: Sequence[str]) -> list[Located]:
 
 
 def spread(here: Sequence[Located]) -> Iterator[Located]:
-    """Yield the values, items instead of lists."""
+    """Yield the values, with the items of lists instead of the lists."""
     for loc, value in here:
         if isinstance(value, list):
             yield from (((*loc, number), item) for number, item in enumerate(value))
@@ -109,23 +127,23 @@ def spread(here: Sequence[Located]) -> Iterator[Located]:
 
 
 def says_something(value: Json) -> bool:
-    """Return whether the value is more than nothing, blanks or emptiness; false and 0 say something."""
+    """Return whether the value is more than null, blanks or an empty list or object; false and 0 say something."""
     if isinstance(value, str):
         return not blank(value)
     return value is not None and value not in ([], {})
 
 
 def names_in(found: Sequence[Located]) -> list[str]:
-    """Return the names that lie there: texts as they are, objects by their `id`."""
-    told = []
+    """Return the names among the values: texts as they are, objects by their `id`."""
+    names = []
     for _, value in spread(list(spread(found))):
         name = value.get("id") if isinstance(value, Mapping) else value
         if isinstance(name, str) and name.strip():
-            told.append(name.strip())
-    return list(dict.fromkeys(told))
+            names.append(name.strip())
+    return list(dict.fromkeys(names))
 
 
 def same(value: Json) -> str:
-    """Return what two values have in common that only differ in case and white space."""
+    """Return a key that is equal for values which differ only in case and white space."""
     text = value if isinstance(value, str) else canonical(value)
     return " ".join(text.split()).casefold()

@@ -13,7 +13,6 @@ from agents.spec.predicates.conditions import ReadCondition
 from agents.spec.problems import Problems, meant, short
 from agents.spec.schema.json_schema import USUAL_ITEMS
 from agents.spec.schema.work_form import SchemaForm
-from agents.spec.yaml.block import MappingReader
 from agents.spec.yaml.values import MOST_BYTES, Marked
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path
@@ -53,8 +52,8 @@ class AgentFileReading:
     """What is known of the agent while its file is read. Files beside it are looked for in `folder`.
 
     `built_in`: it belongs to this program. Such a file may name `models` and automatic phases, and may have code beside it:
-    `checks` are conditions by name, `values` the names of the placeholders that it fills in itself. `most_items` is the
-    default limit of a list.
+    `checks` are conditions by name, `values` the names of the placeholders that it fills in itself. `shared_inputs` are inputs
+    that it takes together with others; `most_items` is the default limit of a list.
     """
 
     name: str
@@ -71,12 +70,14 @@ class AgentFileReading:
     questions: dict[str, str] = field(default_factory=dict)
     needing: list[Needing] = field(default_factory=list)
     ways: list[ReadTransition] = field(default_factory=list)
+    ways_broken: bool = False
     conditions: dict[str, ReadCondition] = field(default_factory=dict)
     condition_lines: dict[str, int] = field(default_factory=dict)
     broken_inputs: bool = False
     inputs: Mapping[str, Json] = field(default_factory=dict)
     folder: str = FOLDER
     built_in: bool = False
+    shared_inputs: Mapping[str, Json] = field(default_factory=dict)
     checks: Mapping[str, Condition] = field(default_factory=dict)
     values: Collection[str] = ()
     most_items: int = USUAL_ITEMS
@@ -87,15 +88,15 @@ class AgentFileReading:
         return [phase.name for phase in self.phases]
 
 
-def listed(top: MappingReader, key: str, most: int) -> Sequence[Marked]:
-    """Return the items of a list that must be there, at most so many."""
-    found = top.take(key, needed=True)
+def listed(top: Marked, key: str, most: int, problems: Problems) -> Sequence[Marked]:
+    """Return at most `most` items of a list, and note if it has more, or none."""
+    found = top.take(key)
     if found is None:
         return ()
     if not found.items:
-        top.problems.add(top.line(key), f"{key!r} must be a list that is not empty, not {found.kind}")
+        problems.add(top.line_at([key]), f"{key!r} must be a list that is not empty, not {found.kind}")
     if len(found.items) > most:
-        top.problems.add(found.items[most].line, f"there are {len(found.items)} {key}, at most {most} are taken")
+        problems.add(found.items[most].line, f"there are {len(found.items)} {key}, at most {most} are taken")
     return found.items[:most]
 
 

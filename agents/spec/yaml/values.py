@@ -66,6 +66,11 @@ class Marked:
         }
         return kinds.get(type(self.value), "nothing")
 
+    def take(self, key: str) -> Marked | None:
+        """Return what a mapping has at the key; None if there is nothing, or no value."""
+        found = self.entries.get(key)
+        return None if found is None or found.value is None else found
+
     def plain(self) -> Json:
         """Return the value without lines."""
         if isinstance(self.value, dict):

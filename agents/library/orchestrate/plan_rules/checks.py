@@ -15,7 +15,7 @@ from typing import Literal
 from agents.engine.events import Json
 from agents.engine.evidence.quote_check import stands_in
 from agents.engine.work.form import ids
-from agents.engine.work.gaps import folded, named, short
+from agents.engine.work.gaps import folded, listing, short
 from agents.library.orchestrate.plan_rules.durations import UNITS, durations_in, in_words, limits_in, seconds_of
 from agents.library.orchestrate.plan_rules.order import Needs, behind, circles, doable, longest, serving
 from agents.library.orchestrate.record import VALIDATING, Item, Undertaking, list_in, text_in
@@ -117,7 +117,7 @@ def words(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
                 yield FoundProblem(item["id"], {"field": a["field"], "word": word})
         wanted = a.get("any_of", ())
         if wanted and not any(_says(text, word) for word in wanted):
-            yield FoundProblem(item["id"], {"field": a["field"], "word": named(wanted)})
+            yield FoundProblem(item["id"], {"field": a["field"], "word": listing(wanted)})
 
 
 def _says(text: str, word: str) -> bool:
@@ -153,7 +153,7 @@ def known(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     there = set(ids(_items(u, a["in"])))
     for item in _items(u, a["of"]):
         if lost := [id_ for id_ in list_in(item, a["field"]) if id_ not in there]:
-            yield FoundProblem(item["id"], {"field": a["field"], "lost": named(lost), "in": a["in"]})
+            yield FoundProblem(item["id"], {"field": a["field"], "lost": listing(lost), "in": a["in"]})
 
 
 def covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
@@ -170,7 +170,7 @@ def _by(steps: Sequence[str], possible: Collection[str]) -> str:
     if not steps:
         return "by no step"
     doable_ones = [step for step in steps if step in possible]
-    return f"by {named(doable_ones)} alone" if doable_ones else f"only by {named(steps)}, which can never be done"
+    return f"by {listing(doable_ones)} alone" if doable_ones else f"only by {listing(steps)}, which can never be done"
 
 
 def reused(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
@@ -211,7 +211,7 @@ def can_begin(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     at_fault |= {id_ for id_, before in needs.items() if not set(before) <= needs.keys()}
     for id_, before in needs.items():
         if id_ not in possible and id_ not in at_fault:
-            yield FoundProblem(id_, {"waits_for": named([one for one in before if one not in possible])})
+            yield FoundProblem(id_, {"waits_for": listing([one for one in before if one not in possible])})
 
 
 def useful(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
@@ -231,14 +231,14 @@ def before(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     for step in u.steps:
         word = next((word for word in a["then"] if _says(_text(step, "step"), word)), None)
         if word and step["id"] not in after:
-            yield FoundProblem(step["id"], {"word": word, "first": named(a["first"])})
+            yield FoundProblem(step["id"], {"word": word, "first": listing(a["first"])})
 
 
 def together(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     """If a step has one of the words in `where`, some step has one of the words in `also`."""
     said = [step for step in u.steps if any(_says(_text(step, "step"), word) for word in a["where"])]
     if said and not any(_says(_text(step, "step"), word) for step in u.steps for word in a["also"]):
-        yield FoundProblem(said[0]["id"], {"also": named(a["also"])})
+        yield FoundProblem(said[0]["id"], {"also": listing(a["also"])})
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def limit_holds(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
 def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
     """If the brief names a limit, the plan has one."""
     if u.limit is None and (said := limits_in(u.brief)):
-        yield FoundProblem(WHOLE, {"words": named([short(one.words, 60) for one in said], 3)})
+        yield FoundProblem(WHOLE, {"words": listing([short(one.words, 60) for one in said], 3)})
 
 
 # --- the brief --------------------------------------------------------------------------------------------------------

@@ -1,20 +1,22 @@
-"""Rules over a plan, as data: this program's, a team's and those of one journey. What cannot be read is named with its place. Pure."""
+"""Rules for plans: this program's, a team's and those of one journey. What cannot be read is reported with its place. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, cast
+from functools import cache, partial
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, create_model
 
 from agents.engine.events import Json
-from agents.library.orchestrate.plan_rules.checks import KINDS, Argument, Kind
+from agents.library.orchestrate.plan_rules.checks import KINDS, Argument
 from agents.library.orchestrate.plan_rules.durations import UNITS, seconds_of
 from agents.library.orchestrate.record import Undertaking
 from agents.prompts.prompt import placeholders, render
 from agents.spec.files import FOLDER
 from agents.spec.problems import Problems, SpecProblem, meant, short
-from agents.spec.yaml.block import MappingReader
+from agents.spec.yaml.block import FileBlock, Words, known, read_block
 from agents.spec.yaml.values import Marked, UnreadableFile, marked, read_marked
 
 TEAM_FILE = f"{FOLDER}/rules/orchestrate.yaml"
@@ -25,7 +27,7 @@ Severity = Literal["error", "warning", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. What it finds is told by `message`; an error has to be mended before the work goes on, a warning may stay."""
+    """One rule. `message` reports a violation; an error has to be fixed before the work continues, a warning may stay."""
 
     id: str
     kind: str
@@ -37,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFailure:
-    """A place of a plan where a rule does not hold."""
+    """A place where a plan breaks a rule."""
 
     rule: str
     severity: Severity
@@ -47,7 +49,7 @@ class RuleFailure:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules that hold for a journey, and what could not be read of those that were meant to."""
+    """The rules of a journey, and the mistakes in rules that could not be read."""
 
     rules: tuple[Rule, ...]
     mistakes: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ def journey_rules(items: Json, taken: Collection[str] = ()) -> tuple[Sequence[Ru
 
 
 def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
-    """Return the rules of a file that can be used, and what is wrong with all others, each with its line."""
+    """Return the rules of a file that can be used, and what is wrong with the others, by line."""
     return _read(partial(read_marked, raw), file, ())
 
 
@@ -104,93 +106,106 @@ def _read(
 ) -> tuple[tuple[Rule, ...], Sequence[SpecProblem]]:
     problems = Problems(file)
     try:
-        whole = reading()
+        top = reading()
     except UnreadableFile as error:
         problems.add(error.line, error.reason)
-        return (), problems.told()
-    top = MappingReader(whole, "the file", problems)
-    listed = top.take("rules", needed=True)
-    top.done()
-    if listed is not None and not isinstance(listed.value, list):
-        problems.add(top.line("rules"), f"'rules' must be a list, not {listed.kind}")
-    items = listed.items if listed is not None else ()
-    if len(items) > MOST_RULES:
-        problems.add(items[MOST_RULES].line, f"there are {len(items)} rules, at most {MOST_RULES} are taken")
+        return (), problems.in_order()
+    read_block(RulesBlock, top, "the file", problems)
+    found = top.take("rules") or Marked([], top.line)
+    if not isinstance(found.value, list):
+        problems.add(top.line_at(["rules"]), f"'rules' must be a list, not {found.kind}")
+    if len(found.items) > MOST_RULES:
+        text = f"there are {len(found.items)} rules, at most {MOST_RULES} are taken"
+        problems.add(found.items[MOST_RULES].line, text)
     rules: dict[str, Rule] = {}
-    for item in items[:MOST_RULES]:
-        own = Problems(file)
-        rule = _rule(item, file, own)
-        if not own and rule.id in (*rules, *taken):
-            own.add(item.line, f"there is a rule {short(rule.id)} already: give this one another id")
-        if not own:
+    for item in found.items[:MOST_RULES]:
+        rule = _rule(item, file, problems)
+        if rule is not None and rule.id in (*rules, *taken):
+            problems.add(item.line, f"there is already a rule {short(rule.id)}: give this one another id")
+        elif rule is not None:
             rules[rule.id] = rule
-        for problem in own.told():
-            problems.add(problem.line, problem.text)
-    return tuple(rules.values()), problems.told()
+    return tuple(rules.values()), problems.in_order()
 
 
-def _rule(item: Marked, file: str, problems: Problems) -> Rule:
-    block = MappingReader(item, "the rule", problems)
-    id_ = block.text("id", most=60, needed=True)
-    name = block.text("kind", most=60, needed=True)
-    kind = KINDS.get(name)
-    severity = block.text("severity", most=20) or "error"
-    if severity not in SEVERITIES:
-        problems.add(block.line("severity"), f"the severity {short(severity)} is none{meant(severity, SEVERITIES)}")
-    message = block.text("message", most=MOST_MESSAGE, needed=severity != "off")
-    arguments: dict[str, Json] = {}
-    if kind is None:
-        if name:
-            problems.add(block.line("kind"), f"there is no kind of rule {short(name)}{meant(name, KINDS)}")
-        return Rule(id_, name, "off", message, arguments, file)
-    arguments = _arguments(block, kind)
-    unknown = sorted(placeholders(message) - {"about", *kind.tells})
-    for one in unknown:
-        known = ("about", *kind.tells)
-        problems.add(block.line("message"), f"a rule of kind {name} cannot tell {short(one)}{meant(one, known)}")
-    block.done()
-    return Rule(id_, name, cast("Severity", severity), message, arguments, file)
+def _rule(item: Marked, file: str, problems: Problems) -> Rule | None:
+    named = item.take("kind")
+    name = named.value if named else None
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if isinstance(name, str) and kind is None:
+        problems.add(item.line_at(["kind"]), f"there is no kind of rule {short(name)}{meant(name, KINDS)}")
+        return None
+    block = read_block(_block(name) if isinstance(name, str) else RuleBlock, item, "the rule", problems)
+    if block is None or kind is None:
+        return None
+    line, known = item.line_at(["message"]), ("about", *kind.tells)
+    if block.severity != "off" and not block.message:
+        problems.add(line, "the rule lacks 'message'")
+        return None
+    if unknown := sorted(placeholders(block.message) - set(known)):
+        hint = meant(unknown[0], known)
+        problems.add(line, f"a rule of kind {block.kind} has no placeholder {short(unknown[0])}{hint}")
+        return None
+    given = {argument: getattr(block, argument) for argument in kind.arguments}
+    arguments = {argument: value for argument, value in given.items() if value not in (None, "", ())}
+    return Rule(block.id, block.kind, block.severity, block.message, arguments, file)
 
 
-def _arguments(block: MappingReader, kind: Kind) -> dict[str, Json]:
-    found = {name: _argument(block, name, argument) for name, argument in kind.arguments.items()}
-    return {name: value for name, value in found.items() if value not in (None, "", ())}
+class RulesBlock(FileBlock):
+    """A file of rules."""
+
+    rules: Json = Field()
 
 
-def _argument(block: MappingReader, name: str, argument: Argument) -> Json:
-    """Return an argument as its kind of rule takes it; None if it is not there, or not as it must be."""
+class RuleBlock(FileBlock):
+    """A rule as its file writes it; the arguments of its kind are in a class of their own."""
+
+    id: str = Field(min_length=1, max_length=60)
+    kind: str = Field(min_length=1)
+    severity: Annotated[Severity, known(SEVERITIES, "has the unknown severity {}")] = "error"
+    message: str = Field(default="", max_length=MOST_MESSAGE)
+
+
+@cache
+def _block(name: str) -> type[RuleBlock]:
+    """Return the block of a kind of rule, with its arguments."""
+    made: dict[str, Any] = {key: _field(key, argument) for key, argument in KINDS[name].arguments.items()}
+    return create_model(f"{name.title()}FileBlock", __base__=RuleBlock, **made)
+
+
+def _field(name: str, argument: Argument) -> tuple[Any, Any]:
+    """Return the type and the default of an argument."""
+    usual: Any = ... if argument.needed else None
     match argument.form:
         case "number":
-            usual = -1
-            number = block.number(name, least=0, most=1_000_000, usual=usual)
-            return None if number == usual else number
+            return Annotated[int, Field(ge=0, le=1_000_000)], usual
         case "duration":
-            return _duration(block, name)
+            return Annotated[str, AfterValidator(_seconds)], usual
         case "word":
-            word = block.text(name, most=100, needed=argument.needed)
-            _among(block, name, [(word, block.line(name))] if word else [], argument)
-            return word
+            word: Any = Annotated[str, Field(min_length=1, max_length=100)]
+            return (
+                Annotated[word, known(argument.among, f"cannot have {{}} in {name!r}")] if argument.among else word
+            ), usual
         case _:
-            words = block.words(name, needed=argument.needed)
-            if len(words) > MOST_WORDS:
-                block.problems.add(block.line(name), f"{name!r} has {len(words)} words, at most {MOST_WORDS} are taken")
-            if blank := [line for word, line in words if not word.strip()]:
-                block.problems.add(blank[0], f"a word of {name!r} says nothing")
-            _among(block, name, words, argument)
-            return tuple(word for word, _ in words)
+            one: Any = Annotated[str, AfterValidator(_says_something)]
+            if argument.among:
+                one = Annotated[one, known(argument.among, f"cannot have {{}} in {name!r}")]
+            return Annotated[Words[one], AfterValidator(_few)], usual
 
 
-def _duration(block: MappingReader, name: str) -> float | None:
-    text = block.text(name, most=60)
-    if not text:
-        return None
+def _seconds(text: str, info: ValidationInfo) -> float:
     took = seconds_of(text)
     if not took:
-        block.problems.add(block.line(name), f"{name!r} is no duration: write a number with {UNITS}")
+        raise ValueError(f"has no duration in {info.field_name!r}: write a number with {UNITS}")
     return took
 
 
-def _among(block: MappingReader, name: str, words: Sequence[tuple[str, int]], argument: Argument) -> None:
-    for word, line in words:
-        if argument.among and word not in argument.among:
-            block.problems.add(line, f"{name!r} cannot be {short(word)}{meant(word, argument.among)}")
+def _says_something(word: str, info: ValidationInfo) -> str:
+    if not word:
+        raise ValueError(f"has an empty word in {info.field_name!r}")
+    return word
+
+
+def _few(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"has {len(words)} words in {info.field_name!r}, at most {MOST_WORDS} are taken")
+    return words

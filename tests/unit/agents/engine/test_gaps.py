@@ -10,8 +10,8 @@ from agents.engine.work.gaps import (
     MOST_TOLD,
     folded,
     found,
+    listing,
     misused,
-    named,
     new_sources,
     same_words,
     short,
@@ -37,11 +37,11 @@ def test_texts_are_the_same_if_their_words_are(one: str, other: str, same: bool)
 
 
 def test_many_names_are_told_as_some_and_how_many_more() -> None:
-    assert named(["a", "b"]) == "a, b"
+    assert listing(["a", "b"]) == "a, b"
     names = [f"q{n}" for n in range(MOST_NAMED + 3)]
-    assert named(names[:MOST_NAMED]).endswith(f"q{MOST_NAMED - 1}")
-    assert named(names).endswith(f"q{MOST_NAMED - 1} and 3 more")
-    assert named(["x" * 100]) == "x" * 60
+    assert listing(names[:MOST_NAMED]).endswith(f"q{MOST_NAMED - 1}")
+    assert listing(names).endswith(f"q{MOST_NAMED - 1} and 3 more")
+    assert listing(["x" * 100]) == "x" * 60
 
 
 def test_a_long_text_is_cut_where_a_word_ends() -> None:

@@ -51,7 +51,7 @@ def steps_of(act: Callable[[], object]) -> int:
 def schema_of(form: object) -> tuple[dict[str, Any] | None, list[str]]:
     problems = Problems(FILE)
     schema = read_schema(read_marked(json.dumps(form).encode()), "'work'", problems)
-    return schema, [problem.text for problem in problems.told()]
+    return schema, [problem.text for problem in problems.in_order()]
 
 
 def form_of(described: dict[str, Any]) -> SchemaForm:

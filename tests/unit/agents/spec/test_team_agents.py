@@ -131,20 +131,20 @@ def test_a_file_is_named_as_an_agent_can_be_called(name: str) -> None:
 @pytest.mark.parametrize("name", ["continue", "route"])
 def test_an_agent_is_not_called_like_a_prompt_of_this_program(name: str) -> None:
     (problem,) = read(file=f"_agents/{name}.yaml").problems
-    assert str(problem).startswith(f"_agents/{name}.yaml:1: there is a prompt {name!r} of this program already")
+    assert str(problem).startswith(f"_agents/{name}.yaml:1: this program already has a prompt {name!r}")
 
 
 def test_an_agent_is_not_called_like_one_of_this_program() -> None:
     (problem,) = read(file="_agents/research.yaml").problems
-    assert str(problem).startswith("_agents/research.yaml:1: there is an agent 'research' of this program already")
+    assert str(problem).startswith("_agents/research.yaml:1: this program already has an agent 'research'")
 
 
 def test_of_very_many_mistakes_the_first_are_told_and_the_rest_counted() -> None:
     problems = Problems(FILE)
     for line in range(1, 100):
         problems.add(line, "wrong")
-    assert len(problems.told()) == MOST_PROBLEMS + 1
-    assert str(problems.told()[-1]) == f"{FILE}:41: and 59 more problems"
+    assert len(problems.in_order()) == MOST_PROBLEMS + 1
+    assert str(problems.in_order()[-1]) == f"{FILE}:41: and 59 more problems"
 
 
 # --- hostile files ----------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_schema_whose_references_multiply_is_refused_at_once() -> None:
     schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**doubling, "d30": {"type": "string"}}}
     problems = Problems(FILE)
     assert read_schema(read_marked(json.dumps(schema).encode()), "'work'", problems) is None
-    assert "is too large" in str(problems.told()[0])
+    assert "is too large" in str(problems.in_order()[0])
 
 
 def test_a_schema_that_refers_to_itself_is_refused() -> None:
@@ -216,7 +216,7 @@ def test_a_schema_that_refers_to_itself_is_refused() -> None:
     }
     problems = Problems(FILE)
     assert read_schema(read_marked(json.dumps(schema, indent=1).encode()), "'work'", problems) is None
-    assert [problem.text for problem in problems.told()] == [
+    assert [problem.text for problem in problems.in_order()] == [
         "'work' defines 'x' by itself",
         "'work' defines 'y' by itself",
     ]
@@ -225,7 +225,7 @@ def test_a_schema_that_refers_to_itself_is_refused() -> None:
 def schema_of(form: object) -> tuple[dict[str, Any] | None, list[str]]:
     problems = Problems(FILE)
     schema = read_schema(read_marked(json.dumps(form).encode()), "'work'", problems)
-    return schema, [problem.text for problem in problems.told()]
+    return schema, [problem.text for problem in problems.in_order()]
 
 
 def test_properties_are_called_as_they_like_also_like_words_of_json_schema() -> None:

@@ -673,7 +673,8 @@ async def test_a_folder_that_cannot_be_used_is_told_with_file_and_line(eighth: P
     text = AGENT.replace("class: balanced", "class: best")
     (eighth / "appraisal" / "agent.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(
-        NoSuchAgent, match=r"agents/library/cognitive/appraisal/agent.yaml:5: there is no class of models 'best'"
+        NoSuchAgent,
+        match=r"agents/library/cognitive/appraisal/agent.yaml:5: 'model' of 'cognitive' names the unknown class 'best'",
     ):
         await BuiltIn().agent("appraisal")
 

@@ -138,14 +138,14 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("taken_apart", "DECOMPOSE", {**DECOMPOSE, "parts": DECOMPOSE["parts"][:1]}, "parts has 1, at least 2"),
     ("taken_apart", "DECOMPOSE", change(DECOMPOSE, "parts", 0, text=" "), "parts[p1] lacks 'text'"),
     ("taken_apart", "DECOMPOSE", change(DECOMPOSE, "parts", 1, text="what makes colonies die"), "parts[p2].text says the same"),
-    ("taken_apart", "DECOMPOSE", change(DECOMPOSE, "parts", 0, needs=["p2"]), "parts goes round in a circle"),
+    ("taken_apart", "DECOMPOSE", change(DECOMPOSE, "parts", 0, needs=["p2"]), "parts has a circle"),
     ("taken_apart", "DECOMPOSE", change(DECOMPOSE, "parts", 0, needs=["p7"]), "parts[p1].needs names p7"),
     ("bounds_known", "BOUND", {**BOUND, "assumptions": []}, "assumptions.part has nothing for p1 of DECOMPOSE.parts"),
     ("bounds_known", "BOUND", change(BOUND, "constraints", 0, part="p9"), "names p9, which DECOMPOSE.parts"),
     ("bounds_known", "BOUND", change(BOUND, "constraints", 0, text=" "), "constraints[c1]: text is empty"),
     ("bounds_known", "BOUND", change(BOUND, "constraints", 0, evidence=[]), "constraints[c1] rests on nothing"),
     ("bounds_known", "BOUND", change(BOUND, "constraints", 0, evidence=[ALTERED]), "constraints[c1]: the quote does not stand"),
-    ("bounds_known", "BOUND", change(BOUND, "constraints", 0, words="No bee drowns."), "constraints[c1].words do not stand in"),
+    ("bounds_known", "BOUND", change(BOUND, "constraints", 0, words="No bee drowns."), "constraints[c1].words are not in"),
     ("bounds_known", "BOUND", change(BOUND, "assumptions", 0, if_wrong=" "), "assumptions[a1]: if_wrong is empty"),
     ("part_missing", "BOUND", BOUND, "missing_part is not in this submit"),
     ("part_missing", "BOUND", {**BOUND, "missing_part": {"id": "p2", "why": "x"}}, "missing_part.id names nothing that"),
@@ -155,7 +155,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 1, text="mites weaken the brood."), "drivers[d2].text says the same"),
     ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 0, evidence=[]), "drivers[d1] rests on nothing"),
     ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 0, evidence=[ALTERED]), "drivers[d1]: the quote does not stand"),
-    ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 0, words="mites are bad"), "drivers[d1].words do not stand in"),
+    ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 0, words="mites are bad"), "drivers[d1].words are not in"),
     ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 1, assumption=""), "drivers[d2] lacks 'assumption'"),
     ("drivers_shown", "DRIVERS", change(DRIVERS, "drivers", 1, assumption="a9"), "drivers.assumption names a9"),
     ("drivers_shown", "DRIVERS", NONE_SHOWN, "at least one driver rests on evidence"),
@@ -206,7 +206,7 @@ def test_each_condition_has_near_misses() -> None:
 async def test_a_constraint_that_was_given_is_not_forgotten() -> None:
     given = {"constraints": ["Nobody is stung on the roof."]}
     found = await judge(ANALYSIS, "bounds_known", "BOUND", BOUND, works=before(WORKS, "BOUND"), inputs=given)
-    assert found.missing == ("no item of constraints takes up number 1 of inputs.constraints: copy its words",)
+    assert found.missing == ("no item of constraints covers number 1 of inputs.constraints: copy its words",)
 
 
 async def test_words_of_the_findings_carry_a_driver() -> None:

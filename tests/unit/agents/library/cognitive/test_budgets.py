@@ -14,7 +14,7 @@ from agents.library.cognitive.agent import alone, as_agent
 from agents.library.cognitive.library import cognitive, names
 from agents.library.cognitive.model import MOST_FOCUS, MOST_TERMS
 from agents.library.cognitive.setting import PhaseSetting
-from agents.library.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
+from agents.library.skills.skill import MOST_TOLD
 from agents.prompts.prompt import CUT, prompt
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import leading
@@ -102,8 +102,8 @@ LARGEST = PhaseSetting(
     domain="d" * 60,
     focus=tuple(f"{number} {FILLER}"[:120] for number in range(MOST_FOCUS)),
     terms=tuple(f"{number} {FILLER}"[:60] for number in range(MOST_TERMS)),
-    instructions=(FILLER * 9)[:MOST_INSTRUCTIONS],
-    output=(FILLER * 9)[:MOST_OUTPUT],
+    instructions=(FILLER * 9)[:MOST_TOLD],
+    output=(FILLER * 9)[:MOST_TOLD],
     agent_mode=True,
 )
 

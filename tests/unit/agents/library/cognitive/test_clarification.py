@@ -153,8 +153,8 @@ POINT, DOUBTED, SETTLED = READ["points"][0], DOUBT["unclear"][0], SETTLE["settle
 MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("points_read", "READ", {**READ, "goal": " "}, "goal is empty: fill it in"),
     ("points_read", "READ", {**READ, "points": []}, "points has 0"),
-    ("points_read", "READ", change(READ, "points", 0, words="wasps on the roof"), "points[p1].words do not stand in the brief"),
-    ("points_read", "READ", change(READ, "points", 0, words="the roof of"), "points[p1].words do not stand in"),
+    ("points_read", "READ", change(READ, "points", 0, words="wasps on the roof"), "points[p1].words are not in the brief"),
+    ("points_read", "READ", change(READ, "points", 0, words="the roof of"), "points[p1].words are not in"),
     ("points_read", "READ", change(READ, "points", 0, means=""), "points[p1] lacks 'means'"),
     ("doubts_named", "DOUBT", {}, "name what is unclear, or say in nothing_unclear why nothing is"),
     ("doubts_named", "DOUBT", change(DOUBT, "unclear", 0, point="p7"), "unclear[u1]: point names p7, which READ.points"),
@@ -162,7 +162,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("doubts_named", "DOUBT", change(DOUBT, "unclear", 1, matters=" "), "unclear[u2]: matters is empty"),
     ("doubts_named", "DOUBT", change(DOUBT, "unclear", 1, what="How many hives"), "unclear[u2].what says the same"),
     ("point_missed", "DOUBT", {"missed": {**MISSED["missed"], "id": "p1"}}, "missed.id names nothing that READ.points does not"),
-    ("point_missed", "DOUBT", {"missed": {**MISSED["missed"], "words": "Keep wasps"}}, "missed.words do not stand in the brief"),
+    ("point_missed", "DOUBT", {"missed": {**MISSED["missed"], "words": "Keep wasps"}}, "missed.words are not in the brief"),
     ("point_missed", "DOUBT", DOUBT, "missed is not in this submit"),
     ("doubts_asked_or_assumed", "ASK", {**ASK, "assumptions": []}, "has nothing for u2 of DOUBT.unclear"),
     ("doubts_asked_or_assumed", "ASK", change(ASK, "questions", 0, about="u9"), "names u9, which DOUBT.unclear"),
@@ -176,8 +176,8 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ),
     ("answers_taken_in", "SETTLE", {"settled": []}, "settled.question has nothing for q1 of ASK.questions"),
     ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, question="q9"), "settled.question names q9"),
-    ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, words="Three at most"), "settled[s1].words do not stand in the"),
-    ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, words="How many hives"), "settled[s1].words do not stand in the"),
+    ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, words="Three at most"), "settled[s1].words are not in the"),
+    ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, words="How many hives"), "settled[s1].words are not in the"),
     ("answers_taken_in", "SETTLE", change(SETTLE, "settled", 0, means=" "), "settled[s1]: means is empty"),
     ("answer_raises_doubt", "SETTLE", {"settled": [], "raised": {**RAISED["raised"], "id": "U1"}}, "raised.id names nothing that"),
     ("answer_raises_doubt", "SETTLE", {"settled": [], "raised": {**RAISED["raised"], "point": "p7"}}, "raised.point names p7"),
@@ -218,7 +218,7 @@ def test_each_condition_has_near_misses() -> None:
 async def test_an_answer_that_nobody_gave_is_not_taken_in() -> None:
     found = await judge(CLARIFICATION, "answers_taken_in", "SETTLE", SETTLE, works=before(WORKS, "SETTLE"))
     assert "a person has not answered q1 of ASK.questions" in found.missing
-    assert any(text.startswith("settled[s1].words do not stand in the person's answers") for text in found.missing)
+    assert any(text.startswith("settled[s1].words are not in the person's answers") for text in found.missing)
 
 
 async def test_a_point_that_is_left_out_for_a_reason_is_not_forgotten() -> None:

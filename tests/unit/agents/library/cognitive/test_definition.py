@@ -83,13 +83,13 @@ MISTAKES: Sequence[tuple[str, str, str, str]] = (
     ("earlier:JUDGE.worth", "earlier:JUDGE.price", "earlier:JUDGE.price", "names no field of JUDGE"),
     ("earlier:JUDGE.worth", "work:analysis.DECOMPOSE", "work:analysis.DECOMPOSE", "write work:AGENT.STEP.field"),
     ("what wears out, what others paid", "what wears out", "focus:", "from 3 to 5 are needed"),
-    ("market, demand]", "market]", "terms:", "'terms' has 6 different entries, from 7 to 10"),
+    ("market, demand]", "market]", "terms:", "has 6 different entries in 'terms', from 7 to 10"),
     ("takes: [analysis]", "take: [analysis]", "take: [analysis]", "unknown key 'take'; did you mean 'takes'"),
     ("subject: {type: string,", "domain: {type: string,", "domain: {type", "leave it out"),
-    ("title: Appraisal\n", "# Ours\ntitle: Appraisal\n", "# Ours", "line 1 is `title: ...`"),
+    ("title: Appraisal\n", "# Ours\ntitle: Appraisal\n", "# Ours", "line 1 must be `title: ...`"),
     ("to: DONE, condition: judged", "to: DONE, condition: judgd", "judgd", "did you mean 'judged'"),
     ("prompt: look.md", "prompt: lok.md", "prompt: lok.md", "which is not there; did you mean 'look.md'"),
-    ("initial: LOOK", "initial: JUDGE", "initial: JUDGE", "it begins in LOOK, the first step"),
+    ("initial: LOOK", "initial: JUDGE", "initial: JUDGE", "the agent must begin in LOOK, its first step"),
 )
 
 
@@ -110,7 +110,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         AGENT.replace("class: balanced", "class: best").replace("kb_search, kb_read", "kb_serch").replace("price,", "")
     )
     told = " / ".join(str(problem) for problem in read(text).problems)
-    assert all(words in told for words in ("best", "kb_serch", "'terms' has 6"))
+    assert all(words in told for words in ("best", "kb_serch", "has 6 different entries in 'terms'"))
 
 
 def test_no_way_passes_a_step_by() -> None:
@@ -120,7 +120,7 @@ def test_no_way_passes_a_step_by() -> None:
         "  - {from: JUDGE, to: DONE, condition: judged}\n  - {from: LOOK, to: DONE, condition: looked}",
     )
     (problem,) = read(text).problems
-    assert "LOOK -> DONE passes steps by: forward, LOOK leads to JUDGE alone" in problem.text
+    assert "LOOK -> DONE skips steps: forward, LOOK leads only to JUDGE" in problem.text
     assert problem.line == _line(text, "from: LOOK, to: DONE")
 
 

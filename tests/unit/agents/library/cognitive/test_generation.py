@@ -78,7 +78,7 @@ async def test_the_script_leads_it_to_the_end_and_mends_what_the_first_review_fo
 async def test_what_was_given_as_a_constraint_is_an_item_of_the_specification(tmp_path: Path) -> None:
     async with leading(GENERATION, tmp_path, constraints=["Not longer than a page."]) as led:
         assert (await led.submit(**SPECIFIED)).phase == "SPECIFY"
-        assert await led.missing() == ["no item of items takes up number 1 of inputs.constraints: copy its words"]
+        assert await led.missing() == ["no item of items covers number 1 of inputs.constraints: copy its words"]
 
 
 BACKS: list[Back] = [
@@ -182,7 +182,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "specification_taken_apart",
         "SPECIFY",
         change(SPECIFIED, "items", 0, words="nobody asked for this"),
-        "items[s1].words do not stand in the brief",
+        "items[s1].words are not in the brief",
     ),
     ("every_item_planned", "PLAN", {"parts": PLAN[:1]}, "parts.items has nothing for s2 of SPECIFY.items"),
     ("every_item_planned", "PLAN", change(PLANNED, "parts", 0, items=["s1", "s9"]), "parts.items names s9"),
@@ -210,7 +210,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "every_item_met",
         "REVIEW",
         change(REVIEWED, "reviews", 1, words="15 kilograms of stored honey"),
-        "reviews[s2].words do not stand in PRODUCE.made",
+        "reviews[s2].words are not in PRODUCE.made",
     ),
     ("every_item_met", "REVIEW", change(REVIEWED, "reviews", 1, words=""), "reviews[s2] rests on nothing"),
     (

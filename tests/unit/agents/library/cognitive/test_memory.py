@@ -121,7 +121,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("output_read", "OUTPUT", {**OUTPUT, "says": []}, "says has 0"),
     ("output_read", "OUTPUT", {**OUTPUT, "summary": " "}, "summary is empty"),
     ("output_read", "OUTPUT", {**OUTPUT, "agent": ""}, "agent is empty"),
-    ("output_read", "OUTPUT", change(OUTPUT, "says", 0, words="Mites decide nothing"), "says[s1].words do not stand in"),
+    ("output_read", "OUTPUT", change(OUTPUT, "says", 0, words="Mites decide nothing"), "says[s1].words are not in"),
     ("goal_compared", "GOAL", {**GOAL, "now": " "}, "now is empty"),
     ("goal_compared", "GOAL", {**GOAL, "before": ""}, "before is empty"),
     ("goal_compared", "GOAL", {name: value for name, value in GOAL.items() if name != "nearer"}, "nearer is empty"),
@@ -129,7 +129,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("goal_compared", "GOAL", {**GOAL, "because": ["s1", "s9"]}, "because names s9"),
     ("goal_compared", "GOAL", change(GOAL, "open", 0, text=" "), "open[o1]: text is empty"),
     ("output_missed", "GOAL", {"missed": {"id": "s1", "words": "Nobody feels responsible"}}, "missed.id names nothing that"),
-    ("output_missed", "GOAL", {"missed": {"id": "s2", "words": "Everybody feels responsible"}}, "missed.words do not stand in"),
+    ("output_missed", "GOAL", {"missed": {"id": "s2", "words": "Everybody feels responsible"}}, "missed.words are not in"),
     ("output_missed", "GOAL", GOAL, "missed is not in this submit"),
     ("learned_or_not", "LEARN", {}, "learned is empty: fill it in; or none_because is empty"),
     ("learned_or_not", "LEARN", change(LEARN, "learned", 0, text=" "), "learned[l1] lacks 'text'"),
@@ -138,8 +138,8 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("learned_or_not", "LEARN", {"learned": [], "none_because": " "}, "none_because is empty"),
     ("kept_or_not", "PROPOSE", {}, "kept names nothing of LEARN.learned"),
     ("kept_or_not", "PROPOSE", {**PROPOSE, "kept": ["l1", "l9"]}, "kept names l9"),
-    ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "notes/bees.md"}, "agents are told what stands at _learnings/AGENT/DOMAIN.md"),
-    ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "_learnings/clarify/bees.md"}, "no agent 'clarify' asks for learnings"),
+    ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "notes/bees.md"}, "agents are given _learnings/AGENT/DOMAIN.md"),
+    ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "_learnings/clarify/bees.md"}, "no agent 'clarify' reads learnings"),
     ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "_learnings/memory/bees.md"}, "call kb_merge about page"),
     ("kept_or_not", "PROPOSE", {**PROPOSE, "page": "", "none_because": "nothing new"}, "kept must be empty"),
     ("gaps_seen", "GAPS", {"gaps": [], "risks": []}, "none_because is empty"),
@@ -290,7 +290,7 @@ async def test_it_looks_back_on_what_each_agent_really_left(tmp_path: Path, name
                     said = {**OUTPUT, "agent": name, "says": [{"id": "s1", "words": elsewhere}]}
                     stays = await led.submit(**said)
                     assert stays.phase == "memory.OUTPUT"
-                    assert "says[s1].words do not stand in the memory documents" in "".join(await led.missing())
+                    assert "says[s1].words are not in the memory documents" in "".join(await led.missing())
             budget = agent.budgets[state.phase].tokens_in
             assert count_tokens(told) + count_tokens(canonical(dict(agent.forms[state.phase].schema))) <= budget
             await play(led, cast, **inputs)

@@ -79,7 +79,7 @@ async def test_what_was_given_as_a_constraint_cannot_be_left_out(tmp_path: Path)
     async with leading(SYNTHESIS, tmp_path, constraints=["Nobody is stung on the roof.", "Cheap"]) as led:
         assert (await led.submit(**COLLECTED)).phase == "COLLECT"
         assert await led.missing() == [
-            "no item of constraints takes up number 1, 2 of inputs.constraints: copy its words"
+            "no item of constraints covers number 1, 2 of inputs.constraints: copy its words"
         ]
 
 
@@ -172,7 +172,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "positions_collected",
         "COLLECT",
         change(COLLECTED, "positions", 0, words="Stores decide everything"),
-        "positions[p1].words do not stand in",
+        "positions[p1].words are not in",
     ),
     (
         "positions_collected",
@@ -292,7 +292,7 @@ async def test_words_of_the_brief_and_of_agents_before_carry_a_position() -> Non
     analysis = {"analyse.CLOSING": {"document": "# Analysis\n\nSo oxalic acid comes first."}}
     assert (await judge(SYNTHESIS, "positions_collected", "COLLECT", work, works=analysis)).met
     alone = await judge(SYNTHESIS, "positions_collected", "COLLECT", work, works={})
-    assert [text.partition(" do not")[0] for text in alone.missing] == ["positions[p2].words"]
+    assert [text.partition(" are not")[0] for text in alone.missing] == ["positions[p2].words"]
 
 
 async def test_a_conflict_may_keep_both_positions_each_for_its_case() -> None:

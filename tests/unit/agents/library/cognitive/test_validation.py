@@ -67,8 +67,8 @@ async def test_no_criterion_or_constraint_that_was_given_can_be_left_out(tmp_pat
     async with leading(VALIDATION, tmp_path, criteria=["Polite", "Names no person."], constraints=["Short"]) as led:
         assert (await led.submit(**HELD)).phase == "CRITERIA"
         assert await led.missing() == [
-            "no item of criteria takes up number 1, 2 of inputs.criteria: copy its words",
-            "no item of criteria takes up number 1 of inputs.constraints: copy its words",
+            "no item of criteria covers number 1, 2 of inputs.criteria: copy its words",
+            "no item of criteria covers number 1 of inputs.constraints: copy its words",
         ]
 
 
@@ -133,7 +133,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ),
     ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, evidence=[]), "criteria[k1] rests on nothing"),
     ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, evidence=[ALTERED]), "the quote does not stand"),
-    ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, words="It shall be nice"), "[k1].words do not stand"),
+    ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, words="It shall be nice"), "[k1].words are not in"),
     ("evidence_for_each", "EXAMINE", {"evidence": EXAMINED["evidence"][:1]}, "evidence.criterion has nothing for k2"),
     ("evidence_for_each", "EXAMINE", STRANGE, "evidence.criterion names k9"),
     ("evidence_for_each", "EXAMINE", change(EXAMINED, "evidence", 0, quotes=[]), "evidence[v1] rests on nothing"),
@@ -142,7 +142,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "evidence_for_each",
         "EXAMINE",
         change(EXAMINED, "evidence", 0, words="Keep bees on the roof"),
-        "evidence[v1].words do not stand in inputs.artifact, others.PRODUCE.made or the person's answers",
+        "evidence[v1].words are not in inputs.artifact, others.PRODUCE.made or the person's answers",
     ),
     (
         "evidence_for_each",

@@ -496,9 +496,9 @@ def test_a_journey_adds_rules_and_takes_none_away() -> None:
     team = "rules:\n  - {id: team, kind: count, of: steps, least: 9, message: too few}\n"
     found = rule_set(own_rules(), team, mine)
     assert found.mistakes == (
-        "inputs.rules[1]: there is a rule 'useful' already: give this one another id",
-        "inputs.rules[2]: there is a rule 'few' already: give this one another id",
-        "inputs.rules[3]: there is a rule 'team' already: give this one another id",
+        "inputs.rules[1]: there is already a rule 'useful': give this one another id",
+        "inputs.rules[2]: there is already a rule 'few': give this one another id",
+        "inputs.rules[3]: there is already a rule 'team': give this one another id",
         "inputs.rules[4]: the rule must be a mapping, not text",
     )
     assert told(changed("steps", 2, depends_on=[]), found.rules)[-2:] == ["team: too few", "few: 3 steps"]
@@ -522,16 +522,16 @@ MANY_RULES = "rules:\n" + "".join(f"  - {{id: x{number}, kind: useful, message: 
         ("rules:\n  - id: x\n    message: m", 2, "the rule lacks 'kind'"),
         ("rules:\n  - id: x\n    kind: usefull\n    message: m", 3, "no kind of rule 'usefull'; did you mean 'useful'?"),
         ("rules:\n  - id: x\n    kind: useful", 2, "the rule lacks 'message'"),
-        ("rules:\n  - id: x\n    kind: useful\n    message: m\n    severity: fatal", 5, "the severity 'fatal' is none"),
+        ("rules:\n  - id: x\n    kind: useful\n    message: m\n    severity: fatal", 5, "has the unknown severity 'fatal'"),
         ("rules:\n  - id: x\n    kind: useful\n    message: m\n    most: 3", 5, "the rule has the unknown key 'most'"),
-        ("rules:\n  - id: x\n    kind: useful\n    message: '{{ txt }}'", 4, "cannot tell 'txt'; did you mean 'text'?"),
-        ("rules:\n  - id: x\n    kind: count\n    of: step\n    message: m", 4, "'of' cannot be 'step'; did you mean 'steps'?"),
+        ("rules:\n  - id: x\n    kind: useful\n    message: '{{ txt }}'", 4, "has no placeholder 'txt'; did you mean 'text'?"),
+        ("rules:\n  - id: x\n    kind: count\n    of: step\n    message: m", 4, "cannot have 'step' in 'of'; did you mean 'steps'?"),
         ("rules:\n  - id: x\n    kind: count\n    of: steps\n    least: few\n    message: m", 5, "'least' must be a whole number"),
         ("rules:\n  - id: x\n    kind: durations\n    most: 90\n    message: m", 4, "'most' must be text, not a number"),
-        ("rules:\n  - id: x\n    kind: durations\n    most: soon\n    message: m", 4, "'most' is no duration: write a number"),
+        ("rules:\n  - id: x\n    kind: durations\n    most: soon\n    message: m", 4, "has no duration in 'most': write a number"),
         ("rules:\n  - id: x\n    kind: before\n    first: [a]\n    message: m", 2, "the rule lacks 'then'"),
-        ("rules:\n  - id: x\n    kind: before\n    first: [a, '']\n    then: b\n    message: m", 4, "a word of 'first' says nothing"),
-        ("rules:\n  - {id: x, kind: useful, message: m}\n  - {id: x, kind: useful, message: m}", 3, "there is a rule 'x' already"),
+        ("rules:\n  - id: x\n    kind: before\n    first: [a, '']\n    then: b\n    message: m", 4, "has an empty word in 'first'"),
+        ("rules:\n  - {id: x, kind: useful, message: m}\n  - {id: x, kind: useful, message: m}", 3, "there is already a rule 'x'"),
         (MANY_RULES, 102, "there are 101 rules, at most 100 are taken"),
         ("rules:\n  - id: x\n    kind: before\n    first: a\n    then: [" + "a," * 61 + "]\n    message: m", 5, "has 61 words"),
     ],

@@ -67,9 +67,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
     ("name", "told"),
     [
         ("Pair", "a skill cannot be called 'Pair'"),
-        ("continue", "there is a prompt 'continue' of this program already"),
-        ("deliver", "there is an agent or a skill 'deliver' of this program already"),
-        ("noting", "there is an agent 'noting' already, and a skill is started as agents are"),
+        ("continue", "this program already has a prompt 'continue'"),
+        ("deliver", "this program already has an agent or a skill 'deliver'"),
+        ("noting", "there is already an agent 'noting', and a skill is started like an agent"),
     ],
 )
 def test_a_skill_bears_no_name_that_means_something_else(name: str, told: str) -> None:
@@ -130,8 +130,8 @@ def test_what_is_left_out_has_its_usual_meaning() -> None:
     assert found is not None
     first, second, third = found.phases
     assert (first.context, second.context, third.context) == (("all",), ("first",), ("last",))
-    assert [phase.following for phase in found.phases] == ["second", "third", "end"]
-    assert all(phase.memory for phase in found.phases)
+    assert [found.following(phase) for phase in found.phases] == ["second", "third", "end"]
+    assert found.without_memory == frozenset()
     assert found.domain == ""
     assert found.agents == ("noting", "review")
 
@@ -157,7 +157,7 @@ def test_what_is_left_out_has_its_usual_meaning() -> None:
         (
             "JUDGE.verdict, value: bad",
             "verdict, value: bad",
-            "27: the way 'written_badly' looks at 'verdict'; when second is through",
+            "27: the way 'written_badly' looks at 'verdict'; when second is complete",
         ),
         (
             "JUDGE.verdict, value: bad",
@@ -396,7 +396,7 @@ async def test_a_way_may_look_at_the_end_in_which_an_agent_ended(tmp_path: Path)
 def test_an_agent_with_a_phase_of_the_name_that_every_place_has_is_refused() -> None:
     closing = agent(TWO_ENDS.replace("TRY", "CLOSING"))
     (problem,) = made(TRYING, {"try": closing}).problems
-    assert str(problem).startswith(f"{FILE}:5: phase 'once' uses the agent 'try', which has a phase CLOSING of its own")
+    assert str(problem).startswith(f"{FILE}:5: phase 'once' uses the agent 'try', which has a phase CLOSING")
 
 
 FIRST = {"id": "first", "agent": "noting"}

@@ -1,0 +1,209 @@
+"""Whether what a work says rests on words that really exist: in pages, in the inputs, in what others did. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, ValidationInfo
+
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
+from agents.engine.events import Json
+from agents.engine.evidence.quote_check import LEAST_CHARACTERS, stands_in
+from agents.engine.work.form import citations_in
+from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, met_unless, some_items, unmet
+from agents.spec.yaml.block import Some
+from agents.spec.yaml.field_path import FieldPath, Path, located, read_path, same, says_something
+
+GROUNDS: Mapping[str, str] = {
+    "brief": "the brief",
+    "inputs": "the inputs",
+    "answers": "the person's answers",
+    "others": "what other agents of this journey recorded",
+    "documents": "the memory documents of this journey",
+}
+"""What a journey was given, and what messages call it."""
+INPUTS = "inputs"
+BETWEEN = "\n\0\n"
+"""Joins texts, so that no quote can span the end of one and the beginning of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordSource:
+    """Where words may come from: one of `GROUNDS`, or a field of the agent's own work (`path`).
+
+    `parts` narrow it: to an input and what is in it; to a phase of others, by its own name, and a field of its work.
+    """
+
+    kind: str
+    parts: tuple[str, ...] = ()
+    path: FieldPath | None = None
+
+    def fields(self) -> Iterator[FieldPath]:
+        """Yield the field of this agent's works, or of its inputs, that it names."""
+        if self.path is not None:
+            yield self.path
+        elif self.kind == INPUTS and self.parts:
+            yield FieldPath(INPUTS, self.parts)
+
+    def texts(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the texts there."""
+        if self.path is not None:
+            yield from _texts([value for _, value in self.path.found(facts)])
+        elif self.kind == "brief":
+            yield facts.brief
+        elif self.kind == INPUTS:
+            yield from _texts([value for _, value in located(facts.inputs, self.parts)])
+        elif self.kind == "documents":
+            yield from facts.documents.values()
+        elif self.kind == "answers":
+            yield from (one.get("answer", "") for asked in facts.answers.values() for one in asked.values())
+        else:
+            for name, work in facts.works.items():
+                # Phases of other agents have a dot before their own name.
+                _, dot, phase = name.rpartition(".")
+                if dot and (not self.parts or phase == self.parts[0]):
+                    yield from _texts([value for _, value in located(work, self.parts[1:])])
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return str(self.path)
+        return ".".join((self.kind, *self.parts)) if self.parts else GROUNDS[self.kind]
+
+
+def _read_source(value: Json, info: ValidationInfo) -> WordSource:
+    if isinstance(value, WordSource):
+        return value
+    first, _, rest = str(value).partition(".")
+    if isinstance(value, str) and first in GROUNDS and all(part.strip() for part in rest.split(".") if rest):
+        return WordSource(first, tuple(rest.split(".")) if rest else ())
+    return WordSource("", path=read_path(value, info))
+
+
+Source = Annotated[WordSource, BeforeValidator(_read_source)]
+ALL_GIVEN = tuple(WordSource(kind) for kind in GROUNDS)
+
+
+def _texts(values: Sequence[Json]) -> Iterator[str]:
+    """Yield every text in the values, at any depth."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _texts(list(value.values()))
+        elif isinstance(value, list):
+            yield from _texts(value)
+
+
+class _Texts:
+    """Texts in which words are looked for."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        # A memory document is both a document of the journey and the work of another agent: it is searched once.
+        distinct = dict.fromkeys(text for text in texts if says_something(text))
+        self._joined, self._complete = BETWEEN.join(distinct), {same(text) for text in distinct}
+
+    def have(self, words: str) -> bool:
+        """Return whether the words are in one of the texts, or are one: a text too short to quote may be copied entirely."""
+        return BETWEEN.strip() not in words and (stands_in(words, self._joined) or same(words) in self._complete)
+
+
+def _words(item: Json, name: str) -> list[str]:
+    """Return the texts in that field of an item."""
+    found = [value for _, value in located(item, [name])] if name else []
+    return [text for text in _texts(found) if says_something(text)]
+
+
+def _named(sources: Sequence[WordSource]) -> str:
+    *first, last = [str(source) for source in sources]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+class GroundedItems(Leaf):
+    """Every item rests on words that are where they may come from, or on quotes of pages; and all that it gives is right.
+
+    `words` names the field of an item with words copied from `of`: enough of them to show something, or the complete text.
+    `tool`, if given, names the field with a tool that was called. `if_any`: there may be no items. `first`: of the places in
+    `of` only the first counts that has any text.
+    """
+
+    NAME: ClassVar[str] = "grounded"
+    BARE: ClassVar[str] = "field"
+    INSIDE: ClassVar[tuple[str, ...]] = ("words", "tool")
+    field: Path
+    words: Name = "words"
+    of: Some[Source] = ALL_GIVEN
+    tool: Name = ""
+    if_any: bool = False
+    first: bool = False
+
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
+        """Return which items rest on nothing, and which words and quotes are nowhere."""
+        items = some_items(self.field, facts)
+        if items == [] and not self.if_any:
+            return unmet(f"{self.field} is empty: fill it in")
+        of: Sequence[WordSource] = self.of
+        if self.first:
+            with_text = (source for source in of if any(says_something(text) for text in source.texts(facts)))
+            of = [next(with_text, of[0])]
+        given = _Texts(text for source in of for text in source.texts(facts))
+        called = {call.tool for call in await look.calls(of_all_visits=True)} if self.tool else set()
+        missing = []
+        for loc, item in items or ():
+            wrong = list(self._wrong(item, of, given, called))
+            wrong += [f": {why}" for _, citation in citations_in(item) if (why := await look.cited(citation))]
+            missing += [f"{self.field.place(facts, loc)}{text}" for text in wrong]
+        return met_unless(missing)
+
+    def _wrong(self, item: Json, of: Sequence[WordSource], given: _Texts, called: set[str]) -> Iterator[str]:
+        """Yield what is wrong with the words and the tool of an item, and that it rests on nothing."""
+        words, tool = _words(item, self.words), _words(item, self.tool)
+        for text in words:
+            if not given.have(text):
+                yield f".{self.words} are not in {_named(of)}: copy at least {LEAST_CHARACTERS} letters, word for word"
+        for name in tool:
+            if name not in called:
+                yield f".{self.tool}: no call of {name[:60]!r} with the journey_id of this journey was answered in this phase"
+        if not words and not tool and next(citations_in(item), None) is None:
+            also = f", or name the {self.tool} that showed it" if self.tool else ""
+            yield (
+                f" rests on nothing: give {self.words!r} copied from {_named(of)}, or quote a page (path, section, quote){also}"
+            )
+
+    def text(self) -> str:
+        """Return what it demands."""
+        first = "the first with text of " if self.first else ""
+        return f"every item of {self.field} rests on words of {first}{_named(self.of)}, or of a page"
+
+
+class TakesUp(WorkLeaf):
+    """Words of some item come from every text that was given there: nothing is passed over."""
+
+    NAME: ClassVar[str] = "takes_up"
+    INSIDE: ClassVar[tuple[str, ...]] = ("words",)
+    field: Path
+    of: Some[Source]
+    words: Name = "words"
+
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield which texts nothing covers, by their number: they are long, and the model has them."""
+        words = [text for _, item in self.field.items(facts) for text in _words(item, self.words)]
+        for source in self.of:
+            texts = [_Texts(iter([text])) for text in source.texts(facts)]
+            left = [str(number) for number, text in enumerate(texts, 1) if not any(text.have(one) for one in words)]
+            if left:
+                yield f"no item of {self.field} covers number {', '.join(left)} of {source}: copy its words"
+
+    def text(self) -> str:
+        """Return what it demands."""
+        return f"{self.field} covers everything of {_named(self.of)}"
+
+
+def sources_in(value: Any) -> Iterator[FieldPath]:
+    """Yield the field paths in an argument of a predicate."""
+    for one in value if isinstance(value, tuple) else (value,):
+        if isinstance(one, FieldPath):
+            yield one
+        elif isinstance(one, WordSource):
+            yield from one.fields()

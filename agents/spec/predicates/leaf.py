@@ -1,0 +1,92 @@
+"""Predicates that are not made of others: how they are read, judged and described. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, ClassVar, Protocol
+
+from pydantic import Field
+
+from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
+from agents.engine.work.gaps import listing
+from agents.spec.yaml.block import FileBlock
+from agents.spec.yaml.field_path import FieldPath, Located, names_in
+
+NAMES_SHOWN = 8
+DETAIL_CHARS = 600
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Predicate(Protocol):
+    """One question about a submit, answered without asking the model."""
+
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
+        """Return whether it holds, and if not what is missing."""
+        ...
+
+    def text(self) -> str:
+        """Return what it demands, as the end of a sentence."""
+        ...
+
+
+class Leaf(FileBlock):
+    """A predicate that is not made of others. Its fields are its arguments, as a file writes them.
+
+    `NAME` is what files call it. `BARE` names the argument that may be written without a mapping, as in `filled: summary`.
+    `INSIDE` are arguments that name fields of each item of `field`.
+    """
+
+    NAME: ClassVar[str]
+    BARE: ClassVar[str] = ""
+    INSIDE: ClassVar[tuple[str, ...]] = ()
+
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
+        """Return whether it holds, and if not what is missing."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """Return what it demands, as the end of a sentence."""
+        raise NotImplementedError
+
+
+class WorkLeaf(Leaf):
+    """A predicate about the recorded work alone."""
+
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone decides
+        """Return whether it holds, and if not what is missing."""
+        return met_unless(self.missing(facts))
+
+    def missing(self, facts: SubmitFacts) -> Iterable[str]:
+        """Yield what is missing."""
+        raise NotImplementedError
+
+
+def unmet(*missing: str) -> ConditionFinding:
+    """Return that a predicate does not hold, and why."""
+    return ConditionFinding(met=False, missing=missing)
+
+
+def met_unless(missing: Iterable[str]) -> ConditionFinding:
+    """Return that a predicate holds, unless something is missing."""
+    told = tuple(missing)
+    return unmet(*told) if told else MET
+
+
+def some_items(field: FieldPath, facts: SubmitFacts) -> list[Located] | None:
+    """Return the items of a field; None if the path narrows to objects that do not exist, so that anything holds for them."""
+    return None if field.nothing_such(facts) else field.items(facts)
+
+
+def either(paths: Sequence[FieldPath]) -> str:
+    """Return alternative places as a sentence names them."""
+    return " or ".join(map(str, paths))
+
+
+def names_at(paths: Sequence[FieldPath], facts: SubmitFacts) -> list[str]:
+    """Return the names at any of these places, each once."""
+    return names_in([located for path in paths for located in path.found(facts)])
+
+
+def shown(names: Sequence[object]) -> str:
+    """Return the first names, and how many more there are."""
+    return listing([str(name) for name in names], NAMES_SHOWN)
