@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from knowledge.writing.writer import Writer
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.ports import Connector
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.gate.caller import Clock
     from mcp_server.gate.policy import Trust
@@ -207,8 +208,8 @@ class HasElsewhere(HasPlane, HasZulip, Protocol):
     """The services besides the knowledge base."""
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether any of them is configured."""
+    def connectors(self) -> Mapping[str, Callable[[], Connector]]:
+        """Those that are configured, by the name that their sources begin with (`plane:KB-12`); loaded when called."""
 
 
 class WaitServices(HasState, HasWaits, Protocol):

@@ -157,7 +157,7 @@ async def open_app(
             indexing=indexing,
             load_opinion=lambda: opinion_of(settings.provider, model, tasks),
         ) as base,
-        connecting(settings, base.state, utc_now, sleep) as connected,
+        connecting(settings, utc_now, sleep) as connected,
         AsyncExitStack() as stack,
         anyio.create_task_group() as tasks,
     ):
@@ -166,7 +166,7 @@ async def open_app(
         loaded = anyio.Event()
         load_writing = cache(
             lambda: base.load_writing(
-                EvidenceSources(connected.plane, connected.zulip, time.monotonic), judge_of(settings.provider, model)
+                EvidenceSources(connected.services, time.monotonic), judge_of(settings.provider, model)
             )
         )
 
@@ -197,6 +197,7 @@ async def open_app(
             taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
+            connectors=connected.services,
             load_dispatcher=dispatcher,
             load_model=model,
             load_runs=runs,
@@ -228,8 +229,7 @@ async def open_app(
             tasks.start_soon(work)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, load_writing, loaded)
-        services_here = settings.plane is not None or settings.zulip is not None
-        tasks.start_soon(partial(_resume, base, proposal_executor, for_others=services_here))
+        tasks.start_soon(partial(_resume, base, proposal_executor, for_others=bool(connected.services)))
         tasks.start_soon(review.run, services, approvals)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, approvals, settings.zulip)

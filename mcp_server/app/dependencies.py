@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.ports import Connector
     from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.ports import ListedTool
@@ -58,6 +59,7 @@ class Services:
     taints: Taints
     load_plane: Callable[[], Board] = no_plane
     load_zulip: Callable[[], Chat] = no_zulip
+    connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model
     load_runs: Callable[[], Runs] = no_runs
@@ -110,11 +112,6 @@ class Services:
             NotConfigured: the settings name none.
         """
         return self.load_zulip()
-
-    @property
-    def elsewhere(self) -> bool:
-        """Return whether any other service is configured."""
-        return self.load_plane is not no_plane or self.load_zulip is not no_zulip
 
     @property
     def dispatcher(self) -> OutboxDispatcher:

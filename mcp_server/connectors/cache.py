@@ -1,8 +1,8 @@
-"""Keeps what another service told for a while; of any number of callers at once, one asks."""
+"""A cache of what another service answered. However many callers ask at once, one request is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -14,82 +14,78 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Flight(Generic[T]):
-    """One question under way. `told` has at most one answer; a caller that went away leaves none, and no error."""
+class _Fetch(Generic[T]):
+    """A request under way. `values` holds its answer; it stays empty if the caller that sent it was cancelled."""
 
-    over: anyio.Event = field(default_factory=anyio.Event)
-    told: list[T] = field(default_factory=list)
+    finished: anyio.Event = field(default_factory=anyio.Event)
+    values: list[T] = field(default_factory=list)
     error: ConnectorError | None = None
 
 
-class Keeping(Generic[T]):
-    """Answers by key. An answer that was under way when its key was forgotten is given to those who waited for it, and not kept."""
+class ReplyCache(Generic[T]):
+    """Answers by key, each for `longest_s` seconds."""
 
     def __init__(self, monotonic: Callable[[], float], *, longest_s: float) -> None:
         self._monotonic, self._longest_s = monotonic, longest_s
-        self._kept: dict[str, tuple[T, float]] = {}
-        self._flights: dict[str, _Flight[T]] = {}
+        self._entries: dict[str, tuple[T, float]] = {}
+        self._fetches: dict[str, _Fetch[T]] = {}
 
-    async def get(self, key: str, ask: Callable[[], Awaitable[T]], *, at_most_s: float | None = None) -> T:
-        """Return what `ask` answers, or answered a short while ago (`at_most_s`, by default as long as answers are kept).
+    async def get(self, key: str, fetch: Callable[[], Awaitable[T]], *, at_most_s: float | None = None) -> T:
+        """Return the cached answer if it is younger than `at_most_s` (by default `longest_s`), else what `fetch` returns.
 
         Raises:
-            ConnectorError: it was asked and failed; whoever waited for the same answer gets the same error.
+            ConnectorError: the request failed; every caller that waited for it gets the same error.
         """
-        longest = self._longest_s if at_most_s is None else at_most_s
+        longest_s = self._longest_s if at_most_s is None else at_most_s
         while True:
-            kept = self._kept.get(key)
-            if kept is not None and self._monotonic() - kept[1] < longest:
-                return kept[0]
-            flight = self._flights.get(key)
-            if flight is None:
-                return await self._asked(key, ask)
-            await flight.over.wait()
-            if flight.error is not None:
-                raise flight.error
-            if flight.told:
-                return flight.told[0]
+            entry = self._entries.get(key)
+            if entry is not None and self._monotonic() - entry[1] < longest_s:
+                return entry[0]
+            under_way = self._fetches.get(key)
+            if under_way is None:
+                return await self._fetch(key, fetch)
+            await under_way.finished.wait()
+            if under_way.error is not None:
+                raise under_way.error
+            if under_way.values:
+                return under_way.values[0]
+            # The caller that sent the request was cancelled; one of those that waited sends the next.
 
     def age_s(self, key: str) -> float | None:
-        """Return how long ago the answer that is kept was asked for."""
-        kept = self._kept.get(key)
-        return None if kept is None else self._monotonic() - kept[1]
+        """Return how long ago the cached answer was requested, None if there is none."""
+        entry = self._entries.get(key)
+        return None if entry is None else self._monotonic() - entry[1]
 
-    def all(self) -> Mapping[str, T]:
-        """Return all answers that are kept, by key."""
-        return {key: told for key, (told, _at) in self._kept.items()}
+    def values(self) -> Collection[T]:
+        """Return all cached answers."""
+        return [value for value, _at in self._entries.values()]
 
-    def forget(self, key: str) -> None:
-        """Have the next caller ask anew."""
-        self._kept.pop(key, None)
-        self._flights.pop(key, None)
+    def forget(self, prefix: str) -> None:
+        """Drop the answers whose keys begin with `prefix`; a request under way for one of them is not cached when it ends.
 
-    def forget_under(self, beginning: str) -> None:
-        """Have all be asked anew whose keys begin so."""
-        for key in {*self._kept, *self._flights}:
-            if key.startswith(beginning):
-                self.forget(key)
+        It may have been answered before the change that made the caller forget.
+        """
+        for key in [key for key in {*self._entries, *self._fetches} if key.startswith(prefix)]:
+            self._entries.pop(key, None)
+            self._fetches.pop(key, None)
 
-    async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        flight: _Flight[T] = _Flight()
-        self._flights[key] = flight
+    async def _fetch(self, key: str, fetch: Callable[[], Awaitable[T]]) -> T:
+        own = self._fetches[key] = _Fetch[T]()
+        # An answer is as old as its question: the service may have changed while it was on its way.
         asked_at = self._monotonic()
         try:
-            told = await ask()
+            value = await fetch()
         except ConnectorError as error:
-            flight.error = error
+            own.error = error
             raise
         else:
-            flight.told.append(told)
-            if self._flights.get(key) is flight:
-                self._drop_old(asked_at)
-                self._kept[key] = (told, asked_at)
-            return told
+            own.values.append(value)
+            if self._fetches.get(key) is own:
+                # Expired answers are dropped here, so that keys nobody asks for again do not pile up.
+                fresh = ((k, entry) for k, entry in self._entries.items() if asked_at - entry[1] < self._longest_s)
+                self._entries = {**dict(fresh), key: (value, asked_at)}
+            return value
         finally:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
-            flight.over.set()
-
-    def _drop_old(self, now: float) -> None:
-        for key in [key for key, (_told, at) in self._kept.items() if now - at >= self._longest_s]:
-            del self._kept[key]
+            if self._fetches.get(key) is own:
+                del self._fetches[key]
+            own.finished.set()

@@ -1,6 +1,6 @@
-"""What can go wrong with another service: one root, facts as attributes, and what to do next in every sentence.
+"""Everything that can go wrong with another service. Facts are attributes, and every message says what to do next.
 
-No sentence holds a key, or text of a task or a message.
+No message holds a key, or text of a task or message.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ ROOM_FOR_NAMES = 120
 
 
 class ConnectorError(KnowledgeError):
-    """Root of all of them. `service` is what a person calls it: Plane, Zulip."""
+    """The root of these errors. `service` is its name for people: Plane, Zulip."""
 
-    def __init__(self, service: str, told: str) -> None:
+    def __init__(self, service: str, message: str) -> None:
         self.service = service
-        super().__init__(told)
+        super().__init__(message)
 
 
 class Unreachable(ConnectorError):
-    """It could not be reached, so nothing was sent: nothing happened there."""
+    """No connection came about, so nothing was sent."""
 
     def __init__(self, service: str, address: str, why: str) -> None:
         self.address, self.why = address, why
@@ -34,7 +34,7 @@ class Unreachable(ConnectorError):
 
 
 class ReplyLost(ConnectorError):
-    """It was sent and no usable reply came: for what changes something it is not known whether it happened."""
+    """A write was sent and no usable reply came: nobody knows whether it was carried out."""
 
     def __init__(self, service: str, why: str) -> None:
         self.why = why
@@ -44,7 +44,7 @@ class ReplyLost(ConnectorError):
 
 
 class NoAnswer(ConnectorError):
-    """Something was only asked, as often as is decent, and no usable reply came."""
+    """A read got no usable reply, although it was retried."""
 
     def __init__(self, service: str, why: str) -> None:
         self.why = why
@@ -52,7 +52,7 @@ class NoAnswer(ConnectorError):
 
 
 class ServiceLimited(ConnectorError):
-    """Too many requests; `wait_s` is how long the service wants to be left alone. It did nothing."""
+    """The service refused the request because there were too many. `wait_s` is how long it asks us to wait."""
 
     def __init__(self, service: str, wait_s: float) -> None:
         self.wait_s = wait_s
@@ -62,15 +62,15 @@ class ServiceLimited(ConnectorError):
 
 
 class Denied(ConnectorError):
-    """The key is not accepted, or may not do this. `mend` says what to do."""
+    """The key is not accepted, or lacks the right. `remedy` says what to do."""
 
-    def __init__(self, service: str, status: int, why: str, mend: str) -> None:
-        self.status, self.why, self.mend = status, why, mend
-        super().__init__(service, f"{service} denied the request ({status}: {why}); {mend}")
+    def __init__(self, service: str, status: int, why: str, remedy: str) -> None:
+        self.status, self.why, self.remedy = status, why, remedy
+        super().__init__(service, f"{service} denied the request ({status}: {why}); {remedy}")
 
 
 class ServiceRefused(ConnectorError):
-    """The service says that the request does not fit; `why` is its own word, shortened."""
+    """The service found something wrong with the request; `why` is its own sentence, shortened."""
 
     def __init__(self, service: str, status: int, why: str) -> None:
         self.status, self.why = status, why
@@ -78,15 +78,15 @@ class ServiceRefused(ConnectorError):
 
 
 class Missing(ConnectorError):
-    """What was asked about is not there, or not for this key."""
+    """The requested thing does not exist, or not for this key. `remedy` says what to do."""
 
-    def __init__(self, service: str, what: str, way_out: str) -> None:
-        self.what, self.way_out = what, way_out
-        super().__init__(service, f"{service} has no {what} that this key can see; {way_out}")
+    def __init__(self, service: str, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(service, f"{service} has no {what} that this key can see; {remedy}")
 
 
 class WrongAddress(ConnectorError):
-    """It answers with a redirect, which is not followed: a key goes to the configured host only, and a write only once."""
+    """The service redirected. Not followed: the key goes to the configured host only, and a write is sent only once."""
 
     def __init__(self, service: str, setting: str, where: str) -> None:
         self.setting, self.where = setting, where
@@ -97,41 +97,41 @@ class WrongAddress(ConnectorError):
 
 
 class UnknownName(ConnectorError):
-    """Nothing bears that name; `candidates` are what there is, nearest first."""
+    """Nothing has that name; `candidates` are all names, the most similar first."""
 
     def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:
         self.kind, self.asked, self.candidates = kind, asked, tuple(candidates)
         known = f"; there are {_listed(candidates)}" if candidates else "; there are none"
-        super().__init__(service, f"no {kind} {_short(asked)!r} in {service}{known}")
+        super().__init__(service, f"no {kind} {one_line(asked, LONGEST_NAME)!r} in {service}{known}")
 
 
 class AmbiguousServiceName(ConnectorError):
-    """More than one thing could be meant; `candidates` tell them apart."""
+    """Several things could be meant; `candidates` tell them apart."""
 
     def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:
         self.kind, self.asked, self.candidates = kind, asked, tuple(candidates)
-        super().__init__(
-            service, f"{kind} {_short(asked)!r} is ambiguous in {service}; use one of {_listed(candidates)}"
-        )
+        name = one_line(asked, LONGEST_NAME)
+        super().__init__(service, f"{kind} {name!r} is ambiguous in {service}; use one of {_listed(candidates)}")
 
 
 class NotAllowed(ConnectorError):
-    """A person's setting keeps this server away from it."""
+    """A setting keeps this server away from it."""
 
     def __init__(self, service: str, what: str, setting: str) -> None:
         self.what, self.setting = what, setting
         super().__init__(service, f"{what} is not allowed: {setting} limits what this server may use in {service}")
 
 
-def _short(text: str) -> str:
+def one_line(text: str, most: int) -> str:
+    """Return the text on one line of at most `most` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names, as many as a sentence has room for, and how many more there are."""
+    """Return as many names as a sentence has room for, at least one, and the number of the others."""
     shown, room = list[str](), ROOM_FOR_NAMES
-    for name in map(_short, names[:MOST_CANDIDATES]):
+    for name in (one_line(name, LONGEST_NAME) for name in names[:MOST_CANDIDATES]):
         room -= len(name) + 2
         if shown and room < 0:
             break

@@ -1,8 +1,7 @@
-"""One careful way to send requests to the one host that a person configured.
+"""Sends requests to the one host that a person configured, and knows whether a failed one may have been received.
 
-What only asks is asked again, for a short while, when the network or the service stumbles. What changes something is sent
-once, on a connection of its own: one that was kept from before may be dead already, and then nobody can say whether the
-service saw the request.
+Reads are retried for a short while when the network or the service fails. Writes are sent once, on a connection of their own: a
+kept one may be dead already, and then nobody can say whether the service saw the request.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 from mcp_server import VERSION
 from mcp_server.connectors.errors import ConnectorError, NoAnswer, ReplyLost, ServiceLimited, Unreachable, WrongAddress
-from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of, without
+from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of, without_secrets_of
 from mcp_server.connectors.request.transport_errors import BROKEN, trouble_of
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 
@@ -38,9 +37,9 @@ LAST_PORT = 65_535
 class ServiceAddress:
     """Where a service is and how a request to it is signed.
 
-    `service` is what a person calls it, `address` the configured one without a slash at its end, `setting` the variable that
-    holds it. `headers` go with every request; `secrets` are texts that no message may hold. `ca_setting` is the variable for a
-    certificate authority of one's own.
+    `service` is its name for people, `address` the configured one without a final slash, `setting` the variable that holds it.
+    `headers` go with every request; `secrets` are texts that no message may hold. `ca_setting` is the variable for a certificate
+    authority of one's own.
     """
 
     service: str
@@ -53,10 +52,11 @@ class ServiceAddress:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How much, how long and how often.
+    """Sizes, times and numbers of tries.
 
-    `reply_s`: for one whole reply, however it trickles. `silence_s`: for the next bytes of it. `patience_s`: for all tries
-    of one request together, waits included. `decent_wait_s`: the longest that is waited because the service asks for it.
+    `silence_s`: wait for the next bytes. `reply_s`: for one whole reply, however slowly it trickles. `patience_s`: for all tries
+    of a request, waits included. `decent_wait_s`: the longest `Retry-After` that is waited for; a longer one is an error.
+    `unknown_wait_s`: what a 429 without `Retry-After` is taken to ask for.
     """
 
     size_bytes: int = 8 * 1024 * 1024
@@ -72,9 +72,9 @@ class RequestLimits:
 
 
 class Sender:
-    """Sends requests to one place and returns what came back, whatever its status: judging it is for the wire modules.
+    """Sends requests to one service. A reply is returned whatever its status: the wire modules judge it.
 
-    `fresh` is a client that keeps no connection; without it `client` sends what writes, too.
+    `fresh` is a client that keeps no connections, for writes; without it `client` sends those too.
     """
 
     def __init__(
@@ -95,34 +95,33 @@ class Sender:
     async def send(self, request: ServiceRequest) -> ServiceReply:
         """Return the reply: its status is 2xx or 4xx, but not 429; its body is JSON or empty.
 
-        A repeatable request is tried again, a few times and for a bounded time, after a cut connection, a timeout, 5xx, and
-        429 as `Retry-After` says; any other is sent once. Redirects within this place are followed for what only asks.
-        Secrets of the place are removed from what comes back.
+        A repeatable request is retried, a few times and for a bounded time, after a cut connection, a timeout, 5xx, and 429 as
+        `Retry-After` says; any other is sent once. Reads follow redirects within this host. Secrets are removed from the reply.
 
         Raises:
             Unreachable: no connection came about, so nothing was sent.
-            ReplyLost: a request that writes was sent, and no usable reply came (5xx, cut, timeout, too large, no JSON).
-            NoAnswer: the same for one that only reads.
-            Limited: 429, and waiting for so long is not decent.
-            WrongAddress: it redirects elsewhere, or redirects what writes.
+            ReplyLost: a write was sent, and no usable reply came (5xx, cut, timeout, too large, not JSON).
+            NoAnswer: the same for a read.
+            ServiceLimited: 429, and `Retry-After` asks for more than a decent wait.
+            WrongAddress: it redirects to another host, or redirects a write.
         """
-        built, started, lost = self._built(request), self._monotonic(), False
+        built, started, lost = self._build(request), self._monotonic(), False
         for number in range(1, self._bounds.tries + 1):
             left_s = self._bounds.patience_s - (self._monotonic() - started)
             try:
-                return await self._tried(request, built, left_s)
+                return await self._try(request, built, left_s)
             except _TryFailed as failed:
                 lost = lost or failed.sent
                 wait_s = self._wait_s(failed, number)
                 spent_s = self._monotonic() - started
                 if not request.repeatable or wait_s is None or spent_s + wait_s >= self._bounds.patience_s:
-                    # What the library says quotes what came back, and that may be what was sent: it is in no traceback.
-                    raise self._told(failed, request, lost=lost) from None
+                    # `from None`: httpx's error quotes what came back, which may echo what was sent. No traceback may hold that.
+                    raise self._final_error(failed, request, lost=lost) from None
             await self._sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
     def _wait_s(self, failed: _TryFailed, number: int) -> float | None:
-        """Return how long to wait before the next try; None where there is none."""
+        """Return how long to wait before the next try, None if there is to be none."""
         if not failed.passing or number == self._bounds.tries:
             return None
         if failed.wait_s is not None:
@@ -130,28 +129,29 @@ class Sender:
         # Many processes that failed together must not come back together.
         return self._bounds.first_wait_s * float(2 ** (number - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
-    def _told(self, failed: _TryFailed, request: ServiceRequest, *, lost: bool) -> ConnectorError:
-        """Return the error to raise; what an earlier try may have done counts for what writes."""
+    def _final_error(self, failed: _TryFailed, request: ServiceRequest, *, lost: bool) -> ConnectorError:
+        # The last try may certainly not have been received, and an earlier one may have been: then nobody knows.
         if lost and request.writes:
             why = failed.why if failed.sent else f"{failed.why}, after a try without a reply"
             return ReplyLost(self.place.service, why)
         return failed.error or NoAnswer(self.place.service, failed.why)
 
-    def _built(self, request: ServiceRequest) -> httpx.Request:
+    def _build(self, request: ServiceRequest) -> httpx.Request:
+        # "https://host" + "@evil.example/" would lead to another host, with our key.
         if not request.path.startswith("/"):
-            raise ValueError("a path begins with a slash, and so leads to no other host")
+            raise ValueError("a path begins with a slash, so that it leads to no other host")
         try:
             url = httpx.URL(self.place.address + request.path)
             if request.query:
                 url = url.copy_merge_params(dict(request.query))
         except (httpx.InvalidURL, ValueError) as error:
-            raise self._unreachable("that is no address") from error
+            raise self._unreachable("the address is not valid") from error
         if (url.port or 0) > LAST_PORT:
-            raise self._unreachable("that is no address")
-        return self._signed(request, url)
+            raise self._unreachable("the address is not valid")
+        return self._sign(request, url)
 
-    def _signed(self, request: ServiceRequest, url: httpx.URL) -> httpx.Request:
-        """Return the request as the library has it, with nothing in it that a client would add on its own."""
+    def _sign(self, request: ServiceRequest, url: httpx.URL) -> httpx.Request:
+        """Return the request for httpx. Not built by the client, which would add headers, cookies and credentials of its own."""
         if not all(value.isascii() and value.isprintable() for value in self.place.headers.values()):
             service = self.place.service
             raise ConnectorError(service, f"the key for {service} has characters that no key has; set it again")
@@ -171,48 +171,46 @@ class Sender:
             extensions={"timeout": waits},
         )
 
-    async def _tried(self, request: ServiceRequest, built: httpx.Request, left_s: float) -> ServiceReply:
-        """Return the reply to one try, to the end of redirects that stay within this place."""
+    async def _try(self, request: ServiceRequest, built: httpx.Request, left_s: float) -> ServiceReply:
+        """Return the reply to one try, following redirects within this host."""
         for _ in range(self._bounds.redirects + 1):
-            status, headers, content = await self._exchanged(request, built, left_s)
+            status, headers, content = await self._exchange(request, built, left_s)
             if status not in REDIRECTS or "location" not in headers:
-                return self._read(status, headers, content)
-            built = self._followed(request, built, headers["location"])
-        raise self._misled("itself, again and again")
+                return self._reply(status, headers, content)
+            built = self._redirected(request, built, headers["location"])
+        raise self._wrong_address("itself, again and again")
 
-    async def _exchanged(
+    async def _exchange(
         self, request: ServiceRequest, built: httpx.Request, left_s: float
     ) -> tuple[int, Mapping[str, str], bytes]:
         client = self._fresh if request.writes else self._client
+        content = bytearray()
         try:
             with anyio.fail_after(request.patience_s or min(self._bounds.reply_s, left_s)):
                 reply = await client.send(built, stream=True, follow_redirects=False)
                 try:
-                    content = await self._whole(reply)
+                    async for piece in reply.aiter_bytes():
+                        content += piece
+                        if len(content) > self._bounds.size_bytes:
+                            raise _TryFailed(f"it is larger than {self._bounds.size_bytes:,} bytes", sent=True)
                 finally:
                     await reply.aclose()
         except BROKEN as error:
             trouble = trouble_of(error, self.place.ca_setting)
             unreachable = None if trouble.sent else self._unreachable(trouble.why)
             raise _TryFailed(trouble.why, sent=trouble.sent, passing=trouble.passing, error=unreachable) from error
-        return reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, content
+        return reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, bytes(content)
 
-    async def _whole(self, reply: httpx.Response) -> bytes:
-        content = bytearray()
-        async for piece in reply.aiter_bytes():
-            content += piece
-            if len(content) > self._bounds.size_bytes:
-                raise _TryFailed(f"it is larger than {self._bounds.size_bytes:,} bytes", sent=True)
-        return bytes(content)
-
-    def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
+    def _reply(self, status: int, headers: Mapping[str, str], content: bytes) -> ServiceReply:
         wait_s = wait_of(headers.get("retry-after"), headers.get("date"), datetime.now(UTC))
         if status == httpx.codes.TOO_MANY_REQUESTS:
             limited = ServiceLimited(self.place.service, self._bounds.unknown_wait_s if wait_s is None else wait_s)
+            # Both services count requests before they look at them: a limited one did nothing.
             raise _TryFailed("too many requests", sent=False, passing=True, wait_s=wait_s, error=limited)
         if not (httpx.codes.is_success(status) or httpx.codes.is_client_error(status)):
+            # A 502 or 504 comes from a proxy while the service behind it may still be working.
             raise _TryFailed(f"status {status}", sent=True, passing=httpx.codes.is_server_error(status), wait_s=wait_s)
-        safe = {name: without(value, self.place.secrets) for name, value in headers.items()}
+        safe = {name: without_secrets_of(value, self.place.secrets) for name, value in headers.items()}
         try:
             return ServiceReply(status, safe, read_body(content, self.place.secrets))
         except BadBody as bad:
@@ -221,19 +219,19 @@ class Sender:
             hint = f"; is {self.place.setting} its address?" if bad.page else ""
             raise _TryFailed(f"{bad.why}{hint}", sent=True) from bad
 
-    def _followed(self, request: ServiceRequest, built: httpx.Request, location: str) -> httpx.Request:
-        """Return the request for where a redirect leads, if it may be made: it only asks, and the key stays here."""
+    def _redirected(self, request: ServiceRequest, built: httpx.Request, location: str) -> httpx.Request:
+        """Return the request for the place that a redirect names, if it is a read and the key stays on this host."""
         try:
             url = built.url.join(location)
-            where = without(shown_address(str(url)), self.place.secrets)[:LONGEST_ADDRESS]
+            where = without_secrets_of(shown_address(str(url)), self.place.secrets)[:LONGEST_ADDRESS]
         except (httpx.InvalidURL, ValueError):
-            url, where = None, "what is no address"
-        # A name and password in the address would take the place of the key: the library signs with them.
+            url, where = None, "an invalid address"
+        # httpx would sign with a user name and password in the address, in the place of our key.
         if url is None or request.writes or url.userinfo or _origin(url) != _origin(built.url):
-            raise self._misled(where)
-        return self._signed(request, url)
+            raise self._wrong_address(where)
+        return self._sign(request, url)
 
-    def _misled(self, where: str) -> _TryFailed:
+    def _wrong_address(self, where: str) -> _TryFailed:
         error = WrongAddress(self.place.service, self.place.setting, where)
         return _TryFailed("it redirects", sent=False, error=error)
 
@@ -242,11 +240,12 @@ class Sender:
             address = shown_address(str(httpx.URL(self.place.address)))
         except (httpx.InvalidURL, ValueError):
             address = f"the address in {self.place.setting}"
-        return Unreachable(self.place.service, without(address, self.place.secrets)[:LONGEST_ADDRESS], why)
+        shown = without_secrets_of(address, self.place.secrets)[:LONGEST_ADDRESS]
+        return Unreachable(self.place.service, shown, why)
 
 
 class _TryFailed(Exception):
-    """One try that gave no reply to return. `error` is what it is called where nothing was lost; None: by what was asked."""
+    """One try without a usable reply. `error` is the error to raise unless a write may have been received; None: NoAnswer."""
 
     def __init__(
         self,
@@ -263,7 +262,7 @@ class _TryFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Two clients for one place: one keeps its connections, the other makes a fresh one for every request."""
+    """Two clients for one service: `kept` keeps its connections, `fresh` opens a new one for every request."""
 
     kept: httpx.AsyncClient
     fresh: httpx.AsyncClient
@@ -274,18 +273,18 @@ class Clients:
         await self.fresh.aclose()
 
 
-def made_clients(ca: Path | None) -> Clients:
-    """Return clients that trust what the system trusts, or only the authority in the file `ca`.
+def make_clients(ca: Path | None) -> Clients:
+    """Return clients that trust the certificates that the system trusts, or only the authority in the file `ca`.
 
-    What the environment says of proxies counts, as for every other program; what it says of passwords (netrc) does not.
+    Proxies in the environment are used, as by every other program; passwords in netrc are not.
 
     Raises:
         OSError: `ca` cannot be read, or holds no certificate (ssl.SSLError).
     """
-    # The library would tell addresses with their queries at INFO, and headers at DEBUG.
+    # httpx logs addresses with their queries at INFO, and headers, our key among them, at DEBUG.
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    verify = ssl.create_default_context(cafile=str(ca)) if ca else _trusted_by_the_system()
+    verify = ssl.create_default_context(cafile=str(ca)) if ca else _system_certificates()
     hooks = {"response": [bounding(httpx)]}
     kept = httpx.Limits(max_connections=MOST_CONNECTIONS)
     fresh = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=0)
@@ -296,7 +295,7 @@ def made_clients(ca: Path | None) -> Clients:
 
 
 @cache
-def _trusted_by_the_system() -> ssl.SSLContext:
+def _system_certificates() -> ssl.SSLContext:
     # Reading all authorities takes longer than a request.
     return httpx.create_ssl_context()
 

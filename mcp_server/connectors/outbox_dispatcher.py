@@ -1,7 +1,7 @@
-"""Acts in other services, done once: begun on record before they are sent, looked up when their reply is lost.
+"""Carries out acts in other services, each once: recorded before it is sent, looked up in the service if its reply is lost.
 
-A service that knows keys does not do the same twice; of any other one it is asked whether it did it. Where nobody can tell, the
-answer is "unsure", and nothing is sent a second time.
+A service that honours keys does not do the same act twice; any other one is asked whether it did it. Where nobody can tell, the
+answer is "unsure", and nothing is sent a second time. The reasons are in the handbook's decision 37.
 """
 
 from __future__ import annotations
@@ -14,127 +14,116 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import anyio
 
 from knowledge.errors import DocumentBusy, KnowledgeError, StorageError
 from knowledge.history.timestamps import utc_text
-from knowledge.outbox.ports import CALL, OutboxEntry
+from knowledge.outbox.ports import CALL, Fate, Outbox, OutboxEntry
+from knowledge.writing.locks.page_locks import PageLocks
 from mcp_server.connectors.errors import ReplyLost
-
-if TYPE_CHECKING:
-    from knowledge.outbox.ports import Fate, Outbox
-    from knowledge.writing.locks.page_locks import PageLocks
-    from mcp_server.gate.caller import Call
+from mcp_server.gate.caller import Call
 
 logger = logging.getLogger("knowledge_forge.outbox")
 
-WITHIN = timedelta(minutes=10)
-"""The same call again, so soon after the first, is a repetition and not a wish to have it twice."""
-LOOKED_AFTER_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""When it is looked whether it happened: what was sent may be at work there although the reply is lost."""
-SETTLED = timedelta(minutes=5)
-"""So long after it was sent nothing is under way any more: what is not there then did not happen.
+REPEAT_WINDOW = timedelta(minutes=10)
+"""The same call again within this time is a repetition, not a wish to have it done twice."""
+LOOK_UP_WAITS_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Waits before each look-up: the service may still be at work although the reply is lost."""
+LONGEST_IN_FLIGHT = timedelta(minutes=5)
+"""This long after it was sent, no request is still under way: an act that is not there then did not happen.
 
 Source: Zulip ends a request's process after 20 s (`harakiri` in its puppet/zulip/templates/uwsgi.ini.template.erb); before that
 it may wait in line, there and in proxies on the way.
 """
-LONGEST_S = 100.0
-"""An act that takes longer is given up as unsure, before the database takes its lock away (`writing.postgres_locks`)."""
+LONGEST_ACT_S = 100.0
+"""An act that takes longer ends as unsure. PostgreSQL takes the lock of an idle holder away after 120 s (`postgres_locks`)."""
 SLOW_SEND = timedelta(seconds=5)
-"""An attempt that took longer without a reply was perhaps not cut but is at work there: it may come to its end much later.
+"""An attempt without a reply that took longer may not have been cut off: it may still be at work there, for a long time.
 
-What knows a key looks for it and then writes (Plane), so a second attempt must not overtake the first.
+Plane looks for the key first and writes then, so a second attempt would not see the first.
 """
 SENT_AGAIN, SLOWLY, ASKED_BY = "again_at", "slowly", "asked_by."
-"""Our own marks: when it was sent again, that an attempt may be under way for long, and which later calls ask for it, too."""
+"""Marks of the dispatcher: when it was sent again, that an attempt was slow, and which later calls asked for the same act."""
 BUSY = "the same is being sent by another call right now; ask again in a moment"
 SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
 NOT_FOUND = "it was not found there"
-
 MOST_OPEN = 1_000
-"""Open acts among which the same one is looked for."""
+"""Open acts that are searched for the same one."""
 
 Json = dict[str, Any]
 
 
-class Halfway(KnowledgeError):
-    """Part of an act is done, and the rest cannot be done now; the same call again goes on from there."""
-
-    def __init__(self, told: str) -> None:
-        self.told = told
-        super().__init__(told)
+class PartlyDone(KnowledgeError):
+    """Part of an act is done, and the rest cannot be done now; the same call again continues it."""
 
 
-class Renounced(KnowledgeError):
-    """A call that was given up as never made: its process was believed dead, and came back."""
+class CallAbandoned(KnowledgeError):
+    """The process of this call was believed dead, and the call was recorded as never sent; then the process came back."""
 
     def __init__(self) -> None:
         super().__init__("the call was given up meanwhile, because its process was believed dead; nothing was sent")
 
 
-class Occupied(KnowledgeError):
-    """Another act that must not run beside this one took too long."""
+class TargetBusy(KnowledgeError):
+    """Another act that must not run beside this one takes too long."""
 
     def __init__(self) -> None:
-        super().__init__("another call is at work there and takes long; nothing was sent. Call again in a moment")
+        super().__init__(
+            "another call is changing the same thing and takes long; nothing was sent. Try again in a moment"
+        )
 
 
 @dataclass
 class DeliveryAttempt:
-    """One attempt at an outbox entry: what is known of it, and where what it can be looked up by is put on record."""
+    """One attempt at an outbox entry. Its marks, earlier attempts' included, are what the act can be looked up by."""
 
     outbox_entry: OutboxEntry
     _mark: Callable[[str, Mapping[str, str]], Awaitable[None]]
 
     @property
     def id(self) -> str:
-        """Return the id that is never used twice: a key, for services that know keys."""
+        """Return the id of the entry, never used twice: the key, for services that honour keys."""
         return self.outbox_entry.id
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """Return what it can be looked up by, earlier attempts' marks included."""
+        """Return all marks of the entry."""
         return self.outbox_entry.marks
 
-    @property
-    def begun_at(self) -> datetime:
-        """Return when it was begun."""
-        return self.outbox_entry.begun_at
-
     async def mark(self, marks: Mapping[str, str]) -> None:
-        """Put on record what it can be looked up by; that is durable before this returns."""
+        """Record marks; they are durable when this returns."""
         await self._mark(self.outbox_entry.id, marks)
         self.outbox_entry = replace(self.outbox_entry, marks={**self.outbox_entry.marks, **marks})
 
 
 class OutboxAct(Protocol):
-    """One act in another service, which can be sent and be looked up. Results are ids, names of places and addresses: no text."""
+    """One act in another service, which can be sent and looked up. Results are ids, names of places and addresses: no text."""
 
     @property
     def keyed(self) -> bool:
-        """Return whether what `look` does not find may be sent again at once, and counts once.
+        """Return whether an act that `look` does not find may be sent again at once without being done twice.
 
-        So it is where the service knows the attempt's id as a key, or where `look` tells what is under way from what never began.
+        That is so where the service honours the attempt's id as a key, or where `look` raises for an act that may still arrive.
         """
         ...
 
     async def send(self, attempt: DeliveryAttempt) -> Json:
-        """Do it, or what is left of it by its marks, and return what came of it.
+        """Do it, or the part that the marks say is missing, and return its result.
 
-        An act without key marks its attempt before it is sent: an attempt without marks counts as never sent.
+        An act without a key marks its attempt before it sends: an attempt without marks counts as never sent.
 
         Raises:
             ReplyLost: nobody knows whether it happened.
-            Halfway: a part of it happened.
+            PartlyDone: a part of it happened.
             KnowledgeError: any other one: it certainly did not happen.
         """
         ...
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return what came of it, found there; None if it is not there (yet), or not whole.
+        """Return its result as found in the service; None if it is not there (yet), or not completely.
 
         Raises:
             KnowledgeError: nobody can tell.
@@ -144,9 +133,9 @@ class OutboxAct(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What became of an act. `found`: it had happened already when it was looked up, or asked for again.
+    """The outcome of an act. `found`: it had happened already when it was looked up, or asked for again.
 
-    `unchanged`: the same call did it before, and nothing was sent. `why` tells a person why nobody knows.
+    `unchanged`: the same call did it before, and nothing was sent. `why` says in words why nobody knows.
     """
 
     status: Literal["done", "unchanged", "unsure"]
@@ -159,9 +148,9 @@ class Delivered:
 def outbox_entry_for(
     call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime
 ) -> OutboxEntry:
-    """Return an outbox entry for what this call does. Its id is new, or follows from the key of the call."""
+    """Return an outbox entry for the act of this call. Its id is new, or follows from the call's key."""
     return OutboxEntry(
-        id=entry_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
+        id=_entry_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
         principal=call.principal.id,
         tool=tool,
         target=target,
@@ -173,16 +162,15 @@ def outbox_entry_for(
     )
 
 
-def entry_id(key: str) -> str:
-    """Return the id of the outbox entry that the call with that key begins, by which it is found when its process is gone."""
+def _entry_id(key: str) -> str:
     return f"kf-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 class OutboxDispatcher:
-    """Does acts in other services for all callers of one knowledge base.
+    """Carries out acts in other services for all callers of one knowledge base.
 
-    `locks` keep two callers from the same act at once, and die with their holder: whoever gets one knows that nobody of us is
-    sending it.
+    `locks` keep two callers from the same act. A lock ends with the process that holds it, so whoever gets one knows that no
+    process of ours is sending that act.
     """
 
     def __init__(
@@ -192,102 +180,97 @@ class OutboxDispatcher:
         *,
         now: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]],
-        settled: timedelta = SETTLED,
+        longest_in_flight: timedelta = LONGEST_IN_FLIGHT,
     ) -> None:
         self._outbox, self._locks = outbox, locks
-        self._now, self._sleep, self._settled = now, sleep, settled
+        self._now, self._sleep, self._longest_in_flight = now, sleep, longest_in_flight
 
     async def deliver(
-        self, outbox_entry: OutboxEntry, act: OutboxAct, *, within: timedelta = WITHIN, alone_with: Sequence[str] = ()
+        self,
+        outbox_entry: OutboxEntry,
+        act: OutboxAct,
+        *,
+        within: timedelta = REPEAT_WINDOW,
+        alone_with: Sequence[str] = (),
     ) -> Delivered:
-        """Do it, unless the same was done within `within` before; what was begun earlier is looked up first, however old.
+        """Do it, unless the same was done within `within` before. An earlier one without an outcome is looked up first.
 
-        Nobody else who names one of `alone_with` is at work meanwhile: where a service cannot be told to change something only
-        if it is as it was seen, two of us at least do not overwrite each other. A caller that goes away does not stop what is
-        being sent.
+        No other caller that names one of `alone_with` works meanwhile: where a service has no conditional update, at least two
+        of ours do not overwrite each other. A caller that goes away does not stop an act that is being sent.
 
         Raises:
-            Occupied: somebody else was at it for too long; nothing was sent.
-            Renounced: the call was given up; nothing was sent.
+            TargetBusy: another caller took too long; nothing was sent.
+            CallAbandoned: the call was recorded as never sent; nothing was sent.
             KnowledgeError: it certainly was not done.
         """
         try:
             async with self._alone(outbox_entry, alone_with):
-                known = await self._begun(outbox_entry, within)
-                attempt = DeliveryAttempt(known, self._outbox.mark)
-                if known.id == outbox_entry.id:
-                    return await self._sent(attempt, act)
-                if known.fate != "done":
+                recorded = await self._begin(outbox_entry, within)
+                attempt = DeliveryAttempt(recorded, self._outbox.mark)
+                if recorded.id == outbox_entry.id:
+                    return await self._send(attempt, act)
+                if recorded.fate != "done":
                     await attempt.mark({ASKED_BY + outbox_entry.id: "yes"})
-                return await self._looked_up(attempt, act) or await self._sent_again(attempt, act)
+                return await self._look_up(attempt, act) or await self._send_again(attempt, act)
         except DocumentBusy:
-            if not await self._is_under_way(outbox_entry):
-                raise Occupied from None
+            # The lock may be that of another act with the same `alone_with`.
+            same = (outbox_entry.principal, outbox_entry.tool, outbox_entry.digest)
+            begun = await self._outbox.open(limit=MOST_OPEN)
+            if all((one.principal, one.tool, one.digest) != same for one in begun):
+                raise TargetBusy from None
             return Delivered("unsure", outbox_entry, why=BUSY)
 
-    async def _is_under_way(self, outbox_entry: OutboxEntry) -> bool:
-        """Return whether the same act is begun: a lock may be held for another one, too."""
-        same = (outbox_entry.principal, outbox_entry.tool, outbox_entry.digest)
-        return any((one.principal, one.tool, one.digest) == same for one in await self._outbox.open(limit=MOST_OPEN))
-
-    async def _begun(self, outbox_entry: OutboxEntry, within: timedelta) -> OutboxEntry:
-        """Return the outbox entry as it is on record now.
-
-        Raises:
-            Renounced: it is on record that it is not to be sent.
-        """
+    async def _begin(self, outbox_entry: OutboxEntry, within: timedelta) -> OutboxEntry:
         try:
             return await self._outbox.begin(outbox_entry, within=within)
-        except ValueError:
-            there = await self._outbox.outbox_entry(outbox_entry.id)
-            if there is not None and there.fate == "failed":
-                raise Renounced from None
+        except ValueError:  # that id is on record already
+            recorded = await self._outbox.outbox_entry(outbox_entry.id)
+            if recorded is not None and recorded.fate == "failed":
+                raise CallAbandoned from None
             raise
 
-    async def recall(self, proposal: str, act: OutboxAct) -> Delivered | None:
-        """Return what became of the act that carries out a proposal, by asking the service; None if it is to be done (again)."""
-        return await self._recalled(await self._outbox.outbox_entry_of(proposal), act)
+    async def recall(self, call: Call, act: OutboxAct) -> Delivered | None:
+        """Return the outcome of a call whose process died, as the service tells it; None if the act can be done (again).
 
-    async def recall_for(self, call: Call, act: OutboxAct) -> Delivered | None:
-        """Return what became of a call whose process died, likewise: of an approved one, or of the one with that key."""
+        The act is found by the call's proposal if a person approved it, else by the call's key.
+        """
         if call.approval is not None:
-            return await self.recall(call.approval.proposal, act)
-        return await self._recalled(await self.entry_of_call(call.key), act)
+            known = await self._outbox.outbox_entry_of(call.approval.proposal)
+        else:
+            known = await self.entry_of_call(call.key)
+        if known is None or known.fate == "failed":
+            return None
+        try:
+            async with self._alone(known):
+                now = await self._outbox.outbox_entry(known.id) or known
+                found = await self._look_up(DeliveryAttempt(now, self._outbox.mark), act)
+                # It was asked for once: that it had been done before is its own doing.
+                return replace(found, status="done") if found and found.status == "unchanged" else found
+        except DocumentBusy:
+            return Delivered("unsure", known, why=BUSY)
 
     async def entry_of_call(self, key: str) -> OutboxEntry | None:
-        """Return what the call with that key began, or asked for when it was begun already; None: it sent nothing."""
+        """Return the act that the call with that key began, or found begun; None if it sent nothing."""
         if not key:
             return None
-        own = entry_id(key)
+        own = _entry_id(key)
         return await self._outbox.outbox_entry(own) or await self._outbox.marked(ASKED_BY + own)
 
-    async def renounce(self, call: Call, tool: str, target: str) -> OutboxEntry | None:
-        """Put on record that the call sent nothing, and never will: return None then, or the outbox entry that it has begun after all.
+    async def abandon(self, call: Call, tool: str, target: str) -> OutboxEntry | None:
+        """Record that the call sent nothing and never will, and return None; or return the act that it has begun after all.
 
-        A process that was believed dead and comes back finds that, and sends nothing.
+        If its process comes back, it finds the record and sends nothing.
         """
         outbox_entry = outbox_entry_for(
             call, tool=tool, target=target, digest=f"renounced {call.key}", arguments_hash="", at=self._now()
         )
         try:
             begun = await self._outbox.begin(outbox_entry, within=timedelta(0))
-        except ValueError:  # it is on record already
-            there = await self.entry_of_call(call.key)
-            return None if there is None or there.fate == "failed" else there
+        except ValueError:  # that id is on record already
+            recorded = await self.entry_of_call(call.key)
+            return None if recorded is None or recorded.fate == "failed" else recorded
         await self._outbox.end(begun.id, "failed", at=self._now())
         return None
-
-    async def _recalled(self, known: OutboxEntry | None, act: OutboxAct) -> Delivered | None:
-        if known is None or known.fate == "failed":
-            return None
-        try:
-            async with self._alone(known):
-                now = await self._outbox.outbox_entry(known.id) or known
-                found = await self._looked_up(DeliveryAttempt(now, self._outbox.mark), act)
-                # It was asked for once, by a person's yes: that it was done before is that it is done.
-                return replace(found, status="done") if found and found.status == "unchanged" else found
-        except DocumentBusy:
-            return Delivered("unsure", known, why=BUSY)
 
     @asynccontextmanager
     async def _alone(self, outbox_entry: OutboxEntry, others: Sequence[str] = ()) -> AsyncIterator[None]:
@@ -295,77 +278,74 @@ class OutboxDispatcher:
             with anyio.CancelScope(shield=True):
                 yield
 
-    async def _looked_up(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered | None:
-        """Return what became of an outbox entry that was begun before; None if it is to be sent."""
+    async def _look_up(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered | None:
+        """Return the outcome of an act that was begun before; None if it is to be sent."""
         if attempt.outbox_entry.fate == "done":
-            return Delivered("unchanged", attempt.outbox_entry, _read(attempt.outbox_entry.result), found=True)
+            return Delivered("unchanged", attempt.outbox_entry, _json_object(attempt.outbox_entry.result), found=True)
         if _is_unsent(attempt, act):
             return None
-        with anyio.move_on_after(LONGEST_S):
-            why = await self._found(attempt, act, patient=not self._is_settled(attempt))
-            if isinstance(why, Delivered):
-                return why
-            if why == NOT_FOUND and (_may_repeat(attempt, act) or self._is_settled(attempt)):
-                return None
-            return await self._unsure(attempt, why)
-        return await self._unsure(attempt, SLOW)
-
-    def _is_settled(self, attempt: DeliveryAttempt) -> bool:
         again = attempt.marks.get(SENT_AGAIN)
-        sent_at = datetime.fromisoformat(again) if again else attempt.begun_at
-        return self._now() - sent_at >= self._settled
+        sent_at = datetime.fromisoformat(again) if again else attempt.outbox_entry.begun_at
+        has_landed = self._now() - sent_at >= self._longest_in_flight
 
-    async def _sent(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered:
-        with anyio.move_on_after(LONGEST_S):
-            why = await self._tried(attempt, act, first=True)
-            if why == NOT_FOUND and _may_repeat(attempt, act):
-                why = await self._tried(attempt, act, first=False)
-            return why if isinstance(why, Delivered) else await self._unsure(attempt, why)
-        return await self._unsure(attempt, SLOW)
+        waits_s = LOOK_UP_WAITS_S[:1] if has_landed else LOOK_UP_WAITS_S
+        outcome = await _limited(self._look(attempt, act, waits_s))
+        if outcome == NOT_FOUND and (has_landed or _may_repeat(attempt, act)):
+            return None
+        return await self._settle(attempt, outcome)
 
-    async def _sent_again(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered:
-        """Do what an earlier attempt did not do, or not to the end."""
+    async def _send(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered:
+        async def send() -> Delivered | str:
+            outcome = await self._try(attempt, act, first=True)
+            if outcome == NOT_FOUND and _may_repeat(attempt, act):
+                return await self._try(attempt, act, first=False)
+            return outcome
+
+        return await self._settle(attempt, await _limited(send()))
+
+    async def _send_again(self, attempt: DeliveryAttempt, act: OutboxAct) -> Delivered:
+        """Do an act that an earlier attempt did not do, or not completely."""
         if _is_unsent(attempt, act):
-            return await self._sent(attempt, act)
+            return await self._send(attempt, act)
         await attempt.mark({SENT_AGAIN: utc_text(self._now())})
-        with anyio.move_on_after(LONGEST_S):
-            why = await self._tried(attempt, act, first=False)
-            return why if isinstance(why, Delivered) else await self._unsure(attempt, why)
-        return await self._unsure(attempt, SLOW)
+        return await self._settle(attempt, await _limited(self._try(attempt, act, first=False)))
 
-    async def _tried(self, attempt: DeliveryAttempt, act: OutboxAct, *, first: bool) -> Delivered | str:
-        """Return what became of it, or why nobody knows.
+    async def _settle(self, attempt: DeliveryAttempt, outcome: Delivered | str) -> Delivered:
+        """Return the outcome; a sentence means that nobody knows it, which is recorded as unsure."""
+        if isinstance(outcome, str):
+            return Delivered("unsure", await self._end(attempt, "unsure", None), why=outcome)
+        return outcome
 
-        What says that nothing was done says it of this attempt: of what an earlier one did there is only the look.
+    async def _try(self, attempt: DeliveryAttempt, act: OutboxAct, *, first: bool) -> Delivered | str:
+        """Return the outcome of one attempt, or a sentence that says why nobody knows it.
+
+        Only the first attempt can say that nothing was done: a later one says so of itself, and not of those before it.
         """
         began = self._now()
         try:
             return await self._done(attempt, await act.send(attempt), found=False)
-        except Halfway as half:
-            return half.told
+        except PartlyDone as partly:
+            return str(partly)
         except (ReplyLost, StorageError):
             pass
         except KnowledgeError as error:
             if not first:
                 return str(error)
-            await self._ended(attempt, "failed", None)
+            await self._end(attempt, "failed", None)
             raise
         except Exception:
-            logger.exception("the errand %s was sent, and its reply not understood", attempt.id)
+            logger.exception("outbox entry %s was sent, and its reply was not understood", attempt.id)
         if self._now() - began >= SLOW_SEND:
-            await self._remember_slow(attempt)
-        return await self._found(attempt, act, patient=True)
+            try:
+                await attempt.mark({SLOWLY: "yes"})
+            except StorageError:  # at least this process heeds it
+                attempt.outbox_entry = replace(attempt.outbox_entry, marks={**attempt.marks, SLOWLY: "yes"})
+        return await self._look(attempt, act, LOOK_UP_WAITS_S)
 
-    async def _remember_slow(self, attempt: DeliveryAttempt) -> None:
-        try:
-            await attempt.mark({SLOWLY: "yes"})
-        except StorageError:
-            attempt.outbox_entry = replace(attempt.outbox_entry, marks={**attempt.marks, SLOWLY: "yes"})
-
-    async def _found(self, attempt: DeliveryAttempt, act: OutboxAct, *, patient: bool) -> Delivered | str:
-        """Return what came of it if it is found there, or why not; who is patient looks for a while."""
+    async def _look(self, attempt: DeliveryAttempt, act: OutboxAct, waits_s: Sequence[float]) -> Delivered | str:
+        """Return the outcome if the service has it after one of the waits, else a sentence that says why not."""
         why = UNEXPECTED
-        for wait_s in LOOKED_AFTER_S if patient else LOOKED_AFTER_S[:1]:
+        for wait_s in waits_s:
             await self._sleep(wait_s)
             try:
                 result = await act.look(attempt)
@@ -373,7 +353,7 @@ class OutboxDispatcher:
                 why = str(error)
                 continue
             except Exception:
-                logger.exception("the errand %s cannot be looked up", attempt.id)
+                logger.exception("outbox entry %s cannot be looked up", attempt.id)
                 return UNEXPECTED
             if result is not None:
                 return await self._done(attempt, result, found=True)
@@ -381,31 +361,33 @@ class OutboxDispatcher:
         return why
 
     async def _done(self, attempt: DeliveryAttempt, result: Json, *, found: bool) -> Delivered:
-        return Delivered("done", await self._ended(attempt, "done", result), result, found=found)
+        return Delivered("done", await self._end(attempt, "done", result), result, found=found)
 
-    async def _unsure(self, attempt: DeliveryAttempt, why: str) -> Delivered:
-        return Delivered("unsure", await self._ended(attempt, "unsure", None), why=why)
-
-    async def _ended(self, attempt: DeliveryAttempt, fate: Fate, result: Json | None) -> OutboxEntry:
-        """Put on record what became of it; where that cannot be done now it is looked up when it is asked for again."""
-        told = None if result is None else json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    async def _end(self, attempt: DeliveryAttempt, fate: Fate, result: Json | None) -> OutboxEntry:
+        text = None if result is None else json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         try:
-            return await self._outbox.end(attempt.id, fate, at=self._now(), result=told)
+            return await self._outbox.end(attempt.id, fate, at=self._now(), result=text)
         except StorageError:
-            logger.exception("it cannot be noted that the errand %s ended as %s", attempt.id, fate)
+            # The caller learns what happened all the same; the same call again looks it up.
+            logger.exception("the end of outbox entry %s as %s could not be recorded", attempt.id, fate)
             return attempt.outbox_entry
 
 
+async def _limited(work: Awaitable[Delivered | str]) -> Delivered | str:
+    with anyio.move_on_after(LONGEST_ACT_S):
+        return await work
+    return SLOW
+
+
 def _may_repeat(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
-    """Return whether to send again what is not there harms nobody, as soon as it has been looked for."""
     return act.keyed and SLOWLY not in attempt.marks
 
 
 def _is_unsent(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
-    """Return whether its process died before anything was sent."""
+    """Return whether the act's process died before it sent anything: then it has no marks but the dispatcher's own."""
     return not act.keyed and all(name == CALL or name.startswith(ASKED_BY) for name in attempt.marks)
 
 
-def _read(result: str | None) -> Json | None:
-    found = None if result is None else json.loads(result)
+def _json_object(text: str | None) -> Json | None:
+    found = None if text is None else json.loads(text)
     return found if isinstance(found, dict) else None

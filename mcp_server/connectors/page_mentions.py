@@ -1,9 +1,8 @@
-"""Links between pages and what is said elsewhere, both ways: pages that a text names, and what was found to name a page."""
+"""Links between pages and other services, both ways: pages that a text names, and what is known to name a page."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Sequence
 
 from knowledge.errors import InvalidPath, KnowledgeError, StorageError
@@ -11,86 +10,74 @@ from knowledge.outbox.ports import Mention
 from knowledge.pages.claim_source import source_kind
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
 from knowledge.search.answers import Citing
-from mcp_server.connectors.text.mentions import MentionedPage, names_in
+from mcp_server.connectors.text.mentions import MentionedPage, mentions_in
 from mcp_server.ports import MentionServices
 
 logger = logging.getLogger("knowledge_forge.connectors")
 
 MOST_PAGES = 20
 MOST_CITING = 10
-MOST_NOTED = 50
-"""Looked through for those: some may lie where nobody may read from here."""
-_TOPIC = re.compile(r"/topic/[^/]*")
-"""The part of an address that is a topic's name; Zulip finds a message without it."""
+MOST_READ = 50
+"""Mentions that are read to find MOST_CITING of them: some may lie where nobody may read from here."""
 
 
-async def noted(
+async def remember_mentions(
     services: MentionServices, origin: str, *, url: str, texts: Iterable[str], title: str = ""
 ) -> tuple[str, ...]:
-    """Return the paths of the pages that the texts name, and remember that `origin` names them.
+    """Record that `origin` (`plane:KB-12`, `zulip:design/merge`) names the pages in the texts, and return their paths.
 
-    `origin` is a lineage: `plane:KB-12`, `zulip:design/merge`. What cannot be remembered or looked up now is left out: a
-    task is read although nobody can say what it cites.
+    An error is logged, and the result is empty: a task can be read although nobody can say what it cites.
     """
     try:
-        pages = await _named(services, texts)
+        pages = await _pages_in(services, texts)
         if pages:
             now = services.now()
             await services.state.outbox.mention([Mention(path, origin, title, url, now) for path in pages])
     except KnowledgeError:
-        logger.warning("it is not remembered which pages %s names", origin, exc_info=True)
+        logger.warning("could not record which pages %s names", origin, exc_info=True)
         return ()
     return pages
 
 
-async def pages_of(services: MentionServices, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
+async def related_pages(services: MentionServices, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of the pages that the texts name, and of those that hold knowledge from `origin`."""
     try:
-        named = await _named(services, texts)
-        # In capitals or not: both are written by those who cite a task.
+        named = await _pages_in(services, texts)
+        # People cite a task as KB-12 or kb-12.
         told = await services.state.ledger.told_by({origin, origin.lower()}, limit=MOST_PAGES)
         return tuple(dict.fromkeys([*named, *[path for path in told if await _is_page(services, path)]]))[:MOST_PAGES]
     except KnowledgeError:
-        logger.warning("it cannot be said now which pages belong to %s", origin, exc_info=True)
+        logger.warning("could not find the pages that belong to %s", origin, exc_info=True)
         return ()
 
 
-async def cited_by(services: MentionServices, path: str) -> Sequence[Citing]:
-    """Return what is known to name the page, newest first, of what may be read from here: others note what they read, too.
+async def citations_of(services: MentionServices, path: str) -> Sequence[Citing]:
+    """Return what is known to name the page, newest first, as far as it may be read from here.
 
-    What it is called there is left out, also the topic of a thread, which anybody may write: nobody vouches for it, and
-    reading the page must not count as reading that.
+    Every process on this knowledge base records what it read, and their settings may allow more than ours.
     """
     try:
-        found = await services.state.outbox.mentions(path, limit=MOST_NOTED)
+        mentions = await services.state.outbox.mentions(path, limit=MOST_READ)
     except StorageError:
-        logger.warning("it cannot be said now what cites %s", path, exc_info=True)
+        logger.warning("could not find what cites %s", path, exc_info=True)
         return ()
-    told = [_told(mention) for mention in found if _may_be_told(services, mention.origin)]
-    return list(dict.fromkeys(told))[:MOST_CITING]
+    shown = [citation for mention in mentions if (citation := _citation(services, mention)) is not None]
+    # Two topics of one channel are shown as the channel, once.
+    return list(dict.fromkeys(shown))[:MOST_CITING]
 
 
-def _told(mention: Mention) -> Citing:
-    if source_kind(mention.origin) != "zulip":
-        return Citing(mention.origin, mention.url)
-    return Citing(mention.origin.partition("/")[0], _TOPIC.sub("", mention.url))
-
-
-def _may_be_told(services: MentionServices, origin: str) -> bool:
-    """Return whether the settings here let the task or the topic be read."""
-    place = origin.partition(":")[2]
+def _citation(services: MentionServices, mention: Mention) -> Citing | None:
+    load = services.connectors.get(source_kind(mention.origin))
     try:
-        if source_kind(origin) == "zulip":
-            return services.zulip.may_name(place.partition("/")[0])
-        return services.plane.may_name(place.rpartition("-")[0])
-    except KnowledgeError:  # it is not configured here, or in a way that cannot be used
-        return False
+        return load().citation(mention) if load else None
+    except KnowledgeError:  # its settings are unusable
+        return None
 
 
-async def _named(services: MentionServices, texts: Iterable[str]) -> tuple[str, ...]:
+async def _pages_in(services: MentionServices, texts: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for named in names_in(texts):
-        path = await _page(services, named)
+    for mention in mentions_in(texts):
+        path = await _find_page(services, mention)
         if path is not None:
             found[path] = None
         if len(found) == MOST_PAGES:
@@ -98,14 +85,16 @@ async def _named(services: MentionServices, texts: Iterable[str]) -> tuple[str, 
     return tuple(found)
 
 
-async def _page(services: MentionServices, named: MentionedPage) -> str | None:
-    for asked in named.paths:
-        for path in _spellings(asked):
+async def _find_page(services: MentionServices, mention: MentionedPage) -> str | None:
+    for written in mention.paths:
+        without_suffix = [*(written + suffix for suffix in MARKDOWN_SUFFIXES), f"{written.rstrip('/')}/{INDEX_NAME}"]
+        for path in [written] if is_markdown(written) else without_suffix:
             if await _is_page(services, path):
                 return path
-    if not named.called:
+    if not mention.title:
         return None
-    matches = [match for match in await services.index.named(named.called, limit=5) if match.by != "heading"]
+    # Headings are no titles, and a title that two pages have names neither.
+    matches = [match for match in await services.index.named(mention.title, limit=5) if match.by != "heading"]
     paths = {match.path for match in matches}
     return paths.pop() if len(paths) == 1 else None
 
@@ -115,9 +104,3 @@ async def _is_page(services: MentionServices, path: str) -> bool:
         return await services.tiers.place(path) == "page"
     except InvalidPath:
         return False
-
-
-def _spellings(path: str) -> Sequence[str]:
-    if is_markdown(path):
-        return [path]
-    return [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path.rstrip('/')}/{INDEX_NAME}"]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -41,6 +41,8 @@ LAST_EXACT = 2**53 - 1
 InJourney = Annotated[str | None, Field(description="The journey this call is part of, if any.")]
 """The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
 Cursor = Annotated[str | None, Field(description="next_cursor of the previous answer.")]
+ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "unsure"]
+"""The status of an act in another service. `unsure`: sent, and nobody can tell whether it happened; it is never simply sent again."""
 DryRun = Annotated[bool, Field(description="Show the result; change nothing.")]
 JOURNEY_FIELD = "journey_id"
 JOURNEYS = "journeys"

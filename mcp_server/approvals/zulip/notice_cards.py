@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcp_server.approvals.zulip.notice_post import digest_of
-from mcp_server.connectors.zulip.model import Message, Reaction, Where
+from mcp_server.connectors.zulip.model import ChatPlace, Message, Reaction
 from mcp_server.connectors.zulip.text.place_names import topic_names
 
 Word = tuple[int, str]
@@ -64,7 +64,7 @@ class Card:
         return says == shown and self.marks.get(STAMP, stamp_of(message)) == stamp_of(message)
 
 
-def new_marks(where: Where, hash_: str, listed: Iterable[str]) -> dict[str, str]:
+def new_marks(where: ChatPlace, hash_: str, listed: Iterable[str]) -> dict[str, str]:
     """Return what is known of a notice before it is posted."""
     channel = where.channel.id if where.channel else None
     return {

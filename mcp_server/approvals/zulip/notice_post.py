@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
-from mcp_server.connectors.zulip.model import Where
+from mcp_server.connectors.zulip.model import ChatPlace
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ class Posting:
 
     keyed = False
 
-    def __init__(self, client: ZulipClient, where: Where, text: str, marks: Mapping[str, str], *, after: int) -> None:
+    def __init__(
+        self, client: ZulipClient, where: ChatPlace, text: str, marks: Mapping[str, str], *, after: int
+    ) -> None:
         self._client, self._where, self._text, self._marks, self._after = client, where, text, marks, after
 
     async def send(self, attempt: DeliveryAttempt) -> Json:

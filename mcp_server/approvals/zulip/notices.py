@@ -26,9 +26,9 @@ from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, Unknow
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.mailbox import mailbox
-from mcp_server.connectors.zulip.model import Message, QueueEvents, Reaction, Where
+from mcp_server.connectors.zulip.model import ChatPlace, Message, QueueEvents, Reaction
 from mcp_server.connectors.zulip.model import ZulipUser as User
-from mcp_server.connectors.zulip.text.place_names import place_of
+from mcp_server.connectors.zulip.text.place_names import place_name
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Notices:
             pace,
             sleep,
         )
-        self._place: Where | None = None
+        self._place: ChatPlace | None = None
         self._watched: dict[int, Card] = {}
         self._changing = anyio.Lock()
         """Held while a notice is changed or read: what is read beside a change of our own would look like somebody else's."""
@@ -317,7 +317,7 @@ class Notices:
             id=f"kf-{secrets.token_hex(16)}",
             principal=PRINCIPAL,
             tool=TOOL,
-            target=f"zulip:{place_of(where)}",
+            target=f"zulip:{place_name(where)}",
             digest=self._digest(proposal.id),
             begun_at=self._services.now(),
             proposal=await self._key(proposal.id),
@@ -335,7 +335,7 @@ class Notices:
             return None
         return await outbox.end(begun.id, "done", at=self._services.now(), result=json.dumps(found))
 
-    async def _where(self) -> Where:
+    async def _where(self) -> ChatPlace:
         """Return the channel and topic that are told, as Zulip has them.
 
         Raises:
@@ -347,7 +347,7 @@ class Notices:
             found = [one for one in channels if folded(one.name) == folded(name)]
             if not found:
                 raise UnknownName("Zulip", "channel", name, [one.name for one in channels])
-            self._place = Where(found[0], topic)
+            self._place = ChatPlace(found[0], topic)
         return self._place
 
     async def _text(self, proposal: Proposal, *, touched: bool = False) -> str:
@@ -435,7 +435,7 @@ class Notices:
             while self._watched:
                 heard = None
                 with anyio.move_on_after(self._pace.look):
-                    heard = await self._client.heard(queue, after, block=True)
+                    heard = await self._client.events(queue, after, block=True)
                 lasted = True
                 if heard is None:
                     await self._look_at_all()
@@ -460,7 +460,7 @@ class Notices:
         """
         looked = False
         async with self._changing:
-            for number, reactions in heard.taken_back.items():
+            for number, reactions in heard.removed.items():
                 if number in self._watched:
                     await self._forget(number, {word_of(one) for one in reactions})
             for number, reactions in heard.reactions.items():
@@ -487,7 +487,7 @@ class Notices:
                 return
             me, where = await self._client.me(), await self._where()
             window = await self._client.messages(
-                Where(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
+                ChatPlace(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
             )
             there = [message for message in window.messages if message.id in self._watched]
             listed = await self._listed(me) if any(_words(message) for message in there) else {}
@@ -538,7 +538,7 @@ class Notices:
         """Return those whose word counts, with the address by which they are on the list.
 
         They are people whose accounts are active; never a bot, nor who we are there: with a person's own key the server could else be
-        made to say yes to itself. Where two accounts bear one address nobody can tell which was meant, so neither counts.
+        made to say yes to itself. ChatPlace two accounts bear one address nobody can tell which was meant, so neither counts.
         """
         bearers: dict[str, list[User]] = {}
         for user in await self._client.people():

@@ -146,7 +146,7 @@ async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding
             "search": partial(_search, base),
         }
         found = [await _safely(what, look) for what, look in looks.items()]
-        services = await services_examined(settings, base.state)
+        services = await services_examined(settings)
     return [*(finding for finding in found if finding is not None), *services, *await model_examined(settings)]
 
 

@@ -16,7 +16,6 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read
-from knowledge.state.ports import StateStore
 from mcp_server.app.factories.connectors import connecting
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
@@ -75,7 +74,7 @@ class ServiceFindings:
                 )
                 return self.bad(f"{error.address} cannot be reached: {error.why}", mend)
             case Denied():
-                return self.bad(f"{self.address} does not let the key in ({error.status}: {error.why})", error.mend)
+                return self.bad(f"{self.address} does not let the key in ({error.status}: {error.why})", error.remedy)
             case ServiceLimited():
                 return self.note(
                     f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
@@ -84,11 +83,11 @@ class ServiceFindings:
 
 
 async def services_examined(
-    settings: Settings, state: StateStore, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> list[DoctorFinding]:
     """Return what there is to say of both. `sleep` waits between tries of what only asks."""
     plane, zulip = settings.plane, settings.zulip
-    async with connecting(settings, state, utc_now, sleep) as connected:
+    async with connecting(settings, utc_now, sleep) as connected:
         looks = {
             "plane": plane and (lambda: plane_examined(lambda: connected.plane().client, plane)),
             "zulip": zulip

@@ -1,12 +1,12 @@
-"""Plane's calls, awaited: each is made and read by `wire`, and sent by a `Sender`."""
+"""Plane's calls, awaited: `wire` makes each request and reads its reply, a `Sender` sends it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mcp_server.connectors.errors import Missing, NoAnswer
-from mcp_server.connectors.plane import reply_check as judging
+from mcp_server.connectors.http import Sender
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.model import (
     Comment,
@@ -24,21 +24,20 @@ from mcp_server.connectors.plane.model import (
     TaskChanges,
     TaskDraft,
 )
-from mcp_server.connectors.plane.pagination import Walked, everything
+from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
+from mcp_server.connectors.plane.reply_check import no_usable_reply, require_success
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 
-if TYPE_CHECKING:
-    from mcp_server.connectors.http import Sender
-
 T = TypeVar("T")
+Named = TypeVar("Named", bound=Identified)
 NEWEST_CHANGED = "-updated_at"
 
 
 class PlaneClient:
-    """One workspace of Plane as the owner of a key sees it. Ids are Plane's; nothing is kept between calls.
+    """One workspace of Plane as the owner of a key sees it. Ids are Plane's; nothing is cached.
 
-    Every call raises the errors of `connectors.errors`: Denied, Missing, Refused, Limited, Unreachable, WrongAddress; and
-    NoAnswer, or ReplyLost for one that writes.
+    Every call raises the errors of `connectors.errors`: Denied, Missing, ServiceRefused, ServiceLimited, Unreachable,
+    WrongAddress; and NoAnswer for a read, ReplyLost for a write.
     """
 
     def __init__(self, sender: Sender, workspace: str) -> None:
@@ -49,50 +48,29 @@ class PlaneClient:
         """Return the owner of the key."""
         return await self._ask(wire.me(), wire.read_person, "account")
 
-    async def projects(self) -> Walked[Project]:
+    async def projects(self) -> Listing[Project]:
         """Return the owner's projects and those that are public to the workspace."""
+        return await self._all(lambda cursor: wire.projects(self.workspace, cursor), wire.read_project, self._here)
 
-        async def page(cursor: str | None) -> ListPage[Project]:
-            return await self._page(wire.projects(self.workspace, cursor), wire.read_project, self._here)
+    async def members(self, project_id: str) -> Listing[PlaneMember]:
+        """Return the people of a project. Guests are among them, and cannot be assigned."""
+        return await self._all(lambda _cursor: wire.members(self.workspace, project_id), wire.read_person, "project")
 
-        return await everything(page)
-
-    async def members(self, project_id: str) -> tuple[PlaneMember, ...]:
-        """Return the people of a project; guests are among them, and cannot be assigned."""
-        request = wire.members(self.workspace, project_id)
-        return tuple((await self._page(request, wire.read_person, "project")).items)
-
-    async def states(self, project_id: str) -> Walked[State]:
+    async def states(self, project_id: str) -> Listing[State]:
         """Return the states of a project."""
+        return await self._project_list(project_id, "states", wire.read_state)
 
-        async def page(cursor: str | None) -> ListPage[State]:
-            return await self._page(wire.states(self.workspace, project_id, cursor), wire.read_state, "project")
-
-        return await everything(page)
-
-    async def labels(self, project_id: str) -> Walked[Label]:
+    async def labels(self, project_id: str) -> Listing[Label]:
         """Return the labels of a project."""
+        return await self._project_list(project_id, "labels", wire.read_label)
 
-        async def page(cursor: str | None) -> ListPage[Label]:
-            return await self._page(wire.labels(self.workspace, project_id, cursor), wire.read_label, "project")
-
-        return await everything(page)
-
-    async def cycles(self, project_id: str) -> Walked[Cycle]:
+    async def cycles(self, project_id: str) -> Listing[Cycle]:
         """Return the cycles of a project that are not archived."""
+        return await self._project_list(project_id, "cycles", wire.read_cycle)
 
-        async def page(cursor: str | None) -> ListPage[Cycle]:
-            return await self._page(wire.cycles(self.workspace, project_id, cursor), wire.read_cycle, "project")
-
-        return await everything(page)
-
-    async def modules(self, project_id: str) -> Walked[Module]:
+    async def modules(self, project_id: str) -> Listing[Module]:
         """Return the modules of a project that are not archived."""
-
-        async def page(cursor: str | None) -> ListPage[Module]:
-            return await self._page(wire.modules(self.workspace, project_id, cursor), wire.read_module, "project")
-
-        return await everything(page)
+        return await self._project_list(project_id, "modules", wire.read_module)
 
     async def tasks(
         self,
@@ -105,22 +83,20 @@ class PlaneClient:
         request = wire.tasks(self.workspace, project_id, cursor, per_page, order_by)
         return await self._page(request, wire.read_task, "project")
 
-    async def cycle_tasks(
-        self, project_id: str, cycle_id: str, cursor: str | None = None, per_page: int = wire.TASKS_A_PAGE
+    async def group_tasks(
+        self,
+        project_id: str,
+        kind: wire.TaskGroup,
+        group_id: str,
+        cursor: str | None = None,
+        per_page: int = wire.TASKS_A_PAGE,
     ) -> ListPage[PlaneTask]:
-        """Return a page of a cycle's tasks without their texts, oldest first."""
-        request = wire.cycle_tasks(self.workspace, project_id, cycle_id, cursor, per_page)
-        return await self._page(request, wire.read_task, "cycle")
-
-    async def module_tasks(
-        self, project_id: str, module_id: str, cursor: str | None = None, per_page: int = wire.TASKS_A_PAGE
-    ) -> ListPage[PlaneTask]:
-        """Return a page of a module's tasks without their texts, oldest first."""
-        request = wire.module_tasks(self.workspace, project_id, module_id, cursor, per_page)
-        return await self._page(request, wire.read_task, "module")
+        """Return a page of the tasks of a cycle or module without their texts, oldest first."""
+        request = wire.group_tasks(self.workspace, project_id, kind, group_id, cursor=cursor, per_page=per_page)
+        return await self._page(request, wire.read_task, kind)
 
     async def search(self, text: str, project_id: str | None = None, limit: int = 100) -> tuple[FoundTask, ...]:
-        """Return tasks whose name has `text`, in any case, or whose number it names; unordered, at most `limit`.
+        """Return tasks whose name contains `text`, ignoring case, or whose number it names; unordered, at most `limit`.
 
         As many as `limit` means that there may be more.
         """
@@ -131,32 +107,32 @@ class PlaneClient:
         return await self._ask(wire.task(self.workspace, project_id, task_id), wire.read_task, "task")
 
     async def task_by_key(self, key: str) -> PlaneTask:
-        """Return the task that people call `key` (KB-1); the project's key is taken in capital letters, as Plane has it."""
+        """Return the task that people call `key` (KB-1), in any case: Plane knows keys in capital letters only."""
         return await self._ask(wire.task_by_key(self.workspace, key.upper()), wire.read_task, f"task {key.upper()}")
 
     async def task_by_external(self, project_id: str, key: str) -> PlaneTask | None:
-        """Return the task that was created with our `key`, None where there is none (or it was deleted)."""
+        """Return the task that was created with our `key`; None if there is none, or it was deleted."""
         try:
             return await self._ask(wire.task_by_external(self.workspace, project_id, key), wire.read_task, "task")
         except Missing:
             return None
 
     async def create_task(self, project_id: str, draft: TaskDraft) -> PlaneTask | KeyTaken:
-        """Return the new task as Plane answered it, or which one was created with that key before.
+        """Return the new task as Plane answered, or the task that was created with that key before.
 
-        What Plane answers is what it has, but for `created_at`: people that may not be assigned are dropped without a word.
+        The answer is what Plane stored, except for `created_at`: people who cannot be assigned are dropped without a warning.
         """
         return await self._create(wire.create_task(self.workspace, project_id, draft), wire.read_task, "project")
 
     async def update_task(self, project_id: str, task_id: str, changes: TaskChanges) -> PlaneTask:
-        """Return the task as it is after `changes`."""
+        """Return the task after `changes`."""
         request = wire.update_task(self.workspace, project_id, task_id, changes)
         return await self._ask(request, wire.read_task, "task")
 
     async def comments(
         self, project_id: str, task_id: str, cursor: str | None = None, per_page: int = 100
     ) -> ListPage[Comment]:
-        """Return a page of a task's comments, last first."""
+        """Return a page of a task's comments, newest first."""
         request = wire.comments(self.workspace, project_id, task_id, cursor, per_page)
         return await self._page(request, wire.read_comment, "task")
 
@@ -166,30 +142,28 @@ class PlaneClient:
         return await self._ask(request, wire.read_comment, "comment")
 
     async def comment_by_external(self, project_id: str, task_id: str, key: str) -> Comment | None:
-        """Return the comment on this task that was created with our `key`, None where there is none.
+        """Return the comment on this task that was created with our `key`, None if there is none.
 
-        Plane has no question for it: the comments of the task are read, last first, until it comes.
+        Plane has no request for that, so the task's comments are read, newest first, until it comes.
 
         Raises:
             NoAnswer: not all comments could be read, and it is not among those that were.
         """
-
-        async def page(cursor: str | None) -> ListPage[Comment]:
-            return await self.comments(project_id, task_id, cursor)
-
-        walked = await everything(page, until=lambda comment: comment.external_id == key)
-        found = next((comment for comment in walked.items if comment.external_id == key), None)
-        if found is None and walked.note is not None:
-            raise NoAnswer(wire.SERVICE, walked.note)
+        listing = await read_all(
+            lambda cursor: self.comments(project_id, task_id, cursor), until=lambda comment: comment.external_id == key
+        )
+        found = next((comment for comment in listing.items if comment.external_id == key), None)
+        if found is None and listing.note is not None:
+            raise NoAnswer(wire.SERVICE, listing.note)
         return found
 
     async def create_comment(self, project_id: str, task_id: str, html: str, key: str) -> Comment | KeyTaken:
-        """Return the new comment, or which one was created with that key before (in the project, on any task)."""
+        """Return the new comment, or the one that was created with that key before (in the project, on any task)."""
         request = wire.create_comment(self.workspace, project_id, task_id, html, key)
         return await self._create(request, wire.read_comment, "task")
 
     async def relations(self, project_id: str, task_id: str) -> tuple[Relation, ...]:
-        """Return what a task is tied to."""
+        """Return the tasks that a task is related to."""
         request = wire.relations(self.workspace, project_id, task_id)
         return await self._ask(request, wire.read_relations, "task")
 
@@ -197,19 +171,33 @@ class PlaneClient:
     def _here(self) -> str:
         return f"workspace {self.workspace}"
 
+    async def _project_list(
+        self, project_id: str, kind: wire.ProjectList, read: Callable[[Any], Named]
+    ) -> Listing[Named]:
+        return await self._all(
+            lambda cursor: wire.project_list(self.workspace, project_id, kind, cursor), read, "project"
+        )
+
+    async def _all(
+        self, request_for: Callable[[str | None], ServiceRequest], read: Callable[[Any], Named], what: str
+    ) -> Listing[Named]:
+        return await read_all(lambda cursor: self._page(request_for(cursor), read, what))
+
     async def _page(self, request: ServiceRequest, read: Callable[[Any], T], what: str) -> ListPage[T]:
         return await self._ask(request, lambda body: wire.read_page(body, read), what)
 
     async def _ask(self, request: ServiceRequest, read: Callable[[Any], T], what: str) -> T:
-        return self._told(request, await self._sender.send(request), read, what)
+        return _answer(request, await self._sender.send(request), read, what)
 
     async def _create(self, request: ServiceRequest, read: Callable[[Any], T], what: str) -> T | KeyTaken:
         reply = await self._sender.send(request)
-        return wire.read_taken(reply) or self._told(request, reply, read, what)
+        return wire.read_taken(reply) or _answer(request, reply, read, what)
 
-    def _told(self, request: ServiceRequest, reply: ServiceReply, read: Callable[[Any], T], what: str) -> T:
-        judging.judge(request, reply, what)
-        try:
-            return read(reply.body)
-        except wire.UnreadableReply as odd:
-            raise judging.unreadable(request, odd) from odd
+
+def _answer(request: ServiceRequest, reply: ServiceReply, read: Callable[[Any], T], what: str) -> T:
+    require_success(request, reply, what)
+    try:
+        return read(reply.body)
+    except wire.UnreadableReply as odd:
+        # A 200 that is not a task may have created one all the same.
+        raise no_usable_reply(request, odd) from odd

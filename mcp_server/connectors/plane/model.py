@@ -1,4 +1,4 @@
-"""Projects and tasks as we speak of them. Pure values; ids are Plane's, times aware UTC, texts HTML where the name says so."""
+"""Projects and tasks as we call them. Pure values: ids are Plane's, times aware UTC, texts HTML where the name says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Priority = Literal["urgent", "high", "medium", "low", "none"]
 
 
 class Clear(Enum):
-    """The value that empties a field."""
+    """The value that empties a field: None already means that a field stays as it is."""
 
     CLEAR = ""
 
@@ -24,10 +24,10 @@ CLEAR: Final = Clear.CLEAR
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project; `key` is what its tasks' keys begin with.
+    """A project; its tasks' keys begin with `key`.
 
-    `member`: the key's owner belongs to it. A project that is public to its workspace is listed without that, and then its
-    tasks are refused.
+    `member`: the key's owner belongs to it. Plane lists a public project for everybody in the workspace, but refuses its tasks
+    to those who do not.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class PlaneMember:
-    """A member. `name` is what Plane shows, `full_name` first and last name."""
+    """A member. `name` is what Plane shows, `full_name` first and last name; either may be empty."""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """A stretch of time that tasks are planned for."""
+    """A stretch of time that tasks are planned for; a draft has no times."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class PlaneTask:
-    """A task as Plane has it. `html` is None where only the lean fields were asked for."""
+    """A task. `html` is None if only the lean fields were requested."""
 
     id: str
     number: int
@@ -101,15 +101,13 @@ class PlaneTask:
     created_at: datetime
     updated_at: datetime
     html: str | None = None
-    parent_id: str | None = None
-    created_by: str | None = None
     external_id: str | None = None
     external_source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task as a search tells it."""
+    """A task in a search result."""
 
     id: str
     number: int
@@ -120,7 +118,7 @@ class FoundTask:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment on a task."""
+    """A comment on a task. `external_id` is our key, if this server wrote it."""
 
     id: str
     html: str
@@ -131,9 +129,9 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Another task that this one is tied to; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`...
+    """A related task; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`...
 
-    `project_id` is None where an older Plane does not tell it.
+    `project_id` is None if Plane is an older one, which does not say it.
     """
 
     kind: str
@@ -143,7 +141,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class TaskDraft:
-    """What a new task is to have; ids are resolved. `key` is the idempotency key."""
+    """A task to create; ids are resolved. `key` is the idempotency key."""
 
     name: str
     key: str
@@ -154,12 +152,11 @@ class TaskDraft:
     label_ids: tuple[str, ...] | None = None
     starts: date | None = None
     due: date | None = None
-    parent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskChanges:
-    """What a task is to have otherwise; ids are resolved. None leaves a field as it is, CLEAR empties it."""
+    """Fields to set in a task; ids are resolved. None leaves a field as it is, CLEAR empties it."""
 
     name: str | None = None
     html: str | None = None
@@ -173,14 +170,14 @@ class TaskChanges:
 
 @dataclass(frozen=True, slots=True)
 class KeyTaken:
-    """Nothing was created, for `id` was created with the same key before."""
+    """Nothing was created: `id` was created with the same key before."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """Some of a list; `next_cursor` is None at its end, `total` how many Plane says there are in all, where it says so."""
+    """One page of a list. `next_cursor` is None on the last one; `total` is the length of the list, if Plane says it."""
 
     items: Sequence[T]
     next_cursor: str | None

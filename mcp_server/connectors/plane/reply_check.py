@@ -1,4 +1,4 @@
-"""Whether Plane did what it was asked, and what is wrong where it did not, in our words. Pure.
+"""Whether Plane did what was requested, and if not what is wrong, in our words. Pure.
 
 Source: https://developers.plane.so/api-reference/introduction, and replies recorded from a community edition 1.2.3
 (tests/samples/plane; the names in brackets are theirs).
@@ -18,6 +18,7 @@ from mcp_server.connectors.errors import (
     ReplyLost,
     ServiceLimited,
     ServiceRefused,
+    one_line,
 )
 from mcp_server.connectors.plane.wire import ADDRESS_SETTING, HOW_TO_FIND, SERVICE, UnreadableReply
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
@@ -28,7 +29,6 @@ FIELDS = {
     "comment_html": "text",
     "start_date": "start",
     "target_date": "due",
-    "parent": "parent",
     "priority": "priority",
     "state": "state",
     "assignees": "assignees",
@@ -38,57 +38,56 @@ FIELDS = {
     "error": "",
     "detail": "",
 }
-"""Plane's words for what an error is about, in ours. Of other words only lists are told, as fields have them.
+"""Plane's names for what an error is about, in ours. Under any other name only lists of sentences are quoted, as fields have them.
 
-Anything else is no reason, or no answer of Plane: what another service says at its address is nobody's business.
+Anything else is not a reason, or not an answer of Plane: what another service says at its address must not be repeated.
 """
 
 LONGEST_REASON = 110
-UNKNOWN_PATH = f"this Plane does not know the question; check {ADDRESS_SETTING}, or its version"
+UNKNOWN_PATH = f"this Plane does not know the request; check {ADDRESS_SETTING}, or its version"
 DEFAULT_WAIT_S = 60.0
 
 
-def judge(request: ServiceRequest, reply: ServiceReply, what: str) -> None:
-    """Return where the reply says that it was done; `what` was asked about, in our words.
+def require_success(request: ServiceRequest, reply: ServiceReply, what: str) -> None:
+    """Return if the reply says that the request was carried out; `what` it was about, in our words.
 
     Raises:
         Denied: 401, 403 (err_no_key_401, err_bad_key, err_guest_create_403, err_workspace_missing).
         Missing: 404 (err_work_item_404, err_bad_uuid_404, err_unknown_route_404).
-        Limited: 429 (err_429).
-        Refused: any other below 500 (work_item_create_badpriority_400, label_create_dup_409, err_method_405).
-        ReplyLost, NoAnswer: anything else, for a request that writes and for one that reads.
+        ServiceLimited: 429 (err_429).
+        ServiceRefused: any other below 500 (work_item_create_badpriority_400, label_create_dup_409, err_method_405).
+        ReplyLost, NoAnswer: anything else, for a write and for a read.
     """
-    if 200 <= reply.status < 300:
+    status = reply.status
+    if 200 <= status < 300:
         return
-    raise _verdict(request, reply, what)
+    reason = _reason(reply.body)
+    if reply.page and 400 <= status < 500:
+        raise ServiceRefused(SERVICE, status, f"a page of HTML; is {ADDRESS_SETTING} Plane's address?")
+    if status in (401, 403):
+        raise Denied(SERVICE, status, reason, _remedy(reply, what))
+    if status == 404:
+        # A path that this Plane does not know says so; a missing task has another sentence (err_unknown_route_404).
+        raise Missing(SERVICE, what, UNKNOWN_PATH if "Page not found" in reason else HOW_TO_FIND)
+    if status == 429:
+        raise ServiceLimited(SERVICE, _wait_s(reply))
+    if 400 <= status < 500:
+        raise ServiceRefused(SERVICE, status, reason)
+    raise no_usable_reply(request, f"status {status}")
 
 
-def unreadable(request: ServiceRequest, odd: UnreadableReply) -> ConnectorError:
-    """Return the error of a reply that says that it was done, and has not the shape that such a reply has."""
-    return ReplyLost(SERVICE, str(odd)) if request.writes else NoAnswer(SERVICE, str(odd))
+def no_usable_reply(request: ServiceRequest, why: str | UnreadableReply) -> ConnectorError:
+    """Return the error of a reply that says nothing about the request, or does not have the documented structure."""
+    return ReplyLost(SERVICE, str(why)) if request.writes else NoAnswer(SERVICE, str(why))
 
 
-def _verdict(request: ServiceRequest, reply: ServiceReply, what: str) -> ConnectorError:
-    reason = f"a page of HTML; is {ADDRESS_SETTING} Plane's address?" if reply.page else _reason(reply.body)
-    if reply.page and 400 <= reply.status < 500:
-        return ServiceRefused(SERVICE, reply.status, reason)
-    if reply.status in (401, 403):
-        return Denied(SERVICE, reply.status, reason, _mend(reply, what))
-    if reply.status == 404:
-        return Missing(SERVICE, what, UNKNOWN_PATH if "Page not found" in reason else HOW_TO_FIND)
-    if reply.status == 429:
-        return ServiceLimited(SERVICE, _wait_s(reply))
-    if 400 <= reply.status < 500:
-        return ServiceRefused(SERVICE, reply.status, reason)
-    lost = f"status {reply.status}"
-    return ReplyLost(SERVICE, lost) if request.writes else NoAnswer(SERVICE, lost)
-
-
-def _mend(reply: ServiceReply, what: str) -> str:
+def _remedy(reply: ServiceReply, what: str) -> str:
     detail = reply.body.get("detail") if isinstance(reply.body, Mapping) else None
+    # A bad key is a 403 with the word "token" in it (err_bad_key); no key at all is a 401 (err_no_key_401).
     if reply.status == 401 or "token" in str(detail).casefold():
         return "PLANE_API_KEY has to be a personal access token that is still valid"
-    # Plane answers the same for what is not there: err_workspace_missing, err_project_items_missing_project.
+    # Plane answers the same for a workspace or project that does not exist: err_workspace_missing,
+    # err_project_items_missing_project.
     return f"either there is no {what}, or the key's owner is no member there; guests only read"
 
 
@@ -100,24 +99,23 @@ def _wait_s(reply: ServiceReply) -> float:
 
 
 def _reason(body: Any) -> str:
-    """Return what the reply says is wrong, without the values that it quotes (they are text of tasks)."""
-    told = "; ".join(dict.fromkeys(_sentences(body, ""))) or "no reason given"
-    return told if len(told) <= LONGEST_REASON else told[: LONGEST_REASON - 3] + "..."
+    return one_line("; ".join(dict.fromkeys(_sentences(body, ""))) or "no reason given", LONGEST_REASON)
 
 
 def _sentences(body: Any, about: str) -> Iterable[str]:
+    """Yield what the reply says is wrong, without the values that it quotes: they are text of tasks."""
     if isinstance(body, str):
         bare = re.sub(r"\"[^\"]*\"|“[^”]*”", "", body)
-        said = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split()).strip(" -.:")
-        if said:
-            yield f"{about}: {said}" if about else said
+        sentence = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split()).strip(" -.:")
+        if sentence:
+            yield f"{about}: {sentence}" if about else sentence
     elif isinstance(body, Mapping):
-        for name, told in body.items():
-            # Inside of a field are places in a list ("0"): they are about the same field.
+        for name, value in body.items():
+            # Inside of a field the names are places in a list ("0"): they are about the same field.
             if about or name in FIELDS:
-                yield from _sentences(told, about or FIELDS[name])
-            elif isinstance(told, list) and re.fullmatch(r"[a-z_]{1,40}", name):
-                yield from _sentences(told, name)
+                yield from _sentences(value, about or FIELDS[name])
+            elif isinstance(value, list) and re.fullmatch(r"[a-z_]{1,40}", name):
+                yield from _sentences(value, name)
     elif isinstance(body, Sequence):
-        for told in body:
-            yield from _sentences(told, about)
+        for value in body:
+            yield from _sentences(value, about)

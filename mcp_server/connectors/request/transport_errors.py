@@ -1,4 +1,4 @@
-"""What an exception of the HTTP library means: whether anything can have been sent, and what a person can do about it."""
+"""The meaning of an exception of the HTTP library: whether anything may have been sent, and what a person can do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENT_NOTHING = (
     httpx.InvalidURL,
     UnicodeError,
 )
-"""Raised before the first byte of a request is written: there was no connection, or no place or name for one."""
+"""Raised before the first byte of a request is written: there was no connection, or no valid host for one."""
 
 BROKEN = (
     httpx.HTTPError,
@@ -31,12 +31,12 @@ BROKEN = (
     anyio.ClosedResourceError,
     anyio.EndOfStream,
 )
-"""Everything that a request can end with, the deadline's TimeoutError (an OSError) and what the library lets through included."""
+"""Everything that a request can end with: also the deadline's TimeoutError (an OSError), and what httpx lets through from anyio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """`sent`: the service may have acted. `passing`: asking again may help. `why` has no word of what was sent or received."""
+    """`sent`: the service may have acted. `passing`: a retry may help. `why` quotes nothing that was sent or received."""
 
     sent: bool
     passing: bool
@@ -44,17 +44,29 @@ class Trouble:
 
 
 def trouble_of(error: Exception, ca_setting: str) -> Trouble:
-    """Return what `error` means; `ca_setting` names the variable for a certificate authority of one's own."""
+    """Return the meaning of `error`; `ca_setting` names the variable for a certificate authority of one's own."""
+    # A UnicodeEncodeError is a host name that cannot be written; a UnicodeDecodeError comes from a reply, so something was sent.
     if isinstance(error, SENT_NOTHING) and not isinstance(error, UnicodeDecodeError):
-        return _unsent(error, ca_setting)
-    return Trouble(sent=True, passing=True, why=_broken(error))
+        return _not_sent(error, ca_setting)
+    match error:
+        case httpx.ReadTimeout() | httpx.WriteTimeout() | TimeoutError():
+            why = "it took too long"
+        case httpx.DecodingError():
+            why = "its compression is broken"
+        case httpx.RemoteProtocolError() if "illegal" in str(error) or "malformed" in str(error):
+            why = "the reply is not HTTP"
+        case _:
+            why = "the connection was cut"
+    return Trouble(sent=True, passing=True, why=why)
 
 
-def _unsent(error: Exception, ca_setting: str) -> Trouble:
-    causes = list(_causes(error))
-    for cause in causes:
+def _not_sent(error: Exception, ca_setting: str) -> Trouble:
+    # httpx reports certificate, name and port errors alike as ConnectError; only the causes behind it tell them apart.
+    for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Trouble(sent=False, passing=False, why=_certificate(cause, ca_setting))
+            problem = (cause.verify_message or "it cannot be verified").strip().split(", certificate is")[0]
+            advice = f"a certificate authority of your own goes into {ca_setting}"
+            return Trouble(sent=False, passing=False, why=f"its certificate: {problem[:60]}; {advice}")
         if isinstance(cause, ssl.SSLError):
             return Trouble(sent=False, passing=False, why="no TLS connection; does it speak https there?")
         if isinstance(cause, socket.gaierror):
@@ -63,7 +75,7 @@ def _unsent(error: Exception, ca_setting: str) -> Trouble:
             return Trouble(sent=False, passing=True, why="nothing listens there")
     match error:
         case httpx.InvalidURL() | httpx.UnsupportedProtocol() | UnicodeError():
-            return Trouble(sent=False, passing=False, why="that is no address")
+            return Trouble(sent=False, passing=False, why="the address is not valid")
         case httpx.ProxyError():
             return Trouble(sent=False, passing=False, why="the proxy of the environment does not let it through")
         case httpx.TimeoutException():
@@ -72,25 +84,8 @@ def _unsent(error: Exception, ca_setting: str) -> Trouble:
             return Trouble(sent=False, passing=True, why="no connection")
 
 
-def _certificate(error: ssl.SSLCertVerificationError, ca_setting: str) -> str:
-    said = (error.verify_message or "it cannot be verified").strip().split(", certificate is")[0]
-    return f"its certificate: {said[:60]}; a certificate authority of your own goes into {ca_setting}"
-
-
-def _broken(error: Exception) -> str:
-    match error:
-        case httpx.ReadTimeout() | httpx.WriteTimeout() | TimeoutError():
-            return "it took too long"
-        case httpx.DecodingError():
-            return "its compression is broken"
-        case httpx.RemoteProtocolError() if "illegal" in str(error) or "malformed" in str(error):
-            return "what came back is no HTTP"
-        case _:
-            return "the connection was cut"
-
-
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and everything behind it, groups opened; each once."""
+    """Yield the error, everything behind it and inside exception groups, each once."""
     waiting, known = [error], set[int]()
     while waiting:
         found = waiting.pop()

@@ -11,11 +11,11 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """One request to the service that is configured. `path` begins with `/` and is put behind the configured address.
+    """One request to the configured service. `path` begins with `/` and follows the configured address.
 
-    A body is JSON (`json`) or a form (`form`), never both. `repeatable`: sending it twice does what sending it once does,
-    because it only reads, or because the service knows it by a key of ours; only such a request is ever sent again.
-    `patience_s`: how long the service may keep it open before it answers, where it is meant to; None for as long as usual.
+    A body is JSON (`json`) or a form (`form`), never both. Only a `repeatable` request is ever retried: doing it twice has the
+    same result as doing it once, because it only reads, sets a value, or carries a key of ours that the service honours.
+    `patience_s` is how long the service may hold the reply back where it is meant to (long polling); None for the usual limit.
     """
 
     method: Method
@@ -28,16 +28,16 @@ class ServiceRequest:
 
     @property
     def writes(self) -> bool:
-        """Return whether the service may change something for it."""
+        """Return whether the service may change something."""
         return self.method != "GET"
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """What came back: the status, the headers by lower-case name, and the body, parsed from JSON; None where it is empty.
+    """The status, the headers by lower-case name, and the body parsed from JSON; None if it is empty.
 
-    An error (400 to 499) may come without JSON, also from what stands before the service: then the body is None, and
-    `page` says whether it was a page of HTML.
+    An error (400 to 499) may come without JSON, also from a proxy in front of the service: then the body is None, and `page`
+    says whether it was a page of HTML.
     """
 
     status: int

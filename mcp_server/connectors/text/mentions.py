@@ -1,6 +1,6 @@
-"""Which pages a text from elsewhere may name: `kb:guides/trust`, `[[Trust]]`, a path or a link that ends like one. Pure.
+"""Finds page names in texts from elsewhere: `kb:guides/trust`, `[[Trust]]`, paths, and links that end in a path. Pure.
 
-Nothing here knows what pages there are, so what is found are only candidates.
+Nothing here knows which pages exist: everything found is only a candidate.
 """
 
 from __future__ import annotations
@@ -13,70 +13,73 @@ from urllib.parse import unquote, urlsplit
 from knowledge.pages.paths import is_markdown
 
 MOST_NAMES = 50
-"""Looked for in what is read at once; who names more pages cites none of them in particular."""
+"""Per text or texts read at once; whoever names more pages cites none of them in particular."""
 LONGEST_TEXT = 200_000
 LONGEST_NAME = 300
 DEEPEST = 8
-"""Folders of a link that may belong to a page's path."""
+"""How many folders of a link may belong to the page's path."""
 
-_OWN = re.compile(r"(?<![\w/:])kb:(?://doc/)?([^\s<>()\[\]\"'`|#?]+)", re.IGNORECASE)
+# Strangers write these texts, so each pattern takes time in proportion to the length of any text (a test holds that).
+_KB = re.compile(r"(?<![\w/:])kb:(?://doc/)?([^\s<>()\[\]\"'`|#?]+)", re.IGNORECASE)
 _WIKI = re.compile(r"\[\[([^\[\]\n|#]{1,300})(?:[|#][^\[\]\n]*)?\]\]")
 _TARGET = re.compile(r"\]\(\s*(?:<([^<>\n]+)>|([^\s()<>]+))")
 _WEB = re.compile(r"https?://[^\s<>()\[\]\"'`|]+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w./%:-])[\w.%-][\w./%-]*\.(?:md|markdown|mdx)(?![\w/])", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_SENTENCE_ENDS = ".,;:!?"
 
 
 @dataclass(frozen=True, slots=True)
 class MentionedPage:
-    """A page that may be named: by one of `paths`, the likeliest first, or by what it is `called`."""
+    """A page that may be meant: at one of `paths`, the likeliest first, or with this `title`."""
 
     paths: tuple[str, ...] = ()
-    called: str = ""
+    title: str = ""
 
 
-def names_in(texts: Iterable[str]) -> tuple[MentionedPage, ...]:
-    """Return what may name pages in these texts, each once, as it comes."""
+def mentions_in(texts: Iterable[str]) -> tuple[MentionedPage, ...]:
+    """Return the pages that these texts may name, each once, at most MOST_NAMES."""
     found: dict[MentionedPage, None] = {}
     for text in texts:
-        for named in _in(text[:LONGEST_TEXT]):
-            found[named] = None
+        for mention in _find(text[:LONGEST_TEXT]):
+            found[mention] = None
             if len(found) == MOST_NAMES:
                 return tuple(found)
     return tuple(found)
 
 
-def _in(text: str) -> Iterable[MentionedPage]:
-    for match in _OWN.finditer(text):
-        yield from _inside(match[1])
+def _find(text: str) -> Iterable[MentionedPage]:
+    for match in _KB.finditer(text):
+        yield from _local(match[1])
     for match in _WIKI.finditer(text):
         if name := " ".join(match[1].split()):
-            yield MentionedPage((name,), called=name)
+            yield MentionedPage((name,), title=name)
     for match in _TARGET.finditer(text):
         target = match[1] or match[2]
         if not _SCHEME.match(target) and not target.startswith("//"):
-            yield from _inside(target.partition("#")[0].partition("?")[0])
+            yield from _local(target.partition("#")[0].partition("?")[0])
     for match in _WEB.finditer(text):
         yield from _on_the_web(match[0])
+    # Without links, whose paths were found above and would be found again here in pieces.
     for match in _PATH.finditer(_TARGET.sub(" ", _WEB.sub(" ", text))):
-        yield from _inside(match[0])
+        yield from _local(match[0])
 
 
-def _inside(written: str) -> Iterable[MentionedPage]:
-    """Yield a path within the knowledge base; who writes it from another folder begins with dots."""
-    path = unquote(written).rstrip(".,;:!?").lstrip("./")
+def _local(written: str) -> Iterable[MentionedPage]:
+    # A link from a page in another folder begins with `./` or `../`.
+    path = unquote(written).rstrip(_SENTENCE_ENDS).lstrip("./")
     if path and len(path) <= LONGEST_NAME:
         yield MentionedPage((path,))
 
 
 def _on_the_web(url: str) -> Iterable[MentionedPage]:
-    """Yield the ends of a link to a Markdown file: somewhere in it the path within the knowledge base begins."""
+    """Yield the ends of a link to a Markdown file, longest first: one of them may be the path in the knowledge base."""
     try:
-        path = unquote(urlsplit(url.rstrip(".,;:!?")).path).strip("/")
+        path = unquote(urlsplit(url.rstrip(_SENTENCE_ENDS)).path).strip("/")
     except ValueError:
         return
     parts = path.split("/")[-DEEPEST:]
-    # A file's name alone says too little: there is a README.md everywhere.
+    # Not the file's name alone: there is a README.md everywhere.
     ends = tuple("/".join(parts[at:]) for at in range(len(parts) - 1))
     if ends and is_markdown(path) and len(ends[0]) <= LONGEST_NAME:
         yield MentionedPage(ends)

@@ -1,7 +1,8 @@
-"""Which thing a person means by a name: tolerant of case, accents, punctuation, beginnings and typos, and never a guess. Pure.
+"""Which thing a person means by a name. Case, accents, punctuation, abbreviations and typos are tolerated. Pure.
 
-Each rule is looser than the one before; the first that fits anything decides. One thing fits: that is it. Several fit: the
-caller is asked which. What is an address or an id is never completed or corrected, and numbers never are.
+The rules are tried from the strictest to the loosest, and the first that matches anything decides. If it matches one thing, that
+is the one; if it matches several, the caller has to choose. Nothing is ever guessed: addresses and ids are not completed or
+corrected, and numbers never are.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from mcp_server.connectors.errors import AmbiguousServiceName, UnknownName
 SHORTEST_BEGINNING = 2
 ONE_EDIT_FROM = 5
 TWO_EDITS_FROM = 9
-"""As in search: shorter words are too often one edit away from another word."""
+"""Numbers of letters. As in search: too many pairs of shorter words are one edit apart."""
 
-KEPT_FORMS = 32_768
+CACHED_NAMES = 32_768
+"""An organisation has thousands of people, and every look-up compares with all of them."""
 
 IDENTIFIER = re.compile(r"[0-9]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}", re.IGNORECASE)
 
@@ -34,53 +36,59 @@ def chosen(
 ) -> Thing:
     """Return the one thing that `asked` names.
 
-    `names_of` gives all that a thing may be called by (names, keys, addresses, ids); the first is what people are shown.
+    `names_of` returns every name of a thing (names, keys, addresses, ids); people are shown the first.
 
     Raises:
-        UnknownName: nothing fits; its candidates are what there is, nearest first.
-        AmbiguousName: several fit; its candidates tell them apart.
+        UnknownName: nothing matches; its candidates are all things, the most similar first.
+        AmbiguousServiceName: several match; its candidates tell them apart.
     """
-    named = [_Named(thing, tuple(name for name in names_of(thing) if name)) for thing in things]
+    candidates = [_Candidate(thing, tuple(name for name in names_of(thing) if name)) for thing in things]
     wanted = asked.strip()
-    for rule in _rules(wanted):
-        fitting = [one for one in named if any(rule(wanted, name) for name in one.names)]
-        if len(fitting) == 1:
-            return fitting[0].thing
-        if fitting:
-            raise AmbiguousServiceName(service, kind, asked, _labels(_nearest_first(wanted, fitting)))
-    raise UnknownName(service, kind, asked, _labels(_nearest_first(wanted, named)))
+    for rule in _rules_for(wanted):
+        matches = [one for one in candidates if any(rule(wanted, name) for name in one.names)]
+        if len(matches) == 1:
+            return matches[0].thing
+        if matches:
+            raise AmbiguousServiceName(service, kind, asked, _labels(matches, wanted))
+    raise UnknownName(service, kind, asked, _labels(candidates, wanted))
 
 
-@lru_cache(maxsize=KEPT_FORMS)
+@lru_cache(maxsize=CACHED_NAMES)
 def folded(name: str) -> str:
-    """Return the name as case, width and space do not matter: `In  PROGRESS` is `in progress`."""
+    """Return the name without differences of case, width and spacing: `In  PROGRESS` is `in progress`."""
+    # Folding case can undo the normal form (NFKC), so that it is applied on both sides.
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 
-@lru_cache(maxsize=KEPT_FORMS)
+@lru_cache(maxsize=CACHED_NAMES)
 def loosened(name: str) -> str:
-    """Return the letters and digits of the name in words, without accents: `🚀 In-Progrèss` is `in progress`."""
+    """Return the words of the name, letters and digits only and without accents: `🚀 In-Progrèss` is `in progress`."""
     plain = unicodedata.normalize("NFKD", folded(name))
-    kept = (letter for letter in plain if not unicodedata.combining(letter))
-    return " ".join("".join(letter if letter.isalnum() else " " for letter in kept).split())
+    letters = (letter for letter in plain if not unicodedata.combining(letter))
+    return " ".join("".join(letter if letter.isalnum() else " " for letter in letters).split())
 
 
 @dataclass(frozen=True, slots=True)
-class _Named(Generic[Thing]):
+class _Candidate(Generic[Thing]):
     thing: Thing
     names: tuple[str, ...]
 
+    @property
+    def shown(self) -> str:
+        return self.names[0] if self.names else ""
 
-def _rules(wanted: str) -> Sequence[Rule]:
+
+def _rules_for(wanted: str) -> Sequence[Rule]:
     if not wanted:
         return ()
-    strict = (_is_exactly, _is_folded)
+    strict: tuple[Rule, ...] = (_is_exact, _is_folded)
+    # An address or id that is nearly right belongs to somebody else. "@" at the front is only how people are mentioned.
     if "@" in wanted[1:] or IDENTIFIER.fullmatch(wanted):
         return strict
-    return (*strict, _is_loosely, _begins, _is_mistyped)
+    return (*strict, _is_loosened, _is_beginning, _is_typo)
 
 
-def _is_exactly(wanted: str, name: str) -> bool:
+def _is_exact(wanted: str, name: str) -> bool:
     return wanted == name.strip()
 
 
@@ -88,13 +96,13 @@ def _is_folded(wanted: str, name: str) -> bool:
     return folded(wanted) == folded(name)
 
 
-def _is_loosely(wanted: str, name: str) -> bool:
-    loose = loosened(wanted)
-    return bool(loose) and loose == loosened(name)
+def _is_loosened(wanted: str, name: str) -> bool:
+    # "!!!" and "???" both loosen to nothing, and are not the same name.
+    return bool(loosened(wanted)) and loosened(wanted) == loosened(name)
 
 
-def _begins(wanted: str, name: str) -> bool:
-    """Return whether the name, or a word of it, begins so. A number is whole or not the same: `Sprint 1` is not `Sprint 12`."""
+def _is_beginning(wanted: str, name: str) -> bool:
+    """Return whether the name or one of its words begins with `wanted`. `Sprint 1` does not begin `Sprint 12`."""
     loose = loosened(wanted)
     if len(loose) < SHORTEST_BEGINNING or IDENTIFIER.fullmatch(name):
         return False
@@ -102,8 +110,8 @@ def _begins(wanted: str, name: str) -> bool:
     return re.search(rf"(?:^| ){re.escape(loose)}{rest}", loosened(name)) is not None
 
 
-def _is_mistyped(wanted: str, name: str) -> bool:
-    """Return whether few edits lie between; first letters and numbers are taken to be meant."""
+def _is_typo(wanted: str, name: str) -> bool:
+    """Return whether few edits lie between. First letters and numbers must be equal: people rarely mistype those."""
     one, other = loosened(wanted), loosened(name)
     if not one or not other or one[0] != other[0] or "@" in name or IDENTIFIER.fullmatch(name):
         return False
@@ -111,11 +119,12 @@ def _is_mistyped(wanted: str, name: str) -> bool:
         return False
     shorter = min(len(one), len(other))
     most = 2 if shorter >= TWO_EDITS_FROM else 1 if shorter >= ONE_EDIT_FROM else 0
+    # Comparing the lengths first spares the table for most names.
     return bool(most) and abs(len(one) - len(other)) <= most and edits(one, other) <= most
 
 
 def edits(one: str, other: str) -> int:
-    """Return how many letters have to be put in, left out, replaced or swapped with their neighbour.
+    """Return how many letters have to be inserted, deleted, replaced or swapped with their neighbour.
 
     Source: optimal string alignment, the restricted Damerau-Levenshtein distance.
     """
@@ -131,39 +140,31 @@ def edits(one: str, other: str) -> int:
     return last[-1]
 
 
-def _nearest_first(wanted: str, named: Sequence[_Named[Thing]]) -> list[_Named[Thing]]:
-    pairs = _pairs(wanted)
+def _labels(candidates: Sequence[_Candidate[Thing]], wanted: str) -> tuple[str, ...]:
+    """Return the names to show, the most similar first. Where two would be equal, a name that only one has is added."""
+    pairs = _letter_pairs(wanted)
 
-    def near(one: _Named[Thing]) -> tuple[float, str]:
-        return -max((_alike(pairs, _pairs(name)) for name in one.names), default=0.0), folded(_shown(one))
+    def distance(one: _Candidate[Thing]) -> tuple[float, str]:
+        similar = [_similarity(pairs, _letter_pairs(name)) for name in one.names]
+        return -max(similar, default=0.0), folded(one.shown)
 
-    return sorted(named, key=near)
+    shown = Counter(one.shown for one in candidates)
+    known = Counter(name for one in candidates for name in set(one.names))
+    labels = []
+    for one in sorted(candidates, key=distance):
+        unique = next((name for name in one.names if known[name] == 1), None) if shown[one.shown] > 1 else None
+        labels.append(f"{one.shown} ({unique})" if unique and unique != one.shown else one.shown)
+    return tuple(labels)
 
 
-def _pairs(name: str) -> Counter[str]:
+def _letter_pairs(name: str) -> Counter[str]:
     padded = f" {loosened(name)} "
     return Counter(padded[at : at + 2] for at in range(len(padded) - 1))
 
 
-def _alike(one: Counter[str], other: Counter[str]) -> float:
-    """Return how many pairs of letters are shared, 0 to 1.
+def _similarity(one: Counter[str], other: Counter[str]) -> float:
+    """Return which share of letter pairs two names have in common, 0 to 1.
 
-    Source: Dice's coefficient (Sørensen 1948, Dice 1945) over pairs of letters.
+    Source: Dice's coefficient (Sørensen 1948, Dice 1945).
     """
     return 2 * (one & other).total() / (one.total() + other.total())
-
-
-def _labels(named: Sequence[_Named[Thing]]) -> tuple[str, ...]:
-    """Return what each is shown as; where that is the same for several, with what sets it apart."""
-    shown = Counter(_shown(one) for one in named)
-    known = Counter(name for one in named for name in set(one.names))
-    labels = []
-    for one in named:
-        label = _shown(one)
-        apart = next((name for name in one.names if known[name] == 1), None) if shown[label] > 1 else None
-        labels.append(f"{label} ({apart})" if apart and apart != label else label)
-    return tuple(labels)
-
-
-def _shown(one: _Named[Thing]) -> str:
-    return one.names[0] if one.names else ""

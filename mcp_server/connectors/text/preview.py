@@ -1,4 +1,4 @@
-"""What an act sends to another service, as a person is shown it before they agree: every character that goes out. Pure."""
+"""A text that an act sends to another service, as a person sees it before they approve: every character of it. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ Change = Mapping[str, Any]
 
 
 def shown_change(place: str, before: str | None, after: str | None) -> Change:
-    """Return what becomes of a text at `place`, such as `plane:KB-12 description`, as one of the files of a `Shown`.
+    """Return what happens to the text at `place`, such as `plane:KB-12 description`.
 
-    `before` is None for what is sent anew, `after` for what is taken back; both may be whole. The entry has the form of a file
-    that changes, and is marked as something that is `sent`, so that nobody is told of a page.
+    `before` is None for a new text, `after` for one that is taken back; "" is an empty text. The entry has the form of a changed
+    file in a `CallPreview`, and `sent` marks it, so that nothing calls it a page.
     """
-    diff = unified(
-        _ended(before), _ended(after), place, context=CONTEXT, most_characters=UNLIMITED, longest_line=UNLIMITED
-    )
     return {
         "path": place,
         "moved_from": None,
         "before": _revision(before),
         "after": _revision(after),
-        "diff": diff,
+        "diff": unified(
+            _with_line_end(before),
+            _with_line_end(after),
+            place,
+            context=CONTEXT,
+            most_characters=UNLIMITED,
+            longest_line=UNLIMITED,
+        ),
         "sent": True,
     }
 
 
-def _ended(text: str | None) -> str:
-    """Return the text with an end to its last line: a message has none, and nobody has to be told of that."""
+def _with_line_end(text: str | None) -> str:
+    # A message ends without a line end, and the diff would remark on that.
     return f"{text}\n" if text and not text.endswith("\n") else text or ""
 
 

@@ -1,37 +1,35 @@
-"""Zulip as calls that are awaited: the requests of `wire`, sent, and their replies read."""
+"""Zulip's calls, awaited: `wire` makes each request and reads its reply, a `Sender` sends it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, ReplyLost, ServiceRefused
-from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
+from mcp_server.connectors.http import Sender
+from mcp_server.connectors.request.wire import ServiceRequest
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.model import (
     Channel,
+    ChatPlace,
     Message,
+    MessageWindow,
     Queue,
     QueueEvents,
     Topic,
-    Where,
-    Window,
     ZulipServer,
     ZulipUser,
 )
 
-if TYPE_CHECKING:
-    from mcp_server.connectors.http import Sender
-
 SERVER_KEPT_S = 3_600.0
-"""A server is asked again after an hour what it is: it may have been upgraded."""
+"""After an hour a server is asked again for its version: it may have been upgraded."""
 _T = TypeVar("_T")
 
 
 class ZulipClient:
-    """What one bot can ask of one organisation. It resolves no names and knows no allow list."""
+    """One organisation as one bot sees it. It resolves no names and knows no allow list."""
 
     def __init__(self, sender: Sender, *, monotonic: Callable[[], float]) -> None:
         self._sender, self._monotonic = sender, monotonic
@@ -39,16 +37,16 @@ class ZulipClient:
         self._limits: tuple[float, ZulipServer] | None = None
 
     async def server(self) -> ZulipServer:
-        """Return what the server is, asked at most once an hour. Its limits may be the usual ones: see `limits`."""
-        if self._server is None or self._old(self._server[0]):
-            self._server = self._monotonic(), await self._do(wire.server_settings(), wire.server_read)
+        """Return the server, requested at most once an hour. Its limits may be the default ones: see `limits`."""
+        if self._server is None or self._monotonic() - self._server[0] > SERVER_KEPT_S:
+            self._server = self._monotonic(), await self._do(wire.server_settings(), wire.read_server)
         return self._server[1]
 
     async def limits(self) -> ZulipServer:
-        """Return the same, with the limits that this server has for messages and topics, asked at most once an hour."""
-        if self._limits is None or self._old(self._limits[0]):
+        """Return the server with its own limits for messages and topics, requested at most once an hour."""
+        if self._limits is None or self._monotonic() - self._limits[0] > SERVER_KEPT_S:
             server = await self.server()
-            queue, message, topic = await self._queued(wire.limits(), wire.limits_read)
+            queue, message, topic = await self._queue(wire.limits(), wire.read_limits)
             known = replace(
                 server,
                 longest_message=message or server.longest_message,
@@ -59,24 +57,24 @@ class ZulipClient:
         return self._limits[1]
 
     async def me(self) -> ZulipUser:
-        """Return the user whose key it is."""
-        return await self._do(wire.own_user(), wire.person_read)
+        """Return the owner of the key."""
+        return await self._do(wire.own_user(), wire.read_user)
 
     async def people(self) -> Sequence[ZulipUser]:
-        """Return all users by name, those that are deactivated too."""
-        return await self._do(wire.users(), wire.people_read)
+        """Return all users by name, the deactivated ones too."""
+        return await self._do(wire.users(), wire.read_users)
 
     async def channels(self) -> Sequence[Channel]:
-        """Return the channels that the bot sees, by name, without those that are archived."""
-        return await self._do(wire.channels(), wire.channels_read)
+        """Return the channels that the bot sees, by name, without archived ones."""
+        return await self._do(wire.channels(), wire.read_channels)
 
     async def topics(self, channel: Channel) -> Sequence[Topic]:
         """Return the topics of a channel, the one with the newest message first."""
-        return await self._do(wire.topics(channel), wire.topics_read)
+        return await self._do(wire.topics(channel), wire.read_topics)
 
     async def messages(
         self,
-        where: Where,
+        where: ChatPlace,
         *,
         anchor: wire.Anchor = "newest",
         before: int = 0,
@@ -84,17 +82,16 @@ class ZulipClient:
         with_anchor: bool = True,
         search: str = "",
         sender: ZulipUser | None = None,
-    ) -> Window:
+    ) -> MessageWindow:
         """Return messages of `where` around `anchor`, oldest first, at most 1,000.
 
-        `anchor` is the id of a message, whether or not it lies there, an end, or from feature level 445 on a moment. With an id,
-        `with_anchor` adds that message itself, if it lies there. `search` are words of which each must be there.
+        `anchor` is a message's id, of any place; an end; or, from feature level 445 on, a point in time. With an id,
+        `with_anchor` includes that message, if it is in that place. Every word of `search` must be in a message.
         """
         server = await self.server()
         if isinstance(anchor, datetime) and server.level < wire.DATED_ANCHOR:
-            raise ServiceRefused(
-                wire.SERVICE, 400, f"servers of feature level {server.level} know no moment as an anchor"
-            )
+            why = f"servers of feature level {server.level} know no point in time as an anchor"
+            raise ServiceRefused(wire.SERVICE, 400, why)
         wanted = wire.messages(
             server,
             where,
@@ -105,105 +102,90 @@ class ZulipClient:
             sender=sender,
             with_anchor=with_anchor,
         )
-        window = await self._do(wanted, wire.window_read)
+        window = await self._do(wanted, wire.read_messages)
         if with_anchor or not isinstance(anchor, int):
             return window
+        # Servers below feature level 155 include the anchor all the same.
         return replace(window, messages=[message for message in window.messages if message.id != anchor])
 
     async def message(self, message_id: int) -> Message:
         """Return a message.
 
         Raises:
-            Missing: there is none of that id, or none that the bot may see; the server does not say which.
+            Missing: it does not exist, or the bot may not see it; the server does not say which.
         """
-        try:
-            return await self._do(wire.message(message_id), wire.message_read)
-        except ServiceRefused as refused:
-            raise self._no_message(message_id, refused) from None
+        return await self._on_message(message_id, wire.message(message_id), wire.read_message)
 
-    async def send(self, where: Where, text: str, *, queue: Queue | None = None, local_id: str = "") -> int:
-        """Return the id of the message that was sent to a channel and topic, or to people. It is sent once.
-
-        With `queue` it is heard there with `local_id`, also when this reply is lost.
+    async def send(self, where: ChatPlace, text: str, *, queue: Queue | None = None, local_id: str = "") -> int:
+        """Send a message, once, and return its id. With `queue` it is received there with `local_id`, also if this reply is lost.
 
         Raises:
-            ReplyLost: it is not known whether it was sent.
+            ReplyLost: nobody knows whether it was sent.
         """
-        return await self._do(
-            wire.send(await self.server(), where, text, queue=queue, local_id=local_id), wire.sent_read
-        )
+        wanted = wire.send(await self.server(), where, text, queue=queue, local_id=local_id)
+        return await self._do(wanted, wire.read_sent)
 
     async def edit(self, message_id: int, text: str) -> None:
-        """Give a message of the bot's own another text."""
-        try:
-            await self._do(wire.edit(message_id, text), wire.judged)
-        except ServiceRefused as refused:
-            raise self._no_message(message_id, refused) from None
+        """Change the text of a message of the bot's own."""
+        await self._on_message(message_id, wire.edit(message_id, text), wire.require_success)
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """Add an emoji by its name; return False where it was there already."""
-        try:
-            return await self._do(wire.react(message_id, emoji), wire.reaction_judged)
-        except ServiceRefused as refused:
-            raise self._no_message(message_id, refused) from None
+        """Add an emoji by its name; return False if it was there already."""
+        return await self._on_message(message_id, wire.react(message_id, emoji), wire.read_reaction_change)
 
     async def unreact(self, message_id: int, emoji: str) -> bool:
-        """Take an emoji back; return False where it was not there."""
-        try:
-            return await self._do(wire.unreact(message_id, emoji), wire.reaction_judged)
-        except ServiceRefused as refused:
-            raise self._no_message(message_id, refused) from None
+        """Remove an own emoji; return False if it was not there."""
+        return await self._on_message(message_id, wire.unreact(message_id, emoji), wire.read_reaction_change)
 
-    async def register(self, where: Where | None = None, *, reactions: bool = False) -> Queue:
-        """Return a new queue of events that hears messages, of a channel and topic if given, and reactions if asked.
+    async def register(self, where: ChatPlace | None = None, *, reactions: bool = False) -> Queue:
+        """Return a new queue of events that receives messages, of a channel and topic if given, and reactions if asked.
 
-        What is sent to public channels is heard even where the bot did not subscribe, if the server lets it.
+        It also receives messages in public channels that the bot is not subscribed to, if the server allows it.
         """
         server = await self.server()
         public = where is not None and where.channel is not None and not where.channel.private
         try:
-            wanted = wire.register(server, where, reactions=reactions, public=public)
-            return await self._queued(wanted, wire.queue_read)
+            return await self._queue(wire.register(server, where, reactions=reactions, public=public), wire.read_queue)
         except (Denied, ServiceRefused):
             if not public:
                 raise
-            # Guests may not listen to all public channels; what they are subscribed to they hear without.
-            return await self._queued(wire.register(server, where, reactions=reactions), wire.queue_read)
+            # Guests may not listen to all public channels; those that they are subscribed to need no such right.
+            return await self._queue(wire.register(server, where, reactions=reactions), wire.read_queue)
 
-    async def heard(self, queue: Queue, after: int, *, block: bool = False) -> QueueEvents:
-        """Return what `queue` heard after the event `after`; with `block` as soon as there is something, or after a minute.
+    async def events(self, queue: Queue, after: int, *, block: bool = False) -> QueueEvents:
+        """Return the events of `queue` after `after`; with `block` as soon as there are some, or after a minute.
 
-        What it heard up to `after` is forgotten there. `last_event_id` stays `after` when nothing was heard.
+        Events up to `after` are deleted there. `last_event_id` stays `after` if there were none.
 
         Raises:
-            QueueGone: register again.
+            QueueGone: register a new queue.
         """
-        heard = await self._do(wire.events(queue, after, block=block), wire.heard_read)
-        return replace(heard, last_event_id=max(after, heard.last_event_id))
+        found = await self._do(wire.events(queue, after, block=block), wire.read_events)
+        return replace(found, last_event_id=max(after, found.last_event_id))
 
     async def drop(self, queue: Queue) -> None:
-        """Have a queue forgotten, if it can be; a server forgets it in the end anyway."""
+        """Delete a queue; if that fails, the server drops it after some minutes."""
         try:
-            await self._do(wire.drop(queue), wire.dropped)
+            await self._do(wire.drop(queue), wire.read_dropped)
         except ConnectorError:
             return
 
-    async def _do(self, request: ServiceRequest, read: Callable[[ServiceRequest, ServiceReply], _T]) -> _T:
+    async def _do(self, request: ServiceRequest, read: wire.Reader[_T]) -> _T:
         return read(request, await self._sender.send(request))
 
-    async def _queued(self, request: ServiceRequest, read: Callable[[ServiceRequest, ServiceReply], _T]) -> _T:
-        """Return what came of asking for a queue; one more of which nobody knows is nothing that was done."""
+    async def _queue(self, request: ServiceRequest, read: wire.Reader[_T]) -> _T:
         try:
             return await self._do(request, read)
         except ReplyLost as lost:
+            # A queue that nobody knows of expires; it is not an act whose outcome somebody must look up.
             raise NoAnswer(wire.SERVICE, lost.why) from lost
 
-    def _old(self, asked_at: float) -> bool:
-        return self._monotonic() - asked_at > SERVER_KEPT_S
-
-    @staticmethod
-    def _no_message(message_id: int, refused: ServiceRefused) -> ConnectorError:
-        """Return that there is no such message, if that is what was refused. Source: message_by_id_no_access_400.json."""
-        if refused.why.startswith("Invalid message"):
-            return Missing(wire.SERVICE, f"message {message_id}", "it may be deleted, or in a channel without the bot")
-        return refused
+    async def _on_message(self, message_id: int, request: ServiceRequest, read: wire.Reader[_T]) -> _T:
+        try:
+            return await self._do(request, read)
+        except ServiceRefused as refused:
+            # Source: message_by_id_no_access_400.json.
+            if refused.why.startswith("Invalid message"):
+                remedy = "it may be deleted, or in a channel without the bot"
+                raise Missing(wire.SERVICE, f"message {message_id}", remedy) from None
+            raise

@@ -1,22 +1,22 @@
-"""What can be wrong with a call about Zulip before anything is sent. Every sentence says what to do next."""
+"""Errors in what a caller asks of Zulip, found before anything is sent there."""
 
 from __future__ import annotations
 
 from mcp_server.connectors.errors import ConnectorError
+from mcp_server.connectors.zulip.wire import SERVICE
 
-SERVICE = "Zulip"
 CHANNELS_SETTING = "ZULIP_CHANNELS"
 
 
 class Unclear(ConnectorError):
-    """The call does not say what it wants in a way that can be done."""
+    """The arguments do not say what is wanted in a way that can be done; the message says what to give."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__(SERVICE, told)
+    def __init__(self, why: str) -> None:
+        super().__init__(SERVICE, why)
 
 
 class Deactivated(ConnectorError):
-    """That person's account is deactivated: nobody would read the message."""
+    """The person's account is deactivated: nobody would read the message."""
 
     def __init__(self, name: str) -> None:
         self.name = name

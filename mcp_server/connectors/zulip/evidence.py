@@ -1,64 +1,61 @@
-"""What people said in a topic, as evidence: verified to be where it is said to be, with who said it, when, and where to see it."""
+"""A topic or message as evidence for a merge: checked to be where it is cited, with who said it, when, and where to see it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.evidence.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing
 from mcp_server.connectors.text.name_match import folded
-from mcp_server.connectors.zulip.model import Channel, Message, Where
+from mcp_server.connectors.zulip.chat import Chat
+from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message
 from mcp_server.connectors.zulip.text.links import number_of
 from mcp_server.connectors.zulip.text.place_names import channel_word, topic_names
 
-if TYPE_CHECKING:
-    from mcp_server.connectors.zulip.chat import Chat
-
 MOST_MESSAGES = 100
-"""The newest of a topic: what was said long before is cited by its message."""
+"""The newest of a topic; older ones can be cited one by one."""
 
 
-async def fetched(chat: Chat, locator: str) -> Fetched:
-    """Return what stands at `channel/topic/message`, one message, or `channel/topic`, the newest of the topic.
+async def fetch(chat: Chat, locator: str) -> Fetched:
+    """Return one message (`channel/topic/message`), or the newest of a topic (`channel/topic`).
 
-    Names are those of Zulip in any case; a channel or topic may itself hold a slash.
+    Names are Zulip's in any case; a channel or topic may itself contain a slash.
 
     Raises:
-        NoSuchSource: there is no such message or topic, or none that may be used.
-        SourceAway: Zulip cannot be asked now.
+        NoSuchSource: there is no such message or topic, or it may not be read.
+        SourceAway: Zulip cannot be reached now.
     """
     source = f"zulip:{locator}"
     try:
-        channel, rest = await _channel(chat, locator)
+        channel, rest = await _find_channel(chat, locator)
         if channel is None or not rest:
-            raise NoSuchSource(
-                source, "write zulip:channel/topic or zulip:channel/topic/message, of a channel that may be used"
-            )
+            why = "write zulip:channel/topic or zulip:channel/topic/message, of a channel that may be used"
+            raise NoSuchSource(source, why)
         topic, _, number = rest.rpartition("/")
         if topic and (message_id := number_of(number)):
-            message = await _message(chat, channel, topic.removesuffix("/near"), message_id)
+            message = await _find_message(chat, channel, topic.removesuffix("/near"), message_id)
             if message is not None:
-                return await _told(chat, channel, [message], await chat.url_of(message), f"/{number}")
-        name = await _topic(chat, channel, rest)
+                return await _fetched(chat, channel, [message], await chat.url_of(message), f"/{number}")
+        # A topic may end in a number, such as `releases/2026`.
+        name = await _find_topic(chat, channel, rest)
         if name is None:
-            raise NoSuchSource(
-                source, f"#{channel.name} has no such topic, or the message is not in it; see zulip_read_messages"
-            )
-        window = await chat.client.messages(Where(channel, name), anchor="newest", before=MOST_MESSAGES)
-        said = [message for message in window.messages if chat.allows(message)]
-        if not said:
-            raise NoSuchSource(source, "nothing that can be read was said there")
-        return await _told(chat, channel, said, await chat.url_of_topic(channel, name))
+            why = f"#{channel.name} has no such topic, or the message is not in it; see zulip_read_messages"
+            raise NoSuchSource(source, why)
+        window = await chat.client.messages(ChatPlace(channel, name), anchor="newest", before=MOST_MESSAGES)
+        messages = [message for message in window.messages if chat.allows(message)]
+        if not messages:
+            raise NoSuchSource(source, "the topic has no message that can be read")
+        return await _fetched(chat, channel, messages, await chat.url_of_topic(channel, name))
     except ConnectorError as error:
         raise SourceAway(source, str(error)) from error
 
 
-async def _channel(chat: Chat, locator: str) -> tuple[Channel | None, str]:
-    """Return the channel, the one with the longest name where several could be meant, and what stands behind it."""
+async def _find_channel(chat: Chat, locator: str) -> tuple[Channel | None, str]:
+    """Return the channel, the one with the longest name if several could be meant, and the text after it."""
     parts = locator.strip().removeprefix("#").split("/")
-    for channels in (await chat.channels(), await chat.channels(fresh=True)):
+    for fresh in (False, True):
+        channels = await chat.channels(fresh=fresh)
         by_name = {folded(name): one for one in channels for name in (channel_word(one.name), one.name)}
         for count in range(len(parts) - 1, 0, -1):
             found = by_name.get(folded("/".join(parts[:count])))
@@ -67,33 +64,31 @@ async def _channel(chat: Chat, locator: str) -> tuple[Channel | None, str]:
     return None, ""
 
 
-async def _message(chat: Chat, channel: Channel, topic: str, number: int) -> Message | None:
-    """Return the message if it is in that topic."""
+async def _find_message(chat: Chat, channel: Channel, topic: str, number: int) -> Message | None:
+    """Return the message if it is in that topic: nobody may cite it as said elsewhere."""
     try:
         message = await chat.message(number)
     except Missing:
         return None
-    named = folded(_unresolved(topic)) == folded(_unresolved(message.topic))
-    return message if message.channel_id == channel.id and named else None
+    in_topic = folded(_unresolved(topic)) == folded(_unresolved(message.topic))
+    return message if message.channel_id == channel.id and in_topic else None
 
 
-async def _topic(chat: Chat, channel: Channel, asked: str) -> str | None:
-    """Return the topic of that name; else one that was marked as resolved since, or is not any more."""
+async def _find_topic(chat: Chat, channel: Channel, asked: str) -> str | None:
+    """Return the topic of that name; else one that was marked as resolved since, or no longer is."""
     topics = [topic.name for topic in await chat.topics(channel)]
-    for form in (folded, lambda name: folded(_unresolved(name))):
-        found = next((name for name in topics if form(name) == form(asked)), None)
-        if found is not None:
-            return found
-    return None
+    exact = next((name for name in topics if folded(name) == folded(asked)), None)
+    wanted = folded(_unresolved(asked))
+    return exact or next((name for name in topics if folded(_unresolved(name)) == wanted), None)
 
 
 def _unresolved(topic: str) -> str:
     return topic_names(topic)[-1]
 
 
-async def _told(chat: Chat, channel: Channel, messages: Sequence[Message], url: str, behind: str = "") -> Fetched:
-    """Return what others said. A bot says only what is sent from here; who a person's key belongs to writes by hand, too."""
+async def _fetched(chat: Chat, channel: Channel, messages: Sequence[Message], url: str, behind: str = "") -> Fetched:
     me = await chat.me()
+    # A bot's messages were sent from here: a host could cite itself. The owner of a person's key writes by hand, too.
     others = [message for message in messages if not (me.bot and message.sender_id == me.id)]
     newest = (others or messages)[-1]
     return Fetched(

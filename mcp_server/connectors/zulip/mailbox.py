@@ -1,4 +1,4 @@
-"""When two e-mail addresses are one mailbox."""
+"""When two e-mail addresses are the same mailbox. Settings load this at start-up, so it stays small."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 def mailbox(address: str) -> str:
     """Return an e-mail address so that two of the same mailbox are equal.
 
-    Only ASCII letters lose their case: lower-casing others would take one person's address for another's, because the Kelvin sign
-    becomes a k.
+    Only ASCII letters lose their case. Lower-casing others would make two people's addresses equal: the Kelvin sign becomes a k.
     """
     return address.lower() if address.isascii() else address

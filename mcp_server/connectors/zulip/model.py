@@ -1,4 +1,4 @@
-"""Channels, people and messages as we speak of them. Pure values; ids are Zulip's, times aware UTC, texts Zulip's Markdown."""
+"""Channels, people and messages as we call them. Pure values: ids are Zulip's, times aware UTC, texts Zulip's Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_server.connectors.zulip.mailbox import mailbox
 
 @dataclass(frozen=True, slots=True)
 class ZulipServer:
-    """What the server says of itself: `level` decides which words it knows, `longest_message` is in characters."""
+    """A Zulip server. `level` is its feature level, which decides the words it knows; `longest_message` is in characters."""
 
     name: str
     version: str
@@ -22,7 +22,7 @@ class ZulipServer:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel. `restricted`: not everybody who sees it may write there, so that it must be tried."""
+    """A channel. `restricted`: not everybody who sees it may write there; only trying tells."""
 
     id: int
     name: str
@@ -41,7 +41,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ZulipUser:
-    """A user. `email` is the one that the API takes."""
+    """A user. `email` is the address that the API takes; `delivery_email` the real one, if the bot may see it."""
 
     id: int
     name: str
@@ -60,7 +60,8 @@ class ZulipUser:
 class Reaction:
     """An emoji of somebody on a message.
 
-    `emoji` is one of its names, `code` its code points, by which two names are known as one; "" where an organisation made it.
+    `emoji` is one of its names. `code` are its code points, by which two names are known as one emoji; "" for an organisation's
+    own picture.
     """
 
     emoji: str
@@ -72,14 +73,13 @@ class Reaction:
 class Message:
     """A message in a topic, or between `people` (then channel and topic are "").
 
-    `edited_s` is when its text was changed last and `moved_s` when it was moved last, in seconds since 1970; 0 for never. Servers
-    below feature level 365 tell of both in `edited_s`, also when only its topic was resolved.
+    `edited_s` is when its text was last changed and `moved_s` when it was last moved, in seconds since 1970; 0 for never. Servers
+    below feature level 365 report both in `edited_s`, also when its topic was only resolved.
     """
 
     id: int
     sender_id: int
     sender: str
-    sender_email: str
     at: datetime
     text: str
     channel_id: int | None = None
@@ -93,7 +93,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MessageWindow:
     """Messages in order, oldest first, and whether there are none before or after them."""
 
     messages: Sequence[Message]
@@ -103,11 +103,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Where a message goes, or where messages are looked for: a channel and perhaps a topic, or people.
+class ChatPlace:
+    """Where a message goes or is searched: a channel and perhaps a topic, or a conversation between people.
 
-    Only to look: all `public` channels with their whole history, or all `direct` messages. Nothing at all is the user's own
-    history: what came while it was subscribed.
+    Only for searching: all `public` channels with their whole history, or all `direct` messages. With nothing set it is the
+    user's own history: messages from the time when it was subscribed.
     """
 
     channel: Channel | None = None
@@ -119,21 +119,20 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue of events: `newest` is the newest message when it was made."""
+    """A queue of events."""
 
     id: str
     last_event_id: int
-    newest: int
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEvents:
-    """What a queue told: messages, the last event, and by message the reactions that were added and those that were taken back.
+    """What a queue received: messages, and by message the reactions that were added and those that were removed.
 
-    A message has its `local_id` where it was sent from this queue.
+    A message has its `local_id` if it was sent with this queue.
     """
 
     messages: Sequence[Message]
     last_event_id: int
     reactions: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)
-    taken_back: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)
+    removed: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from knowledge.writing.answers import ChangeAnswer, Disagreements, History, Merg
 from knowledge.writing.evidence.judge import PairJudgement
 from knowledge.writing.related.target_page import teaches
 from knowledge.writing.requests import DeleteRequest, MergeRequest, MoveRequest, RevertRequest
-from mcp_server.connectors.page_mentions import cited_by
+from mcp_server.connectors.page_mentions import citations_of
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.taint import origin_of
@@ -64,9 +64,9 @@ async def read(services: KnowledgeServices, call: Call, asked: ReadPageArguments
     )
     await services.ledger.saw_page(call.reader, reading)
     # Who goes on reading has seen what cites the page.
-    if not services.elsewhere or asked.offset:
+    if not services.connectors or asked.offset:
         return reading
-    return replace(reading, cited_by=await cited_by(services, reading.path))
+    return replace(reading, cited_by=await citations_of(services, reading.path))
 
 
 async def read_from(_services: KnowledgeServices, reading: PageReading) -> tuple[str, ...]:

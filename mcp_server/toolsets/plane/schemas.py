@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mcp_server.connectors.plane.model import Priority
-from mcp_server.connectors.text.answers import ActStatus
-from mcp_server.toolsets.spec import Arguments, DryRun, InJourney
+from mcp_server.toolsets.spec import ActStatus, Arguments, DryRun, InJourney
 
 TOOLSET = "plane"
 

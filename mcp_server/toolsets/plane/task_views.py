@@ -1,90 +1,83 @@
-"""What the reading tools answer: projects, lists of tasks, one task. All texts are Markdown, all names are names."""
+"""The answers of the reading tools: projects, lists of tasks, one task. Texts are Markdown, and ids become names."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 
-import anyio
+from anyio import to_thread
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, UnknownName
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, UnknownName, one_line
+from mcp_server.connectors.parallel import in_parallel
 from mcp_server.connectors.plane.board import Board
-from mcp_server.connectors.plane.errors import SERVICE
 from mcp_server.connectors.plane.model import Comment, PlaneTask, Project, Relation
-from mcp_server.connectors.plane.pagination import Walked
+from mcp_server.connectors.plane.names import CLOSED
+from mcp_server.connectors.plane.pagination import Listing
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
+from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.toolsets.plane.queries import (
     OVERDUE,
     TaskFilter,
-    closed_states,
     day_of,
+    exact,
     moment_of,
-    rest_of,
-    told,
+    remaining_tasks,
     words_of,
 )
-from mcp_server.toolsets.plane.schemas import CommentAnswer, ProjectLine, Projects, TaskLine, TaskList, TaskView, Tied
+from mcp_server.toolsets.plane.schemas import (
+    CommentAnswer,
+    GetArguments,
+    ProjectLine,
+    Projects,
+    QueryArguments,
+    TaskLine,
+    TaskList,
+    TaskView,
+    Tied,
+)
 
 AT_ONCE = 4
-"""Projects that are asked about at the same time; Plane allows 60 requests a minute."""
+"""Projects that are searched at the same time; Plane allows 60 requests a minute."""
 MOST_FOUND = 1_000
 LONGEST_ABOUT = 300
 LONGEST_TEXT = 20_000
 """Characters of a task's text and comments in one answer."""
 MOST_RELATIONS = 30
 PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
-"""Told a task's lineage, title, address and texts, returns the pages that it names, or that have evidence from it."""
-NO_PROJECT = (
-    "there is no project that may be used; see whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
-)
-CHANGED = "changed or made since the first page, and perhaps on none: {}; ask without a cursor to see them"
+"""Takes a task's origin, title, address and texts, and returns the pages that they name, or that hold evidence from it."""
+NO_PROJECT = "no project can be used; check whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
+CHANGED = "tasks changed or created since the first page, perhaps on no page: {}; call without a cursor to see them"
 SOMEBODY = "somebody"
-"""Who is no member of the project any more."""
+"""A person who is no longer a member of the project."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskQuery:
-    """What a caller asks of tasks, by names."""
+async def list_projects(board: Board, asked: str | None) -> Projects:
+    """Return the projects that may be used, by key; or the one asked for, with the names that its tasks can have.
 
-    project: str | None = None
-    text: str | None = None
-    state: str | None = None
-    assignee: str | None = None
-    label: str | None = None
-    priority: str | None = None
-    cycle: str | None = None
-    module: str | None = None
-    due: str | None = None
-    updated_since: str | None = None
-
-
-async def projects_told(board: Board, asked: str | None) -> Projects:
-    """Return the projects that may be used, by key; or the one that was asked for, with the names its tasks can have.
-
-    Only the latter has text that anybody may have written: whoever has just listed what there is has read nothing of it.
+    Only the latter holds text that anybody may have written, so that listing the keys taints nobody.
     """
     if asked is None:
         lines = [ProjectLine(project.key, project.name, "") for project in await board.projects()]
         return Projects(lines, tainted=False, note=None if lines else NO_PROJECT)
     project = await board.project(asked)
     names = [
-        [state.name for state in (await board.states_of(project)).values()],
-        [label.name for label in (await board.labels_of(project)).values()],
-        [person.name or person.email for person in (await board.people_of(project)).values()],
-        [cycle.name for cycle in (await board.cycles_of(project)).values()],
-        [module.name for module in (await board.modules_of(project)).values()],
+        [state.name for state in (await board.states.by_id(project)).values()],
+        [label.name for label in (await board.labels.by_id(project)).values()],
+        [person.name or person.email for person in (await board.people.by_id(project)).values()],
+        [cycle.name for cycle in (await board.cycles.by_id(project)).values()],
+        [module.name for module in (await board.modules.by_id(project)).values()],
     ]
-    about = " ".join(project.description.split())
-    shown = about if len(about) <= LONGEST_ABOUT else f"{about[: LONGEST_ABOUT - 3]}..."
-    return Projects([ProjectLine(project.key, project.name, shown, *names)], tainted=True)
+    about = one_line(project.description, LONGEST_ABOUT)
+    return Projects([ProjectLine(project.key, project.name, about, *names)], tainted=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _FoundTasks:
-    """Tasks of one project that fit, and why they may not be all."""
+    """The tasks of one project that match. `note` or `error` says why some may be missing."""
 
     project: Project
     tasks: Sequence[PlaneTask] = ()
@@ -92,88 +85,68 @@ class _FoundTasks:
     error: ConnectorError | None = None
 
 
-async def tasks_told(board: Board, query: TaskQuery, limit: int, cursor: str | None) -> TaskList:
-    """Return the tasks that fit, last changed first, at most `limit`.
+async def query_tasks(board: Board, asked: QueryArguments) -> TaskList:
+    """Return the tasks that match, last changed first.
 
     Raises:
         BadCursor: it belongs to another question.
-        BadDate, UnknownName, AmbiguousName: what was asked does not say what is meant.
+        BadDate, UnknownName, AmbiguousServiceName: an argument does not say what is meant.
+        ConnectorError: no project could be searched.
     """
-    key = question({name: getattr(query, name) for name in TaskQuery.__slots__} | {"workspace": board.access.workspace})
-    rest_of((), cursor, key)
-    _check_dates(query)
-    projects = await _asked_projects(board, query)
+    filters = asked.model_dump(exclude={"limit", "cursor", "journey_id"})
+    key = question(filters | {"workspace": board.access.workspace})
+    # A cursor or date that is wrong is refused before Plane is asked for anything.
+    remaining_tasks((), asked.cursor, key)
+    if asked.due is not None and asked.due.strip().casefold() != OVERDUE:
+        day_of("due", asked.due, also="'overdue' or ")
+    if asked.updated_since is not None:
+        moment_of("updated_since", asked.updated_since)
+    projects = await _projects_to_search(board, asked)
     if projects is None:
         return TaskList([], None, tainted=False, note=NO_PROJECT)
-    found = await _in_each(board, query, projects)
-    of = {task.id: one.project for one in found for task in one.tasks}
-    rest = rest_of((task for one in found for task in one.tasks), cursor, key)
-    shown = rest.tasks[:limit]
-    lines = await _lines(board, shown, of)
-    more = rest.cursor_behind(shown[-1], key) if len(rest.tasks) > len(shown) else None
-    notes = [_noted(found), CHANGED.format(rest.changed) if rest.changed else None]
+    found = await in_parallel(
+        [partial(_search_project, board, asked, project) for project in projects], at_most=AT_ONCE
+    )
+    errors = [one.error for one in found if one.error is not None]
+    if errors and len(errors) == len(found):
+        raise _common_error(errors)
+    project_of = {task.id: one.project for one in found for task in one.tasks}
+    remaining = remaining_tasks((task for one in found for task in one.tasks), asked.cursor, key)
+    shown = remaining.tasks[: asked.limit]
+    lines = await _task_lines(board, shown, project_of)
+    more = remaining.cursor_after(shown[-1], key) if len(remaining.tasks) > len(shown) else None
+    notes = [_incomplete_note(found), CHANGED.format(remaining.changed) if remaining.changed else None]
     return TaskList(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
 
 
-def _check_dates(query: TaskQuery) -> None:
-    if query.due is not None and query.due.strip().casefold() != OVERDUE:
-        day_of("due", query.due, also="'overdue' or ")
-    if query.updated_since is not None:
-        moment_of("updated_since", query.updated_since)
-
-
-async def _asked_projects(board: Board, query: TaskQuery) -> Sequence[Project] | None:
-    """Return where to look: the project that is named, or all in which a search finds the text; None if none may be used."""
-    if query.project is not None:
-        return [await board.project(query.project)]
+async def _projects_to_search(board: Board, asked: QueryArguments) -> Sequence[Project] | None:
+    """Return the project that is named, or all in which a search finds the text; None if none may be used."""
+    if asked.project is not None:
+        return [await board.project(asked.project)]
     projects = await board.projects()
-    words = words_of(query.text)
+    words = words_of(asked.text)
     if len(projects) < 2 or not words:
         return projects or None
-    # A search knows names only in part (and numbers, and keys), but what has the word in its name is among what it finds.
-    longest = max(words, key=len)
-    hits = await board.client.search(longest, None, MOST_FOUND)
+    # One search spares listing most projects. It finds more than matches (keys, numbers), but every name with the word.
+    hits = await board.client.search(max(words, key=len), None, MOST_FOUND)
     if len(hits) >= MOST_FOUND:
         return projects
     ids = {hit.project_id for hit in hits}
     return [project for project in projects if project.id in ids]
 
 
-async def _in_each(board: Board, query: TaskQuery, projects: Sequence[Project]) -> list[_FoundTasks]:
-    """Return what fits in each project, a few projects at a time.
-
-    Raises:
-        ConnectorError: in none of them could be looked.
-    """
-    found: dict[str, _FoundTasks] = {}
-    room = anyio.CapacityLimiter(AT_ONCE)
-
-    async def look(project: Project) -> None:
-        async with room:
-            found[project.id] = await _looked(board, query, project)
-
-    async with anyio.create_task_group() as tasks:
-        for project in projects:
-            tasks.start_soon(look, project)
-    ordered = [found[project.id] for project in projects]
-    errors = [one.error for one in ordered if one.error is not None]
-    if errors and len(errors) == len(ordered):
-        raise _one_of(errors)
-    return ordered
-
-
-async def _looked(board: Board, query: TaskQuery, project: Project) -> _FoundTasks:
+async def _search_project(board: Board, asked: QueryArguments, project: Project) -> _FoundTasks:
     try:
-        wanted = await _wanted(board, query, project)
-        walked = await _listed(board, query, project)
+        wanted = await _task_filter(board, asked, project)
+        listing = await _tasks_to_filter(board, asked, project)
     except ConnectorError as error:
         return _FoundTasks(project, error=error)
-    fitting = [task for task in walked.items if wanted.fits(task, board.key(project, task))]
-    return _FoundTasks(project, fitting, walked.note)
+    fitting = [task for task in listing.items if wanted.fits(task, board.key(project, task))]
+    return _FoundTasks(project, fitting, listing.note)
 
 
-def _one_of(errors: Sequence[ConnectorError]) -> ConnectorError:
-    """Return what to tell when no project could be looked through: an unknown name with all that there is, or the first."""
+def _common_error(errors: Sequence[ConnectorError]) -> ConnectorError:
+    """Return the error to raise if no project could be searched: an unknown name with the names of all, else the first."""
     unknown = [error for error in errors if isinstance(error, UnknownName)]
     if len(errors) == 1 or len(unknown) < len(errors):
         return next((error for error in errors if not isinstance(error, UnknownName)), errors[0])
@@ -183,225 +156,210 @@ def _one_of(errors: Sequence[ConnectorError]) -> ConnectorError:
     return UnknownName(SERVICE, first.kind, first.asked, candidates)
 
 
-async def _wanted(board: Board, query: TaskQuery, project: Project) -> TaskFilter:
-    """Return what is asked with the ids of this project."""
-    overdue = query.due is not None and query.due.strip().casefold() == OVERDUE
-    nobody = query.assignee is not None and query.assignee.strip().casefold() == "none"
-    state_ids = await board.states_meant(project, query.state) if query.state is not None else None
-    assignee_id = await _assignee(board, project, query.assignee) if query.assignee is not None and not nobody else None
+async def _task_filter(board: Board, asked: QueryArguments, project: Project) -> TaskFilter:
+    """Return the filter with the ids of this project."""
+    overdue = asked.due is not None and asked.due.strip().casefold() == OVERDUE
+    assignee = asked.assignee.strip().casefold() if asked.assignee is not None else None
+    assignee_id = None
+    if asked.assignee is not None and assignee == "me":
+        # Not `board.person`: the owner of the key need not be a member of every project.
+        assignee_id = (await board.me()).id
+    elif asked.assignee is not None and assignee != "none":
+        assignee_id = (await board.person(project, asked.assignee)).id
+    states = (await board.states.by_id(project)).values() if overdue else ()
     return TaskFilter(
-        words=words_of(query.text),
-        state_ids=state_ids,
+        words=words_of(asked.text),
+        state_ids=await board.states_meant(project, asked.state) if asked.state is not None else None,
         assignee_id=assignee_id,
-        nobody=nobody,
-        label_id=(await board.label(project, query.label)).id if query.label is not None else None,
-        priority=query.priority,
-        due_by=day_of("due", query.due) if query.due is not None and not overdue else None,
+        nobody=assignee == "none",
+        label_id=(await board.label(project, asked.label)).id if asked.label is not None else None,
+        priority=asked.priority,
+        due_by=day_of("due", asked.due) if asked.due is not None and not overdue else None,
         overdue_at=board.now().astimezone(UTC).date() if overdue else None,
-        closed_ids=closed_states((await board.states_of(project)).values()) if overdue else frozenset(),
-        updated_since=moment_of("updated_since", query.updated_since) if query.updated_since is not None else None,
+        closed_ids=frozenset(state.id for state in states if state.group in CLOSED),
+        updated_since=moment_of("updated_since", asked.updated_since) if asked.updated_since is not None else None,
     )
 
 
-async def _assignee(board: Board, project: Project, asked: str) -> str:
-    """Return the id of who is meant; the owner of the key needs not be a member to be asked about."""
-    if asked.strip().casefold() == "me":
-        return (await board.me()).id
-    return (await board.person(project, asked)).id
-
-
-async def _listed(board: Board, query: TaskQuery, project: Project) -> Walked[PlaneTask]:
-    """Return the tasks to look through: those of the cycle and the module that are named, or all of the project."""
-    lists: list[Walked[PlaneTask]] = []
-    if query.cycle is not None:
-        lists.append(await board.tasks_in_cycle(project, await board.cycle(project, query.cycle)))
-    if query.module is not None:
-        lists.append(await board.tasks_in_module(project, await board.module(project, query.module)))
+async def _tasks_to_filter(board: Board, asked: QueryArguments, project: Project) -> Listing[PlaneTask]:
+    """Return the tasks that are both in the named cycle and module, or all of the project."""
+    lists: list[Listing[PlaneTask]] = []
+    if asked.cycle is not None:
+        lists.append(await board.tasks_of(project, await board.cycle(project, asked.cycle)))
+    if asked.module is not None:
+        lists.append(await board.tasks_of(project, await board.module(project, asked.module)))
     if not lists:
         return await board.tasks_of(project)
-    shared = set.intersection(*({task.id for task in walked.items} for walked in lists))
-    note = "; ".join(walked.note for walked in lists if walked.note) or None
-    return Walked(tuple(task for task in lists[0].items if task.id in shared), note)
+    shared = set.intersection(*({task.id for task in listing.items} for listing in lists))
+    note = "; ".join(listing.note for listing in lists if listing.note) or None
+    return Listing(tuple(task for task in lists[0].items if task.id in shared), note)
 
 
-def _noted(found: Iterable[_FoundTasks]) -> str | None:
-    """Return why there may be more tasks than were found; projects that failed alike together."""
+def _incomplete_note(found: Iterable[_FoundTasks]) -> str | None:
+    """Return why tasks may be missing; projects that failed for the same reason are named together."""
     notes = [f"{one.project.key}: {one.note}" for one in found if one.note]
     failed: dict[str, list[str]] = {}
     for one in found:
         if one.error is not None:
-            why = "no such name" if isinstance(one.error, UnknownName) else f"not looked through ({one.error})"
+            why = "no such name" if isinstance(one.error, UnknownName) else f"not searched ({one.error})"
             failed.setdefault(why, []).append(one.project.key)
     notes += [f"{', '.join(keys)}: {why}" for why, keys in failed.items()]
     return "; ".join(notes) or None
 
 
-async def _lines(board: Board, shown: Sequence[PlaneTask], of: Mapping[str, Project]) -> list[TaskLine]:
-    """Return the tasks with names for ids; only what they have is asked for."""
+async def _task_lines(board: Board, shown: Sequence[PlaneTask], project_of: Mapping[str, Project]) -> list[TaskLine]:
     tasks_in: dict[str, list[PlaneTask]] = {}
     for task in shown:
-        tasks_in.setdefault(of[task.id].id, []).append(task)
-    worded: dict[str, _ProjectWords] = {}
-    for project_id, tasks in tasks_in.items():
-        worded[project_id] = await _words(board, of[tasks[0].id], tasks)
-    return [_line(board, of[task.id], task, worded[of[task.id].id]) for task in shown]
+        tasks_in.setdefault(project_of[task.id].id, []).append(task)
+    names = {id_: await _names_for(board, project_of[tasks[0].id], tasks) for id_, tasks in tasks_in.items()}
+    lines = []
+    for task in shown:
+        project = project_of[task.id]
+        known = names[project.id]
+        lines.append(
+            TaskLine(
+                board.key(project, task),
+                task.name,
+                known.state(task),
+                task.priority,
+                known.assignees(task),
+                known.labels_of(task),
+                task.due.isoformat() if task.due else None,
+                exact(task.updated_at),
+            )
+        )
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
-class _ProjectWords:
-    """Names by id of what tasks of one project have."""
+class _Names:
+    """Names by id, for what tasks of one project have."""
 
     states: Mapping[str, str]
     people: Mapping[str, str]
     labels: Mapping[str, str]
 
     def state(self, task: PlaneTask) -> str:
-        """Return the name of the task's state."""
         return self.states.get(task.state_id or "", "")
 
     def assignees(self, task: PlaneTask) -> Sequence[str]:
-        """Return the names of who the task is assigned to."""
         return [self.people.get(person, SOMEBODY) for person in task.assignee_ids]
 
     def labels_of(self, task: PlaneTask) -> Sequence[str]:
-        """Return the names of the task's labels."""
         return [self.labels[label] for label in task.label_ids if label in self.labels]
 
 
-async def _words(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> _ProjectWords:
+async def _names_for(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> _Names:
+    """Return the names of what these tasks have. Lists that they do not need are not requested: they count against the limit."""
     assigned = {person for task in tasks for person in task.assignee_ids}
     labelled = {label for task in tasks for label in task.label_ids}
-    states = await board.states_of(project, {task.state_id for task in tasks if task.state_id})
+    states = await board.states.by_id(project, {task.state_id for task in tasks if task.state_id})
     people = await board.names_of_people(project, assigned) if assigned else {}
-    labels = await board.labels_of(project, labelled) if labelled else {}
-    return _ProjectWords(
+    labels = await board.labels.by_id(project, labelled) if labelled else {}
+    return _Names(
         {state_id: state.name for state_id, state in states.items()},
         people,
         {label_id: label.name for label_id, label in labels.items()},
     )
 
 
-def _line(board: Board, project: Project, task: PlaneTask, words: _ProjectWords) -> TaskLine:
-    return TaskLine(
-        board.key(project, task),
-        task.name,
-        words.state(task),
-        task.priority,
-        words.assignees(task),
-        words.labels_of(task),
-        task.due.isoformat() if task.due else None,
-        told(task.updated_at),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskTextPart:
-    """A stretch of a task's text or of one comment; `index` is 0 for the text, and counts comments from 1."""
-
-    index: int
-    text: str
-
-
-async def task_told(
-    board: Board,
-    asked: str,
-    include: Sequence[str],
-    cursor: str | None,
-    pages_of: PagesOf | None = None,
-) -> TaskView:
-    """Return one task as it is now; a long one in parts. `pages_of` tells the pages that a task has to do with.
+async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> TaskView:
+    """Return one task as it is now; a long one in parts.
 
     Raises:
         BadCursor: it belongs to another task, or the task was changed since.
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
-    project, task = await board.task(asked)
-    key = question({"task": task.id, "at": told(task.updated_at), "include": sorted(set(include))})
-    start = _start(cursor, key)
-    words = await _words(board, project, [task])
-    people = await board.names_of_people(project) if task.html or "comments" in include else {}
-    text = await anyio.to_thread.run_sync(markdown_of, task.html, people)
-    said: Walked[Comment] = await board.comments(project, task) if "comments" in include else Walked(())
-    texts = [text, *[await anyio.to_thread.run_sync(markdown_of, comment.html, people) for comment in said.items]]
-    parts, behind = _parts(texts, *start)
-    tied, left_out = await _tied(board, project, task) if "relations" in include and cursor is None else ((), None)
-    task_key = board.key(project, task)
-    cited = (f"plane:{task_key}", f"{task_key} {task.name}", board.url(project, task.number), [task.name, *texts])
+    project, task = await board.task(asked.task)
+    key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(asked.include))})
+    start = _start(asked.cursor, key)
+    names = await _names_for(board, project, [task])
+    with_comments = "comments" in asked.include
+    people = await board.names_of_people(project) if task.html or with_comments else {}
+    comments: Listing[Comment] = await board.comments(project, task) if with_comments else Listing(())
+    htmls = [task.html, *(comment.html for comment in comments.items)]
+    texts = [await to_thread.run_sync(markdown_of, html, people) for html in htmls]
+    parts, next_start = _parts(texts, *start)
+    related: Sequence[Tied] = ()
+    not_shown = None
+    if "relations" in asked.include and asked.cursor is None:
+        related, not_shown = await _related(board, project, task)
+    task_key, url = board.key(project, task), board.url(project, task.number)
+    pages = await pages_of(f"plane:{task_key}", f"{task_key} {task.name}", url, [task.name, *texts])
     return TaskView(
         id=task.id,
         key=task_key,
-        url=board.url(project, task.number),
+        url=url,
         project=project.name,
         name=task.name,
-        state=words.state(task),
+        state=names.state(task),
         priority=task.priority,
-        assignees=words.assignees(task),
-        labels=words.labels_of(task),
+        assignees=names.assignees(task),
+        labels=names.labels_of(task),
         start=task.starts.isoformat() if task.starts else None,
         due=task.due.isoformat() if task.due else None,
-        created_at=told(task.created_at),
-        updated_at=told(task.updated_at),
-        text=next((part.text for part in parts if part.index == 0), ""),
-        comments=[_said(said.items[part.index - 1], part.text, people) for part in parts if part.index],
-        relations=tied,
-        pages=await pages_of(*cited) if pages_of is not None else (),
-        next_cursor=seal(key, behind) if behind else None,
+        created_at=exact(task.created_at),
+        updated_at=exact(task.updated_at),
+        text=parts.get(0, ""),
+        comments=[
+            CommentAnswer(people.get(comment.by or "", SOMEBODY), exact(comment.at), parts[number])
+            for number, comment in enumerate(comments.items, 1)
+            if number in parts
+        ],
+        relations=related,
+        pages=pages,
+        next_cursor=seal(key, next_start) if next_start else None,
         tainted=True,
-        note="; ".join(note for note in (said.note, left_out) if note) or None,
+        note="; ".join(note for note in (comments.note, not_shown) if note) or None,
     )
 
 
 def _start(cursor: str | None, key: str) -> tuple[int, int]:
+    """Return with which text an answer begins (0 is the description, 1 the first comment), and after how many characters."""
     if cursor is None:
         return 0, 0
-    index, offset = unseal(cursor, key, int, int)
-    if not (isinstance(index, int) and isinstance(offset, int)) or index < 0 or offset < 0:
+    number, offset = unseal(cursor, key, int, int)
+    if not (isinstance(number, int) and isinstance(offset, int)) or number < 0 or offset < 0:
         raise BadCursor(cursor)
-    return index, offset
+    return number, offset
 
 
-def _parts(texts: Sequence[str], index: int, offset: int) -> tuple[list[_TaskTextPart], tuple[int, int] | None]:
-    """Return as much as fits into one answer, from there on, and where to go on, None at the end."""
-    parts: list[_TaskTextPart] = []
+def _parts(texts: Sequence[str], number: int, offset: int) -> tuple[dict[int, str], tuple[int, int] | None]:
+    """Return as many texts as fit into one answer, by number, and where the next one begins; None if there is no next."""
+    parts: dict[int, str] = {}
     room = LONGEST_TEXT
-    for at in range(index, len(texts)):
-        text = texts[at][offset if at == index else 0 :]
+    for at in range(number, len(texts)):
+        skipped = offset if at == number else 0
+        text = texts[at][skipped:]
         if parts and len(text) > room:
-            return parts, (at, offset if at == index else 0)
-        cut = text if len(text) <= room else _cut(text, room)
-        parts.append(_TaskTextPart(at, cut))
-        if len(cut) < len(text):
-            return parts, (at, (offset if at == index else 0) + len(cut))
-        room -= len(cut)
+            return parts, (at, skipped)
+        if len(text) > room:
+            # Whole lines, if one ends in the last tenth.
+            end = text.rfind("\n", room - room // 10, room)
+            text = text[: end + 1 if end >= 0 else room]
+        parts[at] = text
+        if skipped + len(text) < len(texts[at]):
+            return parts, (at, skipped + len(text))
+        room -= len(text)
     return parts, None
 
 
-def _cut(text: str, room: int) -> str:
-    """Return the beginning of a text that fits, whole lines if there is a line's end in its last tenth."""
-    end = text.rfind("\n", room - room // 10, room)
-    return text[: end + 1 if end >= 0 else room]
-
-
-def _said(comment: Comment, text: str, people: Mapping[str, str]) -> CommentAnswer:
-    return CommentAnswer(people.get(comment.by or "", SOMEBODY), told(comment.at), text)
-
-
-async def _tied(board: Board, project: Project, task: PlaneTask) -> tuple[Sequence[Tied], str | None]:
-    """Return the tasks that this one is tied to, by key and name, and how many are not told."""
+async def _related(board: Board, project: Project, task: PlaneTask) -> tuple[Sequence[Tied], str | None]:
+    """Return the related tasks by key and name, and a note about those that are not shown."""
     relations = await board.client.relations(project.id, task.id)
     usable = {one.id: one for one in await board.projects()}
-    tied: list[Tied] = []
+    shown: list[Tied] = []
     for relation in relations[:MOST_RELATIONS]:
         other = usable.get(relation.project_id or project.id)
-        found = await _tied_task(board, other, relation) if other is not None else None
+        found = await _related_task(board, other, relation) if other is not None else None
         if other is not None and found is not None:
-            tied.append(Tied(relation.kind, board.key(other, found), found.name))
-    missing = len(relations) - len(tied)
+            shown.append(Tied(relation.kind, board.key(other, found), found.name))
+    missing = len(relations) - len(shown)
     note = f"relations not shown: {missing} (too many, gone, or in projects that may not be used)"
-    return tied, note if missing else None
+    return shown, note if missing else None
 
 
-async def _tied_task(board: Board, project: Project, relation: Relation) -> PlaneTask | None:
+async def _related_task(board: Board, project: Project, relation: Relation) -> PlaneTask | None:
     try:
         return await board.client.task(project.id, relation.task_id)
     except (Missing, Denied):

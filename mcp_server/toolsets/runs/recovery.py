@@ -90,7 +90,7 @@ async def _elsewhere(services: RunServices, lost: Lost) -> CallOutcome:
     """Return what became of an act in another service. Before it is sent it is on record: without a record it was not sent."""
     spec, dispatcher = lost.spec, services.dispatcher
     outbox_entry = await dispatcher.entry_of_call(lost.call.key)
-    outbox_entry = outbox_entry or await dispatcher.renounce(lost.call, spec.name, spec.toolset)
+    outbox_entry = outbox_entry or await dispatcher.abandon(lost.call, spec.name, spec.toolset)
     if outbox_entry is None:
         return _failed(NOT_DONE)
     if outbox_entry.fate == "failed":

@@ -1,51 +1,50 @@
-"""Messages and reactions as they are planned: what Zulip would get, and the same as a person reads it. Pure."""
+"""Planned messages and reactions: what Zulip would get, and the same as a person reads it. Pure."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mcp_server.connectors.errors import one_line
 from mcp_server.connectors.text.preview import Change, shown_change
-from mcp_server.connectors.zulip.model import Message, Where
-from mcp_server.connectors.zulip.text.place_names import place_of
-from mcp_server.gate.canonical_json import canonical
+from mcp_server.connectors.zulip.model import ChatPlace, Message
+from mcp_server.connectors.zulip.text.place_names import place_name
+from mcp_server.toolsets.service_act import EarlierAct, digest_of
 from mcp_server.toolsets.zulip.schemas import MessageActed
 
 LONGEST_SENTENCE = 240
 MOST_MENTIONED = 5
 _EVERYBODY = re.compile(r"@\*\*(?:all|everyone|channel|stream|topic)\*\*", re.IGNORECASE)
-_SOMEBODY = re.compile(r"@\*\*([^*|\n]{1,100})(?:\|\d+)?\*\*")
+_PERSON = re.compile(r"@\*\*([^*|\n]{1,100})(?:\|\d+)?\*\*")
 _GROUP = re.compile(r"@\*([^*\n]{1,100})\*(?!\*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Reacted:
-    """An emoji that is added to a message, or taken back; `there` is whether it was there when this was planned."""
+class PlannedReaction:
+    """An emoji to add to a message, or to remove."""
 
     message: Message
     emoji: str
     remove: bool
-    there: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
     """What a call would do in Zulip: send `parts`, or react.
 
-    `place` is where, as people say it; `url` is where they see it. `halted` is the answer of a call that is not to be carried
-    out: a rehearsal, or something that is so already. `quotes`: where text comes from that the plan repeats, of a topic.
-    `among_reviews`: it goes to the topic in which people are told of proposals, under the name that tells them.
+    `place` is where, as people write it; `url` is where they see it. `halted` is the answer of a call that is not carried out: a
+    dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names of topics.
+    `among_reviews`: it goes to the topic in which the server announces proposals.
     """
 
     site: str
-    where: Where
+    where: ChatPlace
     place: str
     url: str
     parts: tuple[str, ...] = ()
-    reaction: Reacted | None = None
+    reaction: PlannedReaction | None = None
     note: str | None = None
     halted: MessageActed | None = None
     arguments_hash: str = ""
@@ -54,26 +53,22 @@ class MessagePlan:
 
     @property
     def destination(self) -> str:
-        """Return where it goes: the channel, or the conversation."""
-        return f"zulip:{place_of(replace(self.where, topic=None))}"
+        """Return the channel or conversation that it goes to: everybody there can read it."""
+        return f"zulip:{place_name(replace(self.where, topic=None))}"
 
     @property
     def target(self) -> str:
-        """Return the topic or conversation that it is about."""
+        """Return the topic or conversation that it goes to."""
         return f"zulip:{self.place}"
 
     @property
     def effect(self) -> str:
-        """Return a hash over what would be sent, and where to."""
-        place: list[object] = [
-            self.where.channel.id if self.where.channel else None,
-            self.where.topic,
-            [person.id for person in self.where.people],
-        ]
-        told: list[object] = [self.site, place, list(self.parts)]
+        """Return a hash over what would be sent, and where."""
         if self.reaction is not None:
-            told = [self.site, self.reaction.message.id, self.reaction.emoji, self.reaction.remove]
-        return hashlib.sha256(canonical(told)).hexdigest()
+            return digest_of([self.site, self.reaction.message.id, self.reaction.emoji, self.reaction.remove])
+        channel, people = self.where.channel, self.where.people
+        place = [channel.id if channel else None, self.where.topic, [person.id for person in people]]
+        return digest_of([self.site, place, list(self.parts)])
 
 
 def answered(
@@ -81,9 +76,22 @@ def answered(
 ) -> MessageActed:
     """Return the answer of an act that was not, or not certainly, done."""
     ids = [plan.reaction.message.id] if plan.reaction else []
-    told = "; ".join(part for part in (plan.note, note) if part) or None
+    notes = "; ".join(part for part in (plan.note, note) if part) or None
     shown = preview(plan) if status == "analysis" else None
-    return MessageActed(status, None, plan.place, ids, plan.url, preview=shown, note=told)
+    return MessageActed(status, None, plan.place, ids, plan.url, preview=shown, note=notes)
+
+
+def sent_before(plan: MessagePlan, earlier: EarlierAct) -> MessageActed:
+    """Return the answer of a call that is done already, because a person approved the same one."""
+    told = earlier.answer
+    return MessageActed(
+        "unchanged",
+        None,
+        str(told.get("place") or plan.place),
+        [int(one) for one in told.get("message_ids") or ()],
+        str(told.get("url") or plan.url),
+        note=earlier.note,
+    )
 
 
 def preview(plan: MessagePlan) -> str:
@@ -112,15 +120,20 @@ def changes(plan: MessagePlan) -> list[Change]:
 
 
 def sentence(plan: MessagePlan) -> str:
-    """Return what the act does, in one line: where to, and whom it notifies."""
+    """Return what the act does, in one line: where it goes, and whom it notifies."""
+    if plan.where.channel is None:
+        place = f"{', '.join(sorted(person.name for person in plan.where.people))} in Zulip"
+    else:
+        place = f"#{plan.where.channel.name} > {plan.where.topic} in Zulip"
     if plan.reaction is not None:
-        verb = "take back" if plan.reaction.remove else "add"
-        said = f"message {plan.reaction.message.id} of {plan.reaction.message.sender} in {_shown_place(plan)}"
-        return _short(f"{verb} :{plan.reaction.emoji}: {'from' if plan.reaction.remove else 'to'} {said}")
+        message, emoji = plan.reaction.message, plan.reaction.emoji
+        verb, to = ("take back", "from") if plan.reaction.remove else ("add", "to")
+        text = f"{verb} :{emoji}: {to} message {message.id} of {message.sender} in {place}"
+        return one_line(text, LONGEST_SENTENCE)
     what = "a message" if len(plan.parts) == 1 else f"{len(plan.parts)} messages"
-    told = "; ".join(_notified("\n".join(plan.parts)))
-    # Whom it notifies comes first: the name of a topic may be long, and what is told last may be cut.
-    return _short(f"send {what}{f' ({told})' if told else ''} to {_shown_place(plan)}")
+    notified = "; ".join(_notified("\n".join(plan.parts)))
+    # Whom it notifies comes before the place: a long topic's name must not cut it off.
+    return one_line(f"send {what}{f' ({notified})' if notified else ''} to {place}", LONGEST_SENTENCE)
 
 
 def _notified(text: str) -> Sequence[str]:
@@ -132,26 +145,15 @@ def _notified(text: str) -> Sequence[str]:
     everybody = dict.fromkeys(_EVERYBODY.findall(text))
     if everybody:
         told.append(f"notifies everybody there by {', '.join(everybody)}")
-    groups = dict.fromkeys(_GROUP.findall(text))
+    groups = list(dict.fromkeys(_GROUP.findall(text)))
     if groups:
-        told.append(f"notifies the group{'s' if len(groups) > 1 else ''} {_listed(list(groups))}")
-    people = dict.fromkeys(_SOMEBODY.findall(_EVERYBODY.sub("", text)))
+        told.append(f"notifies the group{'s' if len(groups) > 1 else ''} {_first(groups)}")
+    people = list(dict.fromkeys(_PERSON.findall(_EVERYBODY.sub("", text))))
     if people:
-        told.append(f"mentions {_listed(list(people))}")
+        told.append(f"mentions {_first(people)}")
     return told
 
 
-def _listed(names: Sequence[str]) -> str:
+def _first(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_MENTIONED} more" if len(names) > MOST_MENTIONED else ""
     return ", ".join(names[:MOST_MENTIONED]) + more
-
-
-def _shown_place(plan: MessagePlan) -> str:
-    if plan.where.channel is None:
-        return f"{', '.join(sorted(person.name for person in plan.where.people))} in Zulip"
-    return f"#{plan.where.channel.name} > {plan.where.topic} in Zulip"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SENTENCE else line[: LONGEST_SENTENCE - 3] + "..."

@@ -1,26 +1,29 @@
-"""What the tools on messages in Zulip do. Imported with the first call."""
+"""Answers the calls of the tools on messages in Zulip. Imported with the first call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from mcp_server.connectors.outbox_dispatcher import WITHIN
-from mcp_server.connectors.replay import done_earlier
+from mcp_server.connectors.outbox_dispatcher import REPEAT_WINDOW
+from mcp_server.connectors.page_mentions import remember_mentions
+from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.ports import ActServices
-from mcp_server.toolsets.spec import CallPlan, CallPreview, ToolSpec
-from mcp_server.toolsets.zulip import message_views as reading
-from mcp_server.toolsets.zulip.act_execution import carried_out, recalled
-from mcp_server.toolsets.zulip.act_model import answered, changes, sentence
-from mcp_server.toolsets.zulip.act_plan import MessageWish, planned_message, planned_reaction, sent_earlier
-from mcp_server.toolsets.zulip.message_views import origins
+from mcp_server.toolsets.service_act import earlier_act
+from mcp_server.toolsets.spec import CallPlan, CallPreview
+from mcp_server.toolsets.zulip import message_views
+from mcp_server.toolsets.zulip.act_execution import message_act
+from mcp_server.toolsets.zulip.act_model import MessagePlan, answered, changes, sent_before, sentence
+from mcp_server.toolsets.zulip.act_plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.schemas import (
     SEND,
+    TOOLSET,
     Channels,
     ChannelsArguments,
     MessageActed,
+    MessageLine,
     Messages,
     ReactArguments,
     ReadMessagesArguments,
@@ -28,55 +31,71 @@ from mcp_server.toolsets.zulip.schemas import (
     SendArguments,
 )
 
-if TYPE_CHECKING:
-    from mcp_server.toolsets.zulip.act_model import MessagePlan
+
+async def channels(services: ActServices, _call: Call, asked: ChannelsArguments) -> Channels:
+    """Answer zulip_list_channels."""
+    return await message_views.channels(services.zulip, asked.channel)
 
 
-async def channels(services: ActServices, call: Call, asked: ChannelsArguments) -> Channels:
-    """Answer which channels there are, or what one is for and its topics."""
-    del call
-    return await reading.channels(services.zulip, asked.channel)
-
-
-async def read(services: ActServices, call: Call, asked: ReadMessagesArguments) -> Messages:
-    """Answer messages of a place."""
-    del call
-    wanted = reading.MessageQuery(
-        asked.channel, asked.topic, tuple(asked.people), asked.anchor, asked.since, asked.limit, asked.cursor
-    )
-    told = await reading.read(services.zulip, wanted)
-    await reading.remember_mentions(services, told)
+async def read(services: ActServices, _call: Call, asked: ReadMessagesArguments) -> Messages:
+    """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
+    told = await message_views.read(services.zulip, asked)
+    by_place: dict[str, list[MessageLine]] = {}
+    for line in told.messages:
+        by_place.setdefault(line.place, []).append(line)
+    for place, lines in by_place.items():
+        if not place.startswith(f"{DIRECT}/"):
+            title, texts = f"#{place.replace('/', ' > ', 1)}", [line.text for line in lines]
+            await remember_mentions(services, f"{TOOLSET}:{place}", url=lines[-1].url, texts=texts, title=title)
     return told
 
 
-async def search(services: ActServices, call: Call, asked: SearchMessagesArguments) -> Messages:
-    """Answer messages with words."""
-    del call
-    sought = reading.Sought(asked.query, asked.channel, asked.topic, asked.sender, asked.limit, asked.cursor)
-    return await reading.search(services.zulip, sought)
+async def search(services: ActServices, _call: Call, asked: SearchMessagesArguments) -> Messages:
+    """Answer zulip_search_messages."""
+    return await message_views.search(services.zulip, asked)
 
 
 async def read_from(_services: ActServices, told: Messages | Channels) -> Sequence[str]:
     """Return where the text in an answer comes from."""
-    return origins(told)
+    if isinstance(told, Messages):
+        return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in told.messages))
+    return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in told.channels) if told.tainted else ()
 
 
 async def plan_send(services: ActServices, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:
-    """Work out what would be sent, and where. Changes nothing."""
+    """Plan a message. Changes nothing."""
     return _call_plan(services, await planned_sending(services, call, asked))
 
 
 async def plan_react(services: ActServices, _call: Call, asked: ReactArguments) -> CallPlan[MessageActed]:
-    """Work out what would be added or taken back. Changes nothing."""
-    return _call_plan(services, await _reaction(services, asked))
+    """Plan a reaction. Changes nothing."""
+    return _call_plan(services, await plan_reaction(services.zulip, asked))
+
+
+async def recall_send(services: ActServices, call: Call, asked: SendArguments) -> MessageActed | None:
+    """Return the outcome of a message whose process died."""
+    return await message_act(services, await planned_sending(services, call, asked)).recall(services, call)
+
+
+async def recall_react(services: ActServices, call: Call, asked: ReactArguments) -> MessageActed | None:
+    """Return the outcome of a reaction whose process died."""
+    return await message_act(services, await plan_reaction(services.zulip, asked)).recall(services, call)
+
+
+async def planned_sending(services: ActServices, call: Call, asked: SendArguments) -> MessagePlan:
+    """Return the plan of the message, halted if a person approved this very call a while ago and it was done."""
+    plan = await plan_message(services.zulip, asked)
+    if plan.halted is not None:
+        return plan
+    earlier = await earlier_act(services, call, SEND, asked, REPEAT_WINDOW)
+    return replace(plan, halted=sent_before(plan, earlier)) if earlier else plan
 
 
 def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActed]:
-    """Return what the gate has to know of an act in Zulip."""
     if plan.halted is not None:
         return CallPlan(answer=plan.halted, origins=plan.quotes)
     return CallPlan(
-        execute=lambda call: carried_out(services, call, plan),
+        execute=lambda call: message_act(services, plan).carry_out(services, call),
         preview=CallPreview(
             answer=answered(plan, "analysis"),
             sentence=sentence(plan),
@@ -84,47 +103,8 @@ def _call_plan(services: ActServices, plan: MessagePlan) -> CallPlan[MessageActe
             documents=(),
             files=changes(plan),
         ),
-        # Where people decide on proposals only the server speaks for itself.
+        # Where people decide on proposals, the bot's name is the server's: a host must not speak in it.
         level=Trust.HIGH_STAKES if plan.among_reviews else Trust.NONE,
         origins=plan.quotes,
         destination=plan.destination,
     )
-
-
-async def planned_sending(services: ActServices, call: Call, asked: SendArguments) -> MessagePlan:
-    """Return the plan of the message, halted if a person agreed to this very call a while ago and it was done."""
-    wish = MessageWish(
-        asked.text,
-        asked.channel,
-        asked.topic,
-        tuple(asked.people),
-        asked.too_long,
-        rehearsal=asked.dry_run,
-        arguments_hash=ToolSpec.hash_of(asked),
-    )
-    plan = await planned_message(services.zulip, wish)
-    if plan.halted is not None:
-        return plan
-    earlier = await done_earlier(services, call, SEND, asked.model_dump(mode="json"), WITHIN)
-    return sent_earlier(plan, earlier) if earlier else plan
-
-
-async def _reaction(services: ActServices, asked: ReactArguments) -> MessagePlan:
-    return await planned_reaction(
-        services.zulip,
-        asked.message_id,
-        asked.emoji,
-        remove=asked.remove,
-        rehearsal=asked.dry_run,
-        arguments_hash=ToolSpec.hash_of(asked),
-    )
-
-
-async def recall_send(services: ActServices, call: Call, asked: SendArguments) -> MessageActed | None:
-    """Return what became of an approved message whose process died over it."""
-    return await recalled(services, call, await planned_sending(services, call, asked))
-
-
-async def recall_react(services: ActServices, call: Call, asked: ReactArguments) -> MessageActed | None:
-    """Return the same of a reaction."""
-    return await recalled(services, call, await _reaction(services, asked))

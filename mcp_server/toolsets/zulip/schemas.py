@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mcp_server.connectors.text.answers import ActStatus
-from mcp_server.toolsets.spec import Arguments, Cursor, DryRun, InJourney
+from mcp_server.toolsets.spec import ActStatus, Arguments, Cursor, DryRun, InJourney
 
 LONGEST_TEXT = 100_000
 
@@ -17,7 +16,7 @@ LONGEST_TEXT = 100_000
 MOST_PEOPLE = 20
 
 
-SEND = "zulip_send_message"
+SEND, REACT = "zulip_send_message", "zulip_react"
 TOOLSET = "zulip"
 
 

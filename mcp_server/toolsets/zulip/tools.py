@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.late_module import LateModule
 from mcp_server.toolsets.spec import ToolSpec
-from mcp_server.toolsets.zulip.schemas import SEND, TOOLSET
+from mcp_server.toolsets.zulip.schemas import REACT, SEND, TOOLSET
 
 if TYPE_CHECKING:
     from mcp_server.toolsets.zulip import handlers, schemas
@@ -77,7 +77,7 @@ ZULIP_SEND_MESSAGE = ToolSpec(
 )
 
 ZULIP_REACT = ToolSpec(
-    name="zulip_react",
+    name=REACT,
     title="React to a message in Zulip",
     level=Trust.ROUTINE,
     toolset=TOOLSET,

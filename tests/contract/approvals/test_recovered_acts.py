@@ -20,7 +20,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposal_executor import UNSURE
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
-from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, outbox_entry_for
+from mcp_server.connectors.outbox_dispatcher import LONGEST_IN_FLIGHT, Delivered, outbox_entry_for
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, CallAnswered, CallFailed
 from mcp_server.gate.host_registration import Principal
@@ -52,7 +52,7 @@ class Place:
     async def died(self, *, sent: bool, arrived: bool) -> Proposal:
         """Return a proposal whose process died over it, before or after it sent the message."""
         proposal = await self.approved()
-        state, before = self.app.base.state, utc_now() - 2 * SETTLED
+        state, before = self.app.base.state, utc_now() - 2 * LONGEST_IN_FLIGHT
         assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
         call = Call(ME)
         outbox_entry = outbox_entry_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)

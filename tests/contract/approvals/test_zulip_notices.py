@@ -498,7 +498,7 @@ async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
             base = here.person.app.base
             # What is not there when the next server looks is taken for never sent: nothing is under way in this Zulip.
             dispatcher = OutboxDispatcher(
-                base.state.outbox, base.outbox_locks, now=utc_now, sleep=_at_once, settled=timedelta(0)
+                base.state.outbox, base.outbox_locks, now=utc_now, sleep=_at_once, longest_in_flight=timedelta(0)
             )
             app = replace(
                 here.person.app, services=replace(here.person.app.services, load_dispatcher=lambda: dispatcher)

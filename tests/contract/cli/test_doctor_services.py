@@ -33,7 +33,7 @@ async def examined(settings: Settings) -> list[DoctorFinding]:
     async def at_once(_seconds: float) -> None:
         """Wait for nothing between tries."""
 
-    return await services_examined(settings, MemoryStateStore(), sleep=at_once)
+    return await services_examined(settings, sleep=at_once)
 
 
 @dataclass

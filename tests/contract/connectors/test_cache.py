@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from mcp_server.connectors.cache import Keeping
+from mcp_server.connectors.cache import ReplyCache
 from mcp_server.connectors.errors import NoAnswer
 
 
@@ -53,33 +53,33 @@ async def together(count: int, call: Callable[[], Awaitable[object]], then: Call
 
 
 async def test_of_fifty_callers_one_asks_and_all_get_its_answer() -> None:
-    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
-    assert await together(50, lambda: keeping.get("a", asked), asked.let.set) == [1] * 50
+    asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
+    assert await together(50, lambda: cache.get("a", asked), asked.let.set) == [1] * 50
     assert asked.count == 1
 
 
 async def test_of_fifty_callers_one_asks_and_all_get_its_error_and_the_next_one_asks_again() -> None:
-    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
     asked.fails = True
-    got = await together(50, lambda: keeping.get("a", asked), asked.let.set)
+    got = await together(50, lambda: cache.get("a", asked), asked.let.set)
     assert all(isinstance(one, NoAnswer) for one in got)
     assert asked.count == 1
     asked.fails = False
-    assert await keeping.get("a", asked) == 2
+    assert await cache.get("a", asked) == 2
 
 
 async def test_who_asks_and_goes_away_leaves_the_question_to_another() -> None:
-    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
     got: list[int] = []
 
     async def waits() -> None:
-        got.append(await keeping.get("a", asked))
+        got.append(await cache.get("a", asked))
 
     first = anyio.CancelScope()
 
     async def asks() -> None:
         with first:
-            await keeping.get("a", asked)
+            await cache.get("a", asked)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(asks)
@@ -96,24 +96,24 @@ async def test_who_asks_and_goes_away_leaves_the_question_to_another() -> None:
 async def test_an_answer_is_good_for_its_time_or_for_less_where_less_is_asked() -> None:
     clock, asked = Clock(), Asked()
     asked.let.set()
-    keeping = Keeping[int](clock, longest_s=30)
-    assert keeping.age_s("a") is None
-    assert await keeping.get("a", asked) == 1
+    cache = ReplyCache[int](clock, longest_s=30)
+    assert cache.age_s("a") is None
+    assert await cache.get("a", asked) == 1
     clock.now = 29.0
-    assert await keeping.get("a", asked) == 1
-    assert await keeping.get("a", asked, at_most_s=5) == 2
+    assert await cache.get("a", asked) == 1
+    assert await cache.get("a", asked, at_most_s=5) == 2
     clock.now = 59.5
-    assert await keeping.get("b", asked) == 3
-    assert keeping.all() == {"b": 3}
+    assert await cache.get("b", asked) == 3
+    assert list(cache.values()) == [3]
 
 
 async def test_what_was_under_way_when_it_was_forgotten_is_not_kept() -> None:
     """A list that was asked for before a task was changed may not have the change."""
-    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    asked, cache = Asked(), ReplyCache[int](Clock(), longest_s=30)
 
     def change() -> None:
-        keeping.forget("a")
+        cache.forget("a")
         asked.let.set()
 
-    assert await together(2, lambda: keeping.get("a", asked), change) == [1, 1]
-    assert await keeping.get("a", asked) == 2
+    assert await together(2, lambda: cache.get("a", asked), change) == [1, 1]
+    assert await cache.get("a", asked) == 2

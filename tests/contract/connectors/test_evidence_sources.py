@@ -255,7 +255,7 @@ async def test_a_look_counts_for_a_minute_and_not_longer(tmp_path: Path) -> None
     async with team(tmp_path) as there:
         clock = [0.0]
         services = there.host.app.services
-        evidence = EvidenceSources(services.load_plane, services.load_zulip, lambda: clock[-1])
+        evidence = EvidenceSources(services.connectors, lambda: clock[-1])
         first = await evidence.fetch("plane:KB-1")
         asked = len(there.at_plane.seen)
         clock.append(KEPT_S - 1)

@@ -32,7 +32,7 @@ from mcp_server.connectors.errors import (
     Unreachable,
     WrongAddress,
 )
-from mcp_server.connectors.http import Clients, RequestLimits, Sender, ServiceAddress, made_clients
+from mcp_server.connectors.http import Clients, RequestLimits, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from tests.doubles import serving
@@ -105,7 +105,7 @@ async def opened(
 
 @asynccontextmanager
 async def clients(ca: Path | None = None) -> AsyncIterator[Clients]:
-    made = made_clients(ca)
+    made = make_clients(ca)
     try:
         yield made
     finally:
@@ -374,7 +374,7 @@ async def test_an_error_without_json_is_for_the_wire_to_judge(sending: Sending) 
 async def test_a_page_for_people_is_told_with_the_setting_to_look_at(sending: Sending) -> None:
     for request in (READ, WRITE):
         error = await sending.error(request, serving.html())
-        assert "HTML where JSON was due" in str(error)
+        assert "a page of HTML instead of JSON" in str(error)
         assert "PLANE_BASE_URL" in str(error)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from mcp_server.connectors.page_mentions import cited_by, noted, pages_of
+from mcp_server.connectors.page_mentions import citations_of, related_pages, remember_mentions
 from tests.support.knowledge_bases.folders import write
 from tests.support.plane.hosts import PlaneHost, working
 from tests.support.zulip.hosts import chatting
@@ -42,16 +42,20 @@ async def test_pages_are_found_by_path_link_and_name_and_nothing_else_is(tmp_pat
             "`notes.md`, then kb:guides": ("guides/_index.md", "notes.md"),
             "kb:guides/trus, [[Nobody]], ../../etc/passwd.md, kb:.git/x, kb:guides/../notes.md": (),
         }.items():
-            assert await pages_of(services, "plane:KB-12", [said]) == paths
-        assert await pages_of(services, "plane:KB-12", []) == ()
+            assert await related_pages(services, "plane:KB-12", [said]) == paths
+        assert await related_pages(services, "plane:KB-12", []) == ()
 
 
 async def test_what_names_a_page_is_told_by_those_who_read_it(tmp_path: Path) -> None:
     async with indexed(tmp_path) as host:
         services = host.app.services
         assert (await host.call("kb_read", path="guides/trust.md"))["cited_by"] == []
-        assert await noted(services, "plane:KB-12", url=URL, texts=["kb:guides/trust"]) == ("guides/trust.md",)
-        assert await noted(services, "plane:KB-12", url=URL, texts=["[[Trust]]", "notes.md"], title="Do this!") == (
+        assert await remember_mentions(services, "plane:KB-12", url=URL, texts=["kb:guides/trust"]) == (
+            "guides/trust.md",
+        )
+        assert await remember_mentions(
+            services, "plane:KB-12", url=URL, texts=["[[Trust]]", "notes.md"], title="Do this!"
+        ) == (
             "guides/trust.md",
             "notes.md",
         )
@@ -59,7 +63,7 @@ async def test_what_names_a_page_is_told_by_those_who_read_it(tmp_path: Path) ->
         assert read["cited_by"] == [{"origin": "plane:KB-12", "url": URL}]
         assert "Do this!" not in str(read)
         assert read["tainted"] is False
-        assert await cited_by(services, "guides/größe.md") == []
+        assert await citations_of(services, "guides/größe.md") == []
 
 
 async def test_a_page_is_read_and_a_task_too_while_nobody_can_say_what_cites_what(
@@ -73,7 +77,7 @@ async def test_a_page_is_read_and_a_task_too_while_nobody_can_say_what_cites_wha
 
         monkeypatch.setattr(outbox, "mention", away)
         monkeypatch.setattr(outbox, "mentions", away)
-        assert await noted(host.app.services, "plane:KB-12", url=URL, texts=["notes.md"]) == ()
+        assert await remember_mentions(host.app.services, "plane:KB-12", url=URL, texts=["notes.md"]) == ()
         assert (await host.call("kb_read", path="notes.md"))["cited_by"] == []
 
 
@@ -94,11 +98,11 @@ async def test_pages_with_knowledge_from_a_task_belong_to_it_also_when_they_have
     async with indexed(tmp_path) as host:
         services = host.app.services
         await host.call("kb_merge", path="limits.md", content="# Limits\n\nOne minute.\n", source="plane:kb-1")
-        assert await pages_of(services, "plane:KB-1", ["kb:notes"]) == ("notes.md", "limits.md")
+        assert await related_pages(services, "plane:KB-1", ["kb:notes"]) == ("notes.md", "limits.md")
         moved = await host.call("kb_move", path="limits.md", to="guides/limits.md")
         assert moved["status"] == "done", moved
-        assert await pages_of(services, "plane:KB-1", []) == ("guides/limits.md",)
-        assert await pages_of(services, "plane:KB-2", []) == ()
+        assert await related_pages(services, "plane:KB-1", []) == ("guides/limits.md",)
+        assert await related_pages(services, "plane:KB-2", []) == ()
 
 
 async def test_a_task_and_its_page_know_each_other_once_the_task_was_read(tmp_path: Path) -> None:
@@ -144,10 +148,10 @@ async def test_what_others_noted_is_told_only_where_it_may_be_read_from_here(tmp
     async with working(tmp_path, level=5, plane_projects=("Knowledge Base", "OPS")) as host:
         services = host.app.services
         for origin in ("plane:KB-1", "plane:ops-2", "plane:SECRET-3", "zulip:design/merge"):
-            await noted(services, origin, url=f"{URL}{origin}", texts=["notes.md"])
+            await remember_mentions(services, origin, url=f"{URL}{origin}", texts=["notes.md"])
 
         async def told() -> set[str]:
-            return {one.origin for one in await cited_by(services, "notes.md")}
+            return {one.origin for one in await citations_of(services, "notes.md")}
 
         assert await told() == {"plane:ops-2"}  # what "Knowledge Base" is the name of, Plane was not asked yet
         await host.call("plane_list_projects")
@@ -155,5 +159,8 @@ async def test_what_others_noted_is_told_only_where_it_may_be_read_from_here(tmp
     async with chatting(tmp_path, zulip_channels=("Drawing", "team/infra")) as chat:
         services = chat.app.services
         for origin in ("zulip:drawing/a", "zulip:team%2Finfra/b", "zulip:team/c", "zulip:secret/d"):
-            await noted(services, origin, url=f"https://zulip.example/{origin}", texts=["notes.md"])
-        assert {one.origin for one in await cited_by(services, "notes.md")} == {"zulip:drawing", "zulip:team%2Finfra"}
+            await remember_mentions(services, origin, url=f"https://zulip.example/{origin}", texts=["notes.md"])
+        assert {one.origin for one in await citations_of(services, "notes.md")} == {
+            "zulip:drawing",
+            "zulip:team%2Finfra",
+        }

@@ -57,7 +57,7 @@ class Mail:
         return _told(await services.dispatcher.deliver(outbox_entry, self.act(asked.text)))
 
     async def recalled(self, services: Services, call: Call, asked: Message) -> Sent | None:
-        found = await services.dispatcher.recall_for(call, self.act(asked.text))
+        found = await services.dispatcher.recall(call, self.act(asked.text))
         return None if found is None else _told(found)
 
     def spec(self) -> AnySpec:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, made_clients
+from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.model import Channel
@@ -56,7 +56,7 @@ async def client_at(
     place = ServiceAddress(
         wire.SERVICE, address, wire.ADDRESS_SETTING, wire.headers_of(email, key), wire.secrets_of(email, key)
     )
-    clients = made_clients(None)
+    clients = make_clients(None)
     try:
         sender = Sender(
             place, clients.kept, fresh=clients.fresh, sleep=_at_once, monotonic=time.monotonic, bounds=bounds

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.text.mentions import MOST_NAMES, MentionedPage, names_in
+from mcp_server.connectors.text.mentions import MOST_NAMES, MentionedPage, mentions_in
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ from mcp_server.connectors.text.mentions import MOST_NAMES, MentionedPage, names
     ],
 )
 def test_a_path_is_found_however_it_is_written(text: str, paths: tuple[str, ...]) -> None:
-    assert {named.paths for named in names_in([text])} == {paths}
+    assert {named.paths for named in mentions_in([text])} == {paths}
 
 
 def test_a_link_on_the_web_is_tried_by_its_ends_longest_first() -> None:
-    [named] = names_in(["at https://git.example/team/kb/blob/main/guides/trust.md?plain=1#levels."])
+    [named] = mentions_in(["at https://git.example/team/kb/blob/main/guides/trust.md?plain=1#levels."])
     assert named.paths == (
         "team/kb/blob/main/guides/trust.md",
         "kb/blob/main/guides/trust.md",
@@ -39,7 +39,7 @@ def test_a_link_on_the_web_is_tried_by_its_ends_longest_first() -> None:
 
 
 def test_a_wiki_link_is_a_path_or_a_title() -> None:
-    assert names_in(["as [[Trust Levels#why|we said]] and [[guides/trust]]"]) == (
+    assert mentions_in(["as [[Trust Levels#why|we said]] and [[guides/trust]]"]) == (
         MentionedPage(("Trust Levels",), "Trust Levels"),
         MentionedPage(("guides/trust",), "guides/trust"),
     )
@@ -58,18 +58,18 @@ def test_a_wiki_link_is_a_path_or_a_title() -> None:
     ],
 )
 def test_what_names_no_page_is_not_taken_for_one(text: str) -> None:
-    assert names_in([text]) == ()
+    assert mentions_in([text]) == ()
 
 
 def test_each_is_told_once_and_few_of_many() -> None:
     text = " ".join(f"kb:page{number} kb:page{number}" for number in range(1000))
-    found = names_in([text, text])
+    found = mentions_in([text, text])
     assert len(found) == len(set(found)) == MOST_NAMES
 
 
 @given(st.lists(st.text(max_size=300), max_size=5))
 def test_whatever_people_write_it_can_be_looked_for(texts: list[str]) -> None:
-    for named in names_in(texts):
+    for named in mentions_in(texts):
         assert named.paths
         assert all(0 < len(path) <= 300 for path in named.paths)
 
@@ -77,4 +77,4 @@ def test_whatever_people_write_it_can_be_looked_for(texts: list[str]) -> None:
 @pytest.mark.parametrize("piece", ["[[", "](", "kb:", "http://a/", "a.md", "a.", "%", "./", "a/b-", "]( <"])
 def test_no_text_takes_long_to_look_through(piece: str) -> None:
     """A stranger writes it; 200,000 characters are looked at in a fraction of a second, or this test takes minutes."""
-    names_in([piece * (200_000 // len(piece))])
+    mentions_in([piece * (200_000 // len(piece))])

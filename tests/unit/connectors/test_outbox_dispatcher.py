@@ -24,21 +24,21 @@ from knowledge.writing.requests import Approval
 from mcp_server.connectors.errors import NoAnswer, ReplyLost, ServiceRefused, Unreachable
 from mcp_server.connectors.outbox_dispatcher import (
     BUSY,
-    LONGEST_S,
-    LOOKED_AFTER_S,
+    LONGEST_ACT_S,
+    LONGEST_IN_FLIGHT,
+    LOOK_UP_WAITS_S,
     NOT_FOUND,
-    SETTLED,
+    REPEAT_WINDOW,
     SLOW,
     SLOW_SEND,
     UNEXPECTED,
-    WITHIN,
+    CallAbandoned,
     Delivered,
     DeliveryAttempt,
-    Halfway,
     Json,
-    Occupied,
     OutboxDispatcher,
-    Renounced,
+    PartlyDone,
+    TargetBusy,
     outbox_entry_for,
 )
 from mcp_server.gate.caller import Call
@@ -49,7 +49,7 @@ from tests.support.state.memory.state import MemoryStateStore
 ME = Call(Principal("ada", "desktop"))
 LOST = ReplyLost("Zulip", "cut")
 AWAY = Unreachable("Zulip", "https://chat.example", "refused")
-LOOKED_S = sum(LOOKED_AFTER_S)
+LOOKED_S = sum(LOOK_UP_WAITS_S)
 
 
 @dataclass
@@ -155,7 +155,7 @@ async def test_what_is_asked_for_twice_is_done_once_and_answered_from_what_is_on
     world: World, *, keyed: bool
 ) -> None:
     first = await world.send(world.message(keyed=keyed))
-    world.now += WITHIN
+    world.now += REPEAT_WINDOW
     second = await world.send(world.message(keyed=keyed))
     assert (first.status, first.found, first.result) == ("done", False, {"id": first.outbox_entry.id})
     assert (second.status, second.found, second.result) == ("unchanged", True, first.result)
@@ -168,7 +168,7 @@ async def test_another_text_another_caller_and_the_same_text_later_are_acts_of_t
     await world.send(world.message())
     await world.send(world.message(), "ee")
     await world.send(world.message(), call=Call(Principal("bob", "cursor")))
-    world.now += WITHIN + timedelta(seconds=1)
+    world.now += REPEAT_WINDOW + timedelta(seconds=1)
     assert (await world.send(world.message())).status == "done"
     assert len(world.place.held) == 4
 
@@ -196,7 +196,7 @@ async def test_what_certainly_was_not_done_is_said_as_it_is_and_can_be_tried_aga
 
 
 @KEYED
-@pytest.mark.parametrize("late", range(len(LOOKED_AFTER_S)))
+@pytest.mark.parametrize("late", range(len(LOOK_UP_WAITS_S)))
 @pytest.mark.parametrize("lost", [LOST, RuntimeError("the reply has no id"), DatabaseUnavailable("state.db", "full")])
 async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
     world: World, lost: Exception, late: int, *, keyed: bool
@@ -204,7 +204,7 @@ async def test_a_lost_reply_is_found_there_also_when_the_service_takes_its_time(
     """0 duplicates, and 0 wrong "failed"."""
     told = await world.send(world.message(keyed=keyed, after=[lost], late=late))
     assert (told.status, told.found, told.result) == ("done", True, {"id": told.outbox_entry.id})
-    assert world.slept == sum(LOOKED_AFTER_S[: late + 1])
+    assert world.slept == sum(LOOK_UP_WAITS_S[: late + 1])
     assert world.place.held == [told.outbox_entry.id]
     assert await world.outcomes() == ["sent"]
 
@@ -213,7 +213,7 @@ async def test_without_a_key_what_is_not_found_is_not_sent_again_before_nothing_
     first = await world.send(world.message(before=[LOST]))
     assert (first.status, first.why, first.result) == ("unsure", NOT_FOUND, None)
     assert world.slept == LOOKED_S
-    world.now += SETTLED - timedelta(seconds=1)
+    world.now += LONGEST_IN_FLIGHT - timedelta(seconds=1)
     assert (await world.send(world.message())).status == "unsure"
     assert world.place.held == []
     world.now += timedelta(seconds=1)
@@ -225,9 +225,9 @@ async def test_without_a_key_what_is_not_found_is_not_sent_again_before_nothing_
 
 async def test_each_attempt_has_its_own_time_until_nothing_can_be_under_way(world: World) -> None:
     await world.send(world.message(before=[LOST]))
-    world.now += SETTLED
+    world.now += LONGEST_IN_FLIGHT
     assert (await world.send(world.message(before=[LOST]))).status == "unsure"
-    world.now += SETTLED - timedelta(seconds=1)
+    world.now += LONGEST_IN_FLIGHT - timedelta(seconds=1)
     assert (await world.send(world.message())).status == "unsure"
     assert world.place.held == []
 
@@ -263,7 +263,7 @@ async def test_what_took_long_may_still_be_under_way_and_is_not_overtaken_also_w
     world.place.held.append(first.outbox_entry.id)
     assert (await world.send(world.message(keyed=True))).status == "done"
     other = await world.send(world.message(keyed=True, before=[LOST], takes=takes), "ee")
-    world.now += SETTLED
+    world.now += LONGEST_IN_FLIGHT
     assert (await world.send(world.message(keyed=True), "ee")).status == "done"
     assert world.place.held == [first.outbox_entry.id, other.outbox_entry.id]
 
@@ -285,11 +285,11 @@ async def test_where_nobody_can_tell_the_answer_is_unsure_and_nothing_is_sent_ag
     world: World, *, keyed: bool
 ) -> None:
     deaf = NoAnswer("Zulip", "timeout")
-    world.place.looking = [deaf] * len(LOOKED_AFTER_S)
+    world.place.looking = [deaf] * len(LOOK_UP_WAITS_S)
     told = await world.send(world.message(keyed=keyed, after=[LOST]))
     assert (told.status, told.why) == ("unsure", str(deaf))
     world.place.looking = [deaf]
-    world.now += 3 * SETTLED
+    world.now += 3 * LONGEST_IN_FLIGHT
     assert (await world.send(world.message(keyed=keyed))).status == "unsure"
     assert (await world.send(world.message(keyed=keyed))).status == "done"
     assert len(world.place.held) == 1
@@ -300,7 +300,7 @@ async def test_a_second_attempt_that_is_refused_says_nothing_of_the_first(world:
     no = ServiceRefused("Plane", 400, "not so")
     told = await world.send(world.message(keyed=True, before=[LOST, no]))
     assert (told.status, told.why) == ("unsure", str(no))
-    world.now += SETTLED
+    world.now += LONGEST_IN_FLIGHT
     assert (await world.send(world.message(keyed=True, before=[AWAY]))).status == "unsure"
     assert await world.outcomes() == ["unsure"]
 
@@ -323,7 +323,7 @@ class Parts(Message):
                 try:
                     _raise_next(self.before)
                 except Unreachable as error:
-                    raise Halfway(f"{n} of 3 parts were sent") from error
+                    raise PartlyDone(f"{n} of 3 parts were sent") from error
                 self.place.held.append(f"{attempt.id}.{n}")
                 await attempt.mark({str(n): "there"})
         return {"id": attempt.id}
@@ -335,7 +335,7 @@ class Parts(Message):
 async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> None:
     half = await world.send(Parts(world.place, before=[None, AWAY]))
     assert (half.status, half.why) == ("unsure", "1 of 3 parts were sent")
-    world.now += SETTLED
+    world.now += LONGEST_IN_FLIGHT
     told = await world.send(Parts(world.place))
     assert told.status == "done"
     assert world.place.held == [f"{told.outbox_entry.id}.{n}" for n in range(3)]
@@ -345,14 +345,14 @@ async def test_what_stopped_halfway_goes_on_where_it_stopped(world: World) -> No
 
 
 async def test_what_was_begun_and_never_sent_is_sent(world: World) -> None:
-    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     told = await world.send(world.message())
     assert (told.status, told.outbox_entry.id) == ("done", begun.id)
     assert (world.place.looked, world.slept) == (0, 0)
 
 
 async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) -> None:
-    await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
+    await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]))
     assert await world.outcomes() == ["failed"]
@@ -360,7 +360,7 @@ async def test_what_was_begun_and_never_sent_may_fail_for_certain(world: World) 
 
 @KEYED
 async def test_what_a_dead_process_sent_is_found(world: World, *, keyed: bool) -> None:
-    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
     world.place.held.append(begun.id)
     told = await world.send(world.message(keyed=keyed, late=2))
@@ -369,7 +369,7 @@ async def test_what_a_dead_process_sent_is_found(world: World, *, keyed: bool) -
 
 
 async def test_what_a_dead_process_may_have_sent_under_a_key_is_given_time_to_arrive(world: World) -> None:
-    begun = await world.state.outbox.begin(world.outbox_entry(), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(), within=REPEAT_WINDOW)
     told = await world.send(world.message(keyed=True))
     assert (told.status, told.outbox_entry.id) == ("done", begun.id)
     assert world.slept == LOOKED_S
@@ -432,7 +432,7 @@ async def test_who_has_to_be_alone_with_something_waits_and_after_too_long_is_to
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first)
         await message.sending.wait()
-        with pytest.raises(Occupied, match="nothing was sent"):
+        with pytest.raises(TargetBusy, match="nothing was sent"):
             await second()
         message.go.set()
     assert len(world.place.held) == 1
@@ -451,7 +451,7 @@ async def test_a_caller_that_goes_away_does_not_stop_what_is_being_sent(world: W
 
 
 async def test_an_act_that_never_ends_is_given_up_as_unsure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_server.connectors.outbox_dispatcher.LONGEST_S", 0.05)
+    monkeypatch.setattr("mcp_server.connectors.outbox_dispatcher.LONGEST_ACT_S", 0.05)
     told = await world.send(slow(world))
     assert (told.status, told.why) == ("unsure", SLOW)
     assert await world.outcomes() == ["unsure"]
@@ -459,7 +459,7 @@ async def test_an_act_that_never_ends_is_given_up_as_unsure(world: World, monkey
 
 def test_an_act_is_given_up_before_the_database_gives_its_lock_to_another_one() -> None:
     """`SET LOCAL idle_in_transaction_session_timeout = '120s'` in writing.postgres_locks."""
-    assert LONGEST_S < 120
+    assert LONGEST_ACT_S < 120
 
 
 # --- an outbox that cannot be written ---------------------------------------------------------------------------------
@@ -491,16 +491,16 @@ async def _full(*_: object, **__: object) -> None:
 
 
 async def test_what_an_approved_call_did_before_its_process_died_is_recalled(world: World) -> None:
-    assert await world.dispatcher.recall("p-1", world.message()) is None
-    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=WITHIN)
-    assert await world.dispatcher.recall("p-1", world.message()) is None, "it was never sent"
+    assert await world.dispatcher.recall(approved(), world.message()) is None
+    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=REPEAT_WINDOW)
+    assert await world.dispatcher.recall(approved(), world.message()) is None, "it was never sent"
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
-    told = await world.dispatcher.recall("p-1", world.message())
+    told = await world.dispatcher.recall(approved(), world.message())
     assert told is not None
     assert told.status == "unsure"
     world.place.held.append(begun.id)
     for _ in range(2):
-        told = await world.dispatcher.recall("p-1", world.message())
+        told = await world.dispatcher.recall(approved(), world.message())
         assert told is not None
         assert (told.status, told.found, told.result) == ("done", True, {"id": begun.id})
     assert await world.outcomes() == ["unsure", "sent"]
@@ -509,11 +509,11 @@ async def test_what_an_approved_call_did_before_its_process_died_is_recalled(wor
 async def test_what_certainly_failed_or_did_not_happen_is_to_be_done(world: World) -> None:
     with pytest.raises(Unreachable):
         await world.send(world.message(before=[AWAY]), call=approved())
-    assert await world.dispatcher.recall("p-1", world.message()) is None
-    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=WITHIN)
+    assert await world.dispatcher.recall(approved(), world.message()) is None
+    begun = await world.state.outbox.begin(world.outbox_entry(call=approved()), within=REPEAT_WINDOW)
     await world.state.outbox.mark(begun.id, {"queue": "q-1"})
-    world.now += SETTLED
-    assert await world.dispatcher.recall("p-1", world.message()) is None
+    world.now += LONGEST_IN_FLIGHT
+    assert await world.dispatcher.recall(approved(), world.message()) is None
     assert (await world.send(world.message(), call=approved())).status == "done"
     assert world.place.held == [begun.id]
 
@@ -527,39 +527,39 @@ def keyed_by(key: str) -> Call:
 
 async def test_what_a_call_began_is_found_by_its_key_and_by_no_other(world: World) -> None:
     first, other = keyed_by("r-1/f-1"), keyed_by("r-1/f-2")
-    assert await world.dispatcher.recall_for(first, world.message()) is None
+    assert await world.dispatcher.recall(first, world.message()) is None
     sent = await world.send(world.message(), call=first)
-    found = await world.dispatcher.recall_for(first, world.message())
+    found = await world.dispatcher.recall(first, world.message())
     assert found is not None
     assert (found.status, found.outbox_entry.id) == ("done", sent.outbox_entry.id)
-    assert await world.dispatcher.recall_for(other, world.message()) is None
-    assert await world.dispatcher.recall_for(ME, world.message()) is None
+    assert await world.dispatcher.recall(other, world.message()) is None
+    assert await world.dispatcher.recall(ME, world.message()) is None
 
 
 @KEYED
 async def test_a_call_that_asked_for_an_open_act_again_is_answered_from_that_one(world: World, *, keyed: bool) -> None:
     lost = world.message(keyed=keyed, after=[LOST, LOST])
-    world.place.looking = [AWAY] * len(LOOKED_AFTER_S)
+    world.place.looking = [AWAY] * len(LOOK_UP_WAITS_S)
     assert (await world.send(lost, call=keyed_by("r-1/f-1"))).status == "unsure"
     again = await world.send(world.message(keyed=keyed), call=keyed_by("r-1/f-2"))
     assert again.status == "done"
-    found = await world.dispatcher.recall_for(keyed_by("r-1/f-2"), world.message(keyed=keyed))
+    found = await world.dispatcher.recall(keyed_by("r-1/f-2"), world.message(keyed=keyed))
     assert found is not None
     assert found.outbox_entry.id == again.outbox_entry.id
     assert world.place.held == [again.outbox_entry.id]
 
 
 async def test_an_act_that_was_never_sent_stays_so_when_it_is_asked_for_again(world: World) -> None:
-    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=WITHIN)
+    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=REPEAT_WINDOW)
     again = await world.send(world.message(), call=keyed_by("r-1/f-2"))
     assert (again.status, again.outbox_entry.id, world.place.looked) == ("done", begun.id, 0)
 
 
 async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(world: World) -> None:
     late = keyed_by("r-1/f-1")
-    assert await world.dispatcher.renounce(late, "zulip_send_message", "zulip") is None
-    assert await world.dispatcher.renounce(late, "zulip_send_message", "zulip") is None
-    with pytest.raises(Renounced):
+    assert await world.dispatcher.abandon(late, "zulip_send_message", "zulip") is None
+    assert await world.dispatcher.abandon(late, "zulip_send_message", "zulip") is None
+    with pytest.raises(CallAbandoned):
         await world.send(world.message(), call=late)
     assert world.place.held == []
     assert (await world.send(world.message(), call=keyed_by("r-1/f-2"))).status == "done"
@@ -567,8 +567,8 @@ async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(
 
 
 async def test_what_was_begun_before_it_could_be_given_up_is_told(world: World) -> None:
-    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=WITHIN)
-    assert await world.dispatcher.renounce(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
+    begun = await world.state.outbox.begin(world.outbox_entry(call=keyed_by("r-1/f-1")), within=REPEAT_WINDOW)
+    assert await world.dispatcher.abandon(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
 
 
 # --- keeping ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskChanges
-from mcp_server.connectors.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import html_of
@@ -27,6 +26,7 @@ from mcp_server.toolsets.plane.act_model import (
     preview,
     sentence,
 )
+from mcp_server.toolsets.plane.readback import ReadbackDifference, difference, is_as_before, is_between, is_done
 
 KB = Project("p-1", "KB", "Knowledge Base")
 AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)

@@ -14,17 +14,8 @@ from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal
 from mcp_server.connectors.plane.errors import BadDate, BadReference
 from mcp_server.connectors.plane.model import PlaneTask, State
-from mcp_server.toolsets.plane.queries import (
-    Reference,
-    TaskFilter,
-    day_of,
-    moment_of,
-    reference_of,
-    rest_of,
-    states_meant,
-    told,
-    words_of,
-)
+from mcp_server.connectors.plane.names import Reference, reference_of, states_meant
+from mcp_server.toolsets.plane.queries import TaskFilter, day_of, exact, moment_of, remaining_tasks, words_of
 
 ID = "ec26f1c1-6200-4c9d-9f82-66ecb6413088"
 PROJECT = "f31ca0e1-8bc5-415e-b30a-e6423eed5b32"
@@ -184,12 +175,12 @@ def test_pages_have_every_task_once_also_where_many_changed_at_the_same_moment(
     found: list[str] = []
     cursor: str | None = None
     while True:
-        rest = rest_of(tasks, cursor, "k")
+        rest = remaining_tasks(tasks, cursor, "k")
         assert rest.changed == 0
         found += [one.id for one in rest.tasks[:limit]]
         if len(rest.tasks) <= limit:
             break
-        cursor = rest.cursor_behind(rest.tasks[limit - 1], "k")
+        cursor = rest.cursor_after(rest.tasks[limit - 1], "k")
     assert len(found) == len(set(found)) == len(tasks)
     moments = {one.id: one.updated_at for one in tasks}
     assert [moments[one] for one in found] == sorted(moments.values(), reverse=True)
@@ -200,12 +191,12 @@ def test_pages_have_every_task_once_also_where_many_changed_at_the_same_moment(
 )
 def test_a_cursor_with_no_moments_in_it_is_none(place: tuple[str, str, str]) -> None:
     with pytest.raises(BadCursor):
-        rest_of([task()], seal("k", place), "k")
+        remaining_tasks([task()], seal("k", place), "k")
 
 
 def test_a_moment_is_told_to_the_last_digit() -> None:
     """It comes back as `seen_at`, and is compared."""
-    assert told(datetime(2026, 1, 1, 12, 0, 0, 120, tzinfo=UTC)) == "2026-01-01T12:00:00.000120Z"
+    assert exact(datetime(2026, 1, 1, 12, 0, 0, 120, tzinfo=UTC)) == "2026-01-01T12:00:00.000120Z"
 
 
 def test_dates_are_iso_dates_and_a_moment_without_a_zone_is_utc() -> None:

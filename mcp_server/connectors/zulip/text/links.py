@@ -1,6 +1,6 @@
-"""Addresses of topics and messages, as a person's browser knows them, made and read. Pure.
+"""Addresses of topics and messages in a browser, made and read. Pure.
 
-A part of such an address is percent-encoded, with `.` instead of `%`, so that a dot is `.2E`.
+A part of such an address is percent-encoded with `.` instead of `%`, so a dot is `.2E`.
 
 Source: https://zulip.com/api/message-formatting#links-to-channels-topics-and-messages, and, for the words that a server
 knows, https://zulip.com/api/changelog (feature levels 177 and 250).
@@ -8,7 +8,7 @@ knows, https://zulip.com/api/changelog (feature levels 177 and 250).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -24,6 +24,7 @@ _DIRECT_WORDS = ("dm", "pm-with")
 _MESSAGE_WORDS = ("near", "id", "with")
 _LONGEST_ID = 18
 _GROUP = 3
+"""People in a conversation, the reader included, from which on its address says `group`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,63 +38,73 @@ class ZulipLink:
     people_ids: tuple[int, ...] = ()
 
 
+def channel_term(server: ZulipServer) -> str:
+    """Return the server's word for a channel."""
+    return "channel" if server.level >= CHANNEL_WORD else "stream"
+
+
+def direct_term(server: ZulipServer) -> str:
+    """Return the server's word for a conversation between people."""
+    return "dm" if server.level >= DIRECT_WORD else "pm-with"
+
+
 def link_to(site: str, server: ZulipServer, message: Message) -> str:
     """Return the address of a message in its topic or conversation."""
     if message.channel_id is not None:
         channel = Channel(message.channel_id, message.channel, "", private=False)
         return f"{link_to_topic(site, server, channel, message.topic)}/near/{message.id}"
-    word = "dm" if server.level >= DIRECT_WORD else "pm-with"
-    ids = ",".join(str(i) for i in sorted({person.id for person in message.people} | {message.sender_id}))
-    return f"{_base(site)}/{word}/{ids}-{'dm' if len(message.people) < _GROUP else 'group'}/near/{message.id}"
+    ids = {person.id for person in message.people} | {message.sender_id}
+    return f"{_conversation(site, server, ids, is_group=len(message.people) >= _GROUP)}/near/{message.id}"
 
 
 def link_to_topic(site: str, server: ZulipServer, channel: Channel, topic: str | None = None) -> str:
     """Return the address of a topic, or of a channel."""
-    word = "channel" if server.level >= CHANNEL_WORD else "stream"
-    path = f"{_base(site)}/{word}/{channel.id}-{_encoded(channel.name.replace(' ', '-'))}"
+    path = f"{_base(site)}/{channel_term(server)}/{channel.id}-{_encoded(channel.name.replace(' ', '-'))}"
     return path if topic is None else f"{path}/topic/{_encoded(topic)}"
 
 
 def link_to_people(site: str, server: ZulipServer, people: Sequence[ZulipUser]) -> str:
-    """Return the address of a conversation with these people, the reader not counted."""
-    word = "dm" if server.level >= DIRECT_WORD else "pm-with"
-    ids = ",".join(str(person.id) for person in sorted(people, key=lambda one: one.id))
-    return f"{_base(site)}/{word}/{ids}-{'dm' if len(people) == 1 else 'group'}"
+    """Return the address of a conversation with these people, the reader not included."""
+    return _conversation(site, server, {person.id for person in people}, is_group=len(people) > 1)
+
+
+def _conversation(site: str, server: ZulipServer, ids: set[int], *, is_group: bool) -> str:
+    listed = ",".join(str(number) for number in sorted(ids))
+    return f"{_base(site)}/{direct_term(server)}/{listed}-{'group' if is_group else 'dm'}"
 
 
 def read_link(site: str, url: str) -> ZulipLink | None:
-    """Return what `url` names on the server at `site`; None where it is of another server, or names nothing of these."""
+    """Return what `url` names on the server at `site`; None if it is another server's, or names none of these."""
     try:
         asked, own = urlsplit(url.strip()), urlsplit(site)
     except ValueError:
         return None
-    if _place(asked) != _place(own):
+    kind, *parts = asked.fragment.split("/")
+    if _server(asked) != _server(own) or kind != "narrow":
         return None
-    parts = asked.fragment.split("/")
-    if parts[0] != "narrow":
-        return None
-    words = dict(zip(parts[1::2], map(_decoded, parts[2::2]), strict=False))
-    return _read(words)
+    decoded = [unquote(part.replace(".", "%"), errors="replace") for part in parts[1::2]]
+    terms = dict(zip(parts[::2], decoded, strict=False))
 
+    def first(names: tuple[str, ...]) -> str | None:
+        return next((terms[name] for name in names if name in terms), None)
 
-def _read(words: Mapping[str, str]) -> ZulipLink | None:
-    channel = _first(words, _CHANNEL_WORDS)
-    people = _first(words, _DIRECT_WORDS)
-    message = number_of(_first(words, _MESSAGE_WORDS) or "")
-    if channel is None and people is None and message is None:
+    channel, people = first(_CHANNEL_WORDS), first(_DIRECT_WORDS)
+    message_id = number_of(first(_MESSAGE_WORDS) or "")
+    if channel is None and people is None and message_id is None:
         return None
-    number = number_of((channel or "").split("-", 1)[0])
+    # `25-kb-test` and `3,7-dm`: only the numbers before the dash count.
+    channel_id = number_of((channel or "").split("-", 1)[0])
     ids = [number_of(part) for part in (people or "").split("-", 1)[0].split(",")]
     return ZulipLink(
-        channel_id=number,
-        channel=channel if number is None else None,
-        topic=_first(words, _TOPIC_WORDS),
-        message_id=message,
-        people_ids=tuple(i for i in ids if i is not None),
+        channel_id=channel_id,
+        channel=channel if channel_id is None else None,
+        topic=first(_TOPIC_WORDS),
+        message_id=message_id,
+        people_ids=tuple(number for number in ids if number is not None),
     )
 
 
-def _place(parts: SplitResult) -> tuple[str, str, str]:
+def _server(parts: SplitResult) -> tuple[str, str, str]:
     return parts.scheme, parts.netloc.lower(), parts.path.strip("/")
 
 
@@ -101,18 +112,10 @@ def _base(site: str) -> str:
     return f"{site.rstrip('/')}/#narrow"
 
 
-def _first(words: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    return next((words[name] for name in names if name in words), None)
-
-
 def number_of(text: str) -> int | None:
-    """Return the id that the text is; None where it is none, or longer than any."""
+    """Return the id that the text is; None if it is not one, or longer than any."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID else None
 
 
 def _encoded(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E").replace("%", ".")
-
-
-def _decoded(text: str) -> str:
-    return unquote(text.replace(".", "%"), errors="replace")

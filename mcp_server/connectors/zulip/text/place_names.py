@@ -1,20 +1,20 @@
-"""What places in a chat are called: in answers, in origins of text, in evidence. Pure."""
+"""Names of places in a chat, as answers, origins of text and evidence write them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mcp_server.connectors.text.name_match import folded
-from mcp_server.connectors.zulip.model import Where
+from mcp_server.connectors.zulip.model import ChatPlace
 
 DIRECT = "direct"
-"""What conversations between people are called where a channel's name would stand."""
+"""Stands in the place of a channel's name for conversations between people."""
 RESOLVED = "✔ "
-"""What Zulip puts before a topic that is marked as resolved. Source: https://zulip.com/help/resolve-a-topic."""
+"""Zulip's prefix for a topic that is marked as resolved. Source: https://zulip.com/help/resolve-a-topic."""
 
 
-def place_of(where: Where) -> str:
-    """Return the place as people say it: `channel/topic`, the channel, or `direct/` and the people's names."""
+def place_name(where: ChatPlace) -> str:
+    """Return the place as people write it: `channel/topic`, the channel, or `direct/` and the people's names."""
     if where.channel is not None:
         channel = channel_word(where.channel.name)
         return channel if where.topic is None else f"{channel}/{where.topic}"
@@ -22,7 +22,10 @@ def place_of(where: Where) -> str:
 
 
 def channel_word(name: str) -> str:
-    """Return a channel's name as it stands before a slash, so that no channel passes for another one, or for a conversation."""
+    """Return a channel's name as it is written before a slash.
+
+    No channel can pass for another (`a/b` is written `a%2Fb`) or for a conversation (`direct` is written `%64irect`).
+    """
     if "%2f" in name.lower():
         name = name.replace("%", "%25")
     word = name.replace("/", "%2F")
@@ -30,5 +33,5 @@ def channel_word(name: str) -> str:
 
 
 def topic_names(topic: str) -> Sequence[str]:
-    """Return by what a topic is asked for: as it is, or without the mark that it is resolved."""
+    """Return the names of a topic: as it is and, if it is resolved, without that prefix."""
     return (topic, topic.removeprefix(RESOLVED)) if topic.startswith(RESOLVED) else (topic,)

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from mcp_server.connectors.errors import Denied, Missing, ServiceLimited, ServiceRefused
-from mcp_server.connectors.http import Clients, Sender, ServiceAddress, made_clients
+from mcp_server.connectors.http import Clients, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.plane.model import (
@@ -34,7 +34,7 @@ from mcp_server.connectors.plane.model import (
     TaskChanges,
     TaskDraft,
 )
-from mcp_server.connectors.plane.pagination import everything
+from mcp_server.connectors.plane.pagination import read_all
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 
@@ -110,7 +110,7 @@ def sender_of(url: str, key: str, clients: Clients) -> Sender:
 @asynccontextmanager
 async def opened(url: str, key: str, workspace: str) -> AsyncIterator[Here]:
     """Yield a project of our own in that workspace; it is deleted afterwards."""
-    clients = made_clients(None)
+    clients = make_clients(None)
     try:
         sender = sender_of(url, key, clients)
         plane = PlaneClient(sender, workspace)
@@ -152,7 +152,7 @@ async def test_the_owner_of_the_key_is_a_member_of_a_project_that_they_made(here
     listed = {project.id: project for project in (await here.plane.projects()).items}
     assert listed[here.project.id].key == here.project.key
     assert listed[here.project.id].member
-    assert here.me.id in {person.id for person in await here.plane.members(here.project.id)}
+    assert here.me.id in {person.id for person in (await here.plane.members(here.project.id)).items}
 
 
 async def test_a_new_project_has_states_of_every_group_and_one_default(here: Here) -> None:
@@ -299,7 +299,7 @@ async def test_tasks_come_in_pages_in_the_order_that_was_asked_for(here: Here) -
     assert [task.name for task in second.items] == ["Task 3", "Task 4", "Task 5"]
     last = await here.plane.tasks(here.project.id, second.next_cursor, 3, "created_at")
     assert ([task.name for task in last.items], last.next_cursor) == (["Task 6"], None)
-    walked = await everything(lambda cursor: here.plane.tasks(here.project.id, cursor, 2, "-created_at"))
+    walked = await read_all(lambda cursor: here.plane.tasks(here.project.id, cursor, 2, "-created_at"))
     assert [task.number for task in walked.items] == [task.number for task in reversed(made)]
     assert walked.note is None
 
@@ -371,8 +371,8 @@ async def test_labels_cycles_and_modules_are_listed_and_cycles_and_modules_have_
     assert [one.name for one in (await here.plane.cycles(here.project.id)).items] == ["Draft"]
     assert (await here.plane.modules(here.project.id)).items == (Module(module.id, "Indexing"),)
     for page in (
-        await here.plane.cycle_tasks(here.project.id, cycle.id),
-        await here.plane.module_tasks(here.project.id, module.id),
+        await here.plane.group_tasks(here.project.id, "cycle", cycle.id),
+        await here.plane.group_tasks(here.project.id, "module", module.id),
     ):
         assert [held.name for held in page.items] == ["In both"]
 

@@ -21,11 +21,11 @@ from mcp_server.connectors.errors import (
     Unreachable,
     WrongAddress,
 )
-from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, made_clients
+from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.plane.model import PlaneTask, TaskChanges, TaskDraft
-from mcp_server.connectors.plane.pagination import everything
+from mcp_server.connectors.plane.pagination import read_all
 from tests.doubles import serving
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Account, Plane, plane_served, seeded
 from tests.doubles.serving import Fault, Plan, Served, for_requests, in_turn
@@ -63,7 +63,7 @@ async def here(
     plan: Plan = serving.no_fault, *, double: Plane | None = None, who: Account = ADA, workspace: str = WORKSPACE
 ) -> AsyncIterator[Here]:
     """Yield a client that signs with the key of `who`."""
-    clients = made_clients(None)
+    clients = make_clients(None)
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -232,7 +232,7 @@ async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
         place = ServiceAddress(
             wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ()
         )
-        clients = made_clients(None)
+        clients = make_clients(None)
         sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=_never, monotonic=time.monotonic)
         with pytest.raises(ConnectorError, match="PLANE_BASE_URL"):
             await PlaneClient(sender, WORKSPACE).projects()
@@ -250,7 +250,7 @@ async def test_a_create_that_is_redirected_is_not_followed_and_says_where_it_led
 async def test_nobody_listens_and_that_is_said() -> None:
     """Nothing was sent, so nothing happened."""
     async with here() as at:
-        clients = made_clients(None)
+        clients = make_clients(None)
         place = ServiceAddress(
             wire.SERVICE, "http://127.0.0.1:9", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), (ADA.key,)
         )
@@ -265,7 +265,7 @@ async def test_nobody_listens_and_that_is_said() -> None:
 async def test_1200_tasks_are_listed_in_few_requests_without_their_texts() -> None:
     """60 requests a minute are all that a key has."""
     async with here(double=many(1200)) as at:
-        walked = await everything(lambda cursor: at.plane.tasks(at.kb, cursor))
+        walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor))
         assert (len(walked.items), walked.note) == (1200, None)
         assert {task.number for task in walked.items} == set(range(1, 1201))
         assert at.running.count("GET", "/work-items/") == 5
@@ -291,7 +291,7 @@ async def test_1200_tasks_behind_a_cursor_that_leads_nowhere_end_and_it_is_said(
         page = at.double.answered("GET", path, asked, {"x-api-key": ADA.key}, b"").body
         page |= {"next_cursor": cursor, "next_page_results": goes_on, "results": page["results"] if rows else []}
         at.running.plan = in_turn(None, None, serving.body(json.dumps(page)))
-        walked = await everything(lambda cursor: at.plane.tasks(at.kb, cursor, order_by="-created_at"))
+        walked = await read_all(lambda cursor: at.plane.tasks(at.kb, cursor, order_by="-created_at"))
         assert len(walked.items) == len({task.id for task in walked.items}) == read
         assert walked.note is not None
         assert why in walked.note

@@ -20,7 +20,7 @@ from mcp_server.connectors.errors import (
 )
 from mcp_server.connectors.http import RequestLimits
 from mcp_server.connectors.zulip import wire
-from mcp_server.connectors.zulip.model import Channel, Queue, Where
+from mcp_server.connectors.zulip.model import Channel, ChatPlace, Queue
 from mcp_server.connectors.zulip.text.links import link_to, read_link
 from mcp_server.connectors.zulip.wire import QueueGone
 from tests.doubles.serving import after, before, for_requests, html, in_turn, served, status
@@ -44,8 +44,8 @@ async def double(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
         yield found
 
 
-def _topic(here: Ground) -> Where:
-    return Where(here.channel, here.topic)
+def _topic(here: Ground) -> ChatPlace:
+    return ChatPlace(here.channel, here.topic)
 
 
 async def test_a_server_says_what_it_is_and_is_asked_once(here: Ground) -> None:
@@ -102,7 +102,7 @@ async def test_messages_of_a_sender_and_with_words_are_found(here: Ground) -> No
     me = await here.client.me()
     own = await here.client.messages(_topic(here), before=10, sender=me)
     assert [message.id for message in own.messages] == [sent]
-    found = await here.client.messages(Where(here.channel, here.topic), before=10, search="lost reply")
+    found = await here.client.messages(ChatPlace(here.channel, here.topic), before=10, search="lost reply")
     assert [message.id for message in found.messages] in ([sent], [])  # a real server indexes words some moments later
     if here.zulip:
         assert found.messages
@@ -114,18 +114,18 @@ async def test_what_a_queue_hears_has_the_mark_of_who_sent_it(here: Ground) -> N
     """`local_id` is how a send whose reply was lost is known to have happened."""
     queue = await here.client.register(_topic(here))
     sent = await here.client.send(_topic(here), "marked", queue=queue, local_id="mark-1")
-    heard = await here.client.heard(queue, queue.last_event_id)
+    heard = await here.client.events(queue, queue.last_event_id)
     assert [(message.id, message.local_id, message.text) for message in heard.messages] == [(sent, "mark-1", "marked")]
-    nothing = await here.client.heard(queue, heard.last_event_id)
+    nothing = await here.client.events(queue, heard.last_event_id)
     assert (list(nothing.messages), nothing.last_event_id) == ([], heard.last_event_id)
     other = await here.client.register(_topic(here))
     await here.client.send(_topic(here), "not ours", queue=other, local_id="mark-2")
-    unmarked = await here.client.heard(queue, heard.last_event_id)
+    unmarked = await here.client.events(queue, heard.last_event_id)
     assert [message.local_id for message in unmarked.messages] == [None]
     for made in (queue, other):
         await here.client.drop(made)
     with pytest.raises(QueueGone):
-        await here.client.heard(queue, queue.last_event_id)
+        await here.client.events(queue, queue.last_event_id)
     await here.client.drop(queue)
 
 
@@ -135,7 +135,7 @@ async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
     heard = []
 
     async def wait() -> None:
-        heard.append(await here.client.heard(queue, queue.last_event_id, block=True))
+        heard.append(await here.client.events(queue, queue.last_event_id, block=True))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -154,7 +154,7 @@ async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> N
     me = await here.client.me()
     message = await here.client.message(sent)
     assert [(reaction.emoji, reaction.user_id) for reaction in message.reactions] == [("eyes", me.id)]
-    heard = await here.client.heard(queue, queue.last_event_id)
+    heard = await here.client.events(queue, queue.last_event_id)
     assert [reaction.emoji for reaction in heard.reactions.get(sent, ())] == ["eyes"]
     assert await here.client.unreact(sent, "eyes")
     assert not await here.client.unreact(sent, "eyes")
@@ -174,7 +174,7 @@ async def test_a_message_of_ones_own_gets_another_text(here: Ground) -> None:
 async def test_what_the_server_makes_of_a_long_text_can_be_read(here: Ground) -> None:
     """It cuts without a word. Sources: message_send_too_long.json, messages_get_newest.json."""
     server = await here.client.limits()
-    sent = await here.client.send(Where(here.channel, "t" * (server.longest_topic + 9)), LONG)
+    sent = await here.client.send(ChatPlace(here.channel, "t" * (server.longest_topic + 9)), LONG)
     message = await here.client.message(sent)
     assert len(message.text) == min(len(LONG), server.longest_message)
     assert len(message.topic) == server.longest_topic
@@ -194,12 +194,12 @@ async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
     """A channel, a message: each with its way out."""
     nowhere = Channel(999_999_999, "no such", "", private=False)
     with pytest.raises((Missing, ServiceRefused)):
-        await here.client.send(Where(nowhere, "x"), "y")
+        await here.client.send(ChatPlace(nowhere, "x"), "y")
     for call in (here.client.message(2_000_000_000), here.client.react(2_000_000_000, "eyes")):
         with pytest.raises(Missing, match="message 2000000000"):
             await call
     with pytest.raises(QueueGone):
-        await here.client.heard(Queue("fb67bf8a-c031-47cc-84cf-ed80accacda8", -1, -1), -1)
+        await here.client.events(Queue("fb67bf8a-c031-47cc-84cf-ed80accacda8", -1), -1)
 
 
 async def test_an_empty_text_is_refused_in_the_words_of_the_server(here: Ground) -> None:
@@ -214,12 +214,12 @@ async def test_people_are_written_to_directly(double: Ground) -> None:
     assert double.zulip
     hamlet = double.zulip.world.user("King Hamlet")
     person = next(person for person in await double.client.people() if person.id == hamlet.id)
-    sent = await double.client.send(Where(people=(person,)), "between us")
+    sent = await double.client.send(ChatPlace(people=(person,)), "between us")
     message = await double.client.message(sent)
     me = await double.client.me()
     assert (message.channel_id, message.channel, message.topic) == (None, "", "")
     assert {one.id for one in message.people} == {hamlet.id, me.id}
-    window = await double.client.messages(Where(people=(person,)), before=5)
+    window = await double.client.messages(ChatPlace(people=(person,)), before=5)
     assert [one.id for one in window.messages] == [sent]
     link = read_link(double.site, link_to(double.site, await double.client.server(), message))
     assert link is not None
@@ -234,7 +234,11 @@ async def test_all_public_channels_and_all_direct_messages_can_be_looked_through
     public = world.say("Iago", "elsewhere", "x", "needle in public")
     world.say("Iago", "secret-kb", "x", "needle in private")
     direct = world.tell("Iago", [BOT], "needle between us")
-    for where, wanted in ((Where(public=True), [public]), (Where(direct=True), [direct]), (Where(), [direct])):
+    for where, wanted in (
+        (ChatPlace(public=True), [public]),
+        (ChatPlace(direct=True), [direct]),
+        (ChatPlace(), [direct]),
+    ):
         window = await double.client.messages(where, before=5, search="needle")
         assert [message.id for message in window.messages] == wanted
 
@@ -243,10 +247,10 @@ async def test_a_bot_that_did_not_subscribe_hears_its_own_message_in_a_public_ch
     """Source: https://zulip.com/api/register-queue (`all_public_streams`)."""
     assert double.zulip
     room = double.zulip.world.channel("elsewhere", "Iago")
-    where = Where(Channel(room.id, room.name, "", private=False), "x")
+    where = ChatPlace(Channel(room.id, room.name, "", private=False), "x")
     queue = await double.client.register(where)
     sent = await double.client.send(where, "heard", queue=queue, local_id="a")
-    heard = await double.client.heard(queue, -1)
+    heard = await double.client.events(queue, -1)
     assert [(message.id, message.local_id) for message in heard.messages] == [(sent, "a")]
 
 
@@ -256,7 +260,7 @@ async def test_a_private_channel_without_the_bot_is_denied_with_its_way_out(doub
     room = double.zulip.world.room("secret-kb")
     assert "secret-kb" not in {channel.name for channel in await double.client.channels()}
     with pytest.raises(Denied, match="subscribe the bot"):
-        await double.client.send(Where(Channel(room.id, room.name, "", private=True), "x"), "y")
+        await double.client.send(ChatPlace(Channel(room.id, room.name, "", private=True), "x"), "y")
     said = double.zulip.world.say("Iago", "secret-kb", "x", "hidden")
     with pytest.raises(Missing):
         await double.client.message(said)
@@ -301,7 +305,7 @@ async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> N
     double.double.plan = for_requests("POST", "/messages", after())
     with pytest.raises(ReplyLost):
         await double.client.send(_topic(double), "once", queue=queue, local_id="lost")
-    heard = await double.client.heard(queue, queue.last_event_id)
+    heard = await double.client.events(queue, queue.last_event_id)
     assert [message.local_id for message in heard.messages] == ["lost"]
     assert double.zulip.world.texts(double.channel.name, double.topic) == ["once"]
 

@@ -141,7 +141,7 @@ async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is
             assert not result.is_error
             answer = result.structured_content or {}
             assert answer["status"] == "unsure"
-            assert "whether it was done is to be seen at " in answer["note"]
+            assert "to see whether it was done" in answer["note"]
             assert "nothing was" not in answer["note"]
             assert deed.happened(host.plane, number) <= 1
             host.served.plan = no_fault

@@ -132,7 +132,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"state": "Nowhere"}, "no state 'Nowhere' in Plane; there are"),
     ({"labels": ["bug", "fast lane"]}, "no label 'fast lane' in Plane; there are"),
     ({"assignees": ["zoe"]}, "'zoe' in Plane; there are"),
-    ({"due": "next week"}, "due 'next week' is no ISO date; write it like 2026-12-01; nothing was sent"),
+    ({"due": "next week"}, "due 'next week' is not an ISO date; write it like 2026-12-01; nothing was sent"),
     ({"name": "\0\x1b"}, "the name is empty; a task needs one; nothing was sent"),
     ({"start": "2026-12-02", "due": "2026-12-01"}, "it would start on 2026-12-02, after it is due on 2026-12-01"),
     ({"name": " \n "}, "the name is empty"),
@@ -178,7 +178,7 @@ async def test_only_what_is_named_changes_and_what_is_so_already_is_not_sent(tmp
         (patched,) = [seen for seen in host.served.seen if seen.method == "PATCH"]
         assert set(json.loads(patched.body)) == {"state", "priority"}
         again = await host.call("plane_update_task", task="KB-1", state="completed", priority="low", name=was["name"])
-        assert (again["status"], again["note"]) == ("unchanged", "all of it is so already; nothing was sent")
+        assert (again["status"], again["note"]) == ("unchanged", "the task has these values already; nothing was sent")
         assert host.served.count("PATCH") == 1
 
 
@@ -234,10 +234,10 @@ async def test_a_task_that_is_moved_moved_back_and_moved_again_is_moved_each_tim
 async def test_a_description_that_somebody_changed_since_it_was_read_is_not_replaced(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         odd = await host.refused("plane_update_task", task="KB-1", description="Mine.", seen_at="yesterday")
-        assert "seen_at 'yesterday' is no time; name updated_at just as plane_get_task told it" in odd
+        assert "seen_at 'yesterday' is not a time; pass updated_at exactly as plane_get_task gave it" in odd
         seen = host.plane.task("KB-1")["updated_at"]
         blind = await host.refused("plane_update_task", task="KB-1", description="Mine.")
-        assert "read it with plane_get_task, and name its updated_at as seen_at" in blind
+        assert "read it with plane_get_task, and pass its updated_at as seen_at" in blind
         host.plane.change_task("KB-1", by=MEL, description_html="<p>Words of <b>Mel</b>.</p>")
         conflict = await host.call("plane_update_task", task="KB-1", description="Mine.", seen_at=seen, state="Done")
         assert (conflict["status"], conflict["preview"]) == ("conflict", "Words of **Mel**.")
@@ -258,7 +258,7 @@ async def test_who_names_when_they_saw_the_task_takes_nobody_off_it_who_was_put_
         late = await host.call("plane_update_task", task="KB-1", assignees=["ada"], priority="low", seen_at=seen)
         assert (late["status"], host.written) == ("conflict", 0)
         assert "assignees: mel" in late["preview"]
-        assert "preview is what it has now" in late["note"]
+        assert "preview has its current values" in late["note"]
         now = late["note"].rpartition("seen_at=")[2]
         asked = {"task": "KB-1", "assignees": ["ada", "mel"], "seen_at": now}
         assert (await host.call("plane_update_task", **asked))["status"] == "done"
@@ -327,7 +327,7 @@ async def test_nobody_is_asked_again_about_what_they_agreed_to_and_what_is_done(
             again = await host.call(tool, **arguments)
             assert (again["status"], again["proposal"]) == ("unchanged", None)
             assert (again["key"], again["task_id"], again["url"]) == (result["key"], result["task_id"], result["url"])
-            assert f"approved as {waits['proposal']['id']} and is done" in again["note"]
+            assert f"as {waits['proposal']['id']} and is done" in again["note"]
         other = await host.call("plane_create_task", **{**WHOLE, "priority": "low"})
         assert other["status"] == "proposed"
         assert host.written == 2

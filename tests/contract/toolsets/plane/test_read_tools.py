@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
+from mcp_server.connectors.plane.evidence import fetch
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, Account, Plane
 from tests.doubles.serving import after, for_requests, in_turn, status
 from tests.support.plane.hosts import PlaneHost, working
@@ -162,8 +163,8 @@ async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_chan
         host.app.services.plane.forget(host.plane.project("KB").row["id"])
         second = await host.call("plane_query_tasks", project="KB", limit=2, cursor=first["next_cursor"])
         assert keys(first) + keys(second) == ["KB-1", "KB-4", "KB-3"]
-        assert (first["note"], second["note"][:52]) == (None, "changed or made since the first page, and perhaps on")
-        assert "none: 1; ask without a cursor" in second["note"]
+        assert (first["note"], second["note"][:52]) == (None, "tasks changed or created since the first page, perha")
+        assert "no page: 1; call without a cursor" in second["note"]
 
 
 def same_page(query: dict[str, str], _body: dict[str, Any]) -> None:
@@ -252,7 +253,7 @@ async def test_all_projects_are_looked_through_and_what_could_not_be_is_said(tmp
         host.served.plan = for_requests("GET", f"/projects/{ops}{TASKS}", *[status(503)] * 20)
         some = await host.call("plane_query_tasks", state="open")
         assert keys(some) == ["KB-1", "KB-4", "KB-3", "KB-2"]
-        assert "OPS: not looked through" in some["note"]
+        assert "OPS: not searched" in some["note"]
 
 
 async def test_a_text_is_first_searched_for_so_that_few_projects_are_listed(tmp_path: Path) -> None:
@@ -311,7 +312,7 @@ async def test_a_task_is_found_by_key_in_any_case_by_id_and_by_its_address(tmp_p
         ("https://evil.example.com/acme/browse/KB-1/", "an address of another site"),
         ("{address}@evil.example.com/acme/browse/KB-1/", "an address of another site"),
         ("{address}/other/browse/KB-1/", "an address of another workspace"),
-        ("{address}/acme/settings/", "no address of a task"),
+        ("{address}/acme/settings/", "not the address of a task"),
         ("../../users/me", "names no task"),
         ("KB-1/../../../users/me", "names no task"),
     ],
@@ -409,7 +410,7 @@ async def test_what_is_new_is_found_although_names_are_kept_for_minutes(tmp_path
     async with working(tmp_path, level=1) as host:
         board = host.app.services.plane
         moment = [0.0]
-        for kept in (board._projects, board._labels._kept):
+        for kept in (board._projects, board.labels._cache):
             kept._monotonic = lambda: moment[0]
         assert "no label" in await host.refused("plane_query_tasks", project="KB", label="urgent-fix")
         asked = host.served.count("GET", "/labels/")
@@ -484,7 +485,7 @@ async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of
         board = host.app.services.plane
         comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
         host.plane.change_task("KB-1", name="Search returned stale rows")
-        found = await board.evidence("kb-1")
+        found = await fetch(board, "kb-1")
         assert found.text.split("\n\n") == [
             "Search returned stale rows",
             "After re-index the **old** rows stay.",
@@ -496,14 +497,14 @@ async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of
             "KB-1 Search returned stale rows",
             f"{host.served.address}/acme/browse/KB-1/",
         )
-        silent = await board.evidence("KB-2")
+        silent = await fetch(board, "KB-2")
         assert silent.at == datetime.fromisoformat(host.plane.task("KB-2")["created_at"])
         for nothing in ("KB-9999", "OPS-1", "nonsense", "ZEB-1"):
             with pytest.raises(NoSuchSource, match=f"plane:{nothing}"):
-                await board.evidence(nothing)
+                await fetch(board, nothing)
         host.served.plan = for_requests("GET", "/KB-1/", *[status(503)] * 20)
         with pytest.raises(SourceAway, match="plane:KB-1"):
-            await board.evidence("KB-1")
+            await fetch(board, "KB-1")
 
 
 async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, outbox_entry_for
-from mcp_server.connectors.zulip.evidence import fetched
+from mcp_server.connectors.zulip.evidence import fetch
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
-from mcp_server.toolsets.zulip.act_execution import Sending
+from mcp_server.toolsets.zulip.act_execution import SendMessage
 from mcp_server.toolsets.zulip.handlers import plan_send, planned_sending, recall_send
 from mcp_server.toolsets.zulip.schemas import MessageActed, SendArguments
 from tests.doubles.serving import (
@@ -158,8 +158,8 @@ UNSENDABLE: list[tuple[dict[str, Any], str]] = [
     ({"channel": "drawing", "topic": "m" * 61, "text": "x"}, "the topic has 61 characters; Zulip keeps 60"),
     ({"channel": "drawing", "topic": "merge", "text": " \n "}, "the text is empty"),
     ({"channel": "drawing", "topic": "merge", "text": "a\0b"}, "NUL"),
-    ({"channel": "drawing", "topic": "mer\x01ge", "text": "x"}, "the topic holds characters that nobody sees"),
-    ({"channel": "drawing", "topic": "mer\ufffege", "text": "x"}, "the topic holds characters that nobody sees"),
+    ({"channel": "drawing", "topic": "mer\x01ge", "text": "x"}, "the topic holds invisible characters"),
+    ({"channel": "drawing", "topic": "mer\ufffege", "text": "x"}, "the topic holds invisible characters"),
     ({"channel": "weather", "topic": "merge", "text": "x"}, "no channel 'weather' in Zulip; there are"),
     ({"people": ["Nobody Here"], "text": "x"}, "no person 'Nobody Here' in Zulip; there are"),
     ({"people": ["gone"], "text": "x"}, "'Gone Person' is deactivated in Zulip"),
@@ -311,7 +311,7 @@ async def test_no_channel_passes_for_another_place(here: ZulipHost, channel: str
     assert (await here.call(SEND, channel=channel, topic="x", text="same place"))["status"] == "done"
     assert (await here.call(SEND, channel=other, topic="x", text="another"))["status"] == "proposed"
     assert (await here.call(SEND, people=[HAMLET], text="another"))["status"] == "proposed"
-    evidence = await fetched(here.app.services.zulip, read["messages"][0]["place"])
+    evidence = await fetch(here.app.services.zulip, read["messages"][0]["place"])
     assert (evidence.text, evidence.title) == (f"{HAMLET}: text", f"#{channel} > {HAMLET}")
 
 
@@ -555,7 +555,7 @@ async def test_of_a_part_without_a_trace_nobody_knows_and_the_same_call_goes_on_
     here.served.plan = for_requests("POST", MESSAGES, None, before())
     answer = await later.send(**PLAIN | {"text": LONG})
     assert answer.status == "unsure"
-    assert "1 of 3 messages were sent; of the next it is not known" in (answer.note or "")
+    assert "1 of 3 messages were sent; whether the next was is not known" in (answer.note or "")
     assert (await later.send(**PLAIN | {"text": LONG})).status == "unsure"
     assert len(said(here)) == 1
     later.passed = timedelta(minutes=6)
@@ -658,7 +658,7 @@ async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became
         here.served.plan = for_requests("POST", MESSAGES, *parts)
         if parts:
             with contextlib.suppress(KnowledgeError):
-                await Sending(here.app.services.zulip, plan).send(attempt)
+                await SendMessage(here.app.services.zulip, plan).send(attempt)
         here.served.plan = no_fault
         return await recall_send(later.services, call, asked)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server.connectors.zulip.evidence import fetched
+from mcp_server.connectors.zulip.evidence import fetch
 from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
 
 CHANNELS, READ, SEARCH = "zulip_list_channels", "zulip_read_messages", "zulip_search_messages"
@@ -217,7 +217,7 @@ UNCLEAR: list[tuple[dict[str, Any], str]] = [
     ({"channel": "drawing", "since": "0001-01-01T00:00+14:00"}, "since is an ISO date"),
     ({"channel": "drawing", "anchor": "9" * 5_000}, "anchor is newest, oldest, first_unread"),
     ({"since": "2026-11-20"}, "since needs a channel or people"),
-    ({"anchor": "https://elsewhere.example/#narrow/near/1"}, "no address of a message or topic"),
+    ({"anchor": "https://elsewhere.example/#narrow/near/1"}, "not the address of a message or topic"),
     ({"anchor": "999999"}, "has no message 999999"),
     ({"channel": "drawing", "cursor": "bm8="}, "does not belong to this query"),
 ]
@@ -305,14 +305,14 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
     first = both.said("The limit is 4,000.", topic="a/b")
     last = both.said("Agreed.", topic="a/b", by="Iago")
     chat = both.app.services.zulip
-    topic = await fetched(chat, "Drawing/a/b")
+    topic = await fetch(chat, "Drawing/a/b")
     assert isinstance(topic, Fetched)
     assert topic.text == f"{HAMLET}: The limit is 4,000.\n\nIago: Agreed."
     assert (topic.title, topic.at.timestamp()) == ("#drawing > a/b", both.clock.at)
     assert topic.url.endswith("/topic/a.2Fb")
-    one = await fetched(chat, f"drawing/a/b/{first}")
+    one = await fetch(chat, f"drawing/a/b/{first}")
     assert (one.text, one.url.endswith(f"/near/{first}")) == (f"{HAMLET}: The limit is 4,000.", True)
-    assert (await fetched(chat, f"drawing/a/b/{last}")).text == "Iago: Agreed."
+    assert (await fetch(chat, f"drawing/a/b/{last}")).text == "Iago: Agreed."
 
 
 async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_is_not_any_more(
@@ -321,10 +321,10 @@ async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_
     chat = here.app.services.zulip
     for topic, cited in (("✔ done", "done"), ("open", "✔ open")):
         number = here.said(topic, topic=topic)
-        assert (await fetched(chat, f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
-        assert (await fetched(chat, f"drawing/{cited}/{number}")).text == f"{HAMLET}: {topic}"
+        assert (await fetch(chat, f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
+        assert (await fetch(chat, f"drawing/{cited}/{number}")).text == f"{HAMLET}: {topic}"
     here.said("of another topic", topic="✔ open")
-    assert (await fetched(chat, "drawing/open")).text == f"{HAMLET}: open"
+    assert (await fetch(chat, "drawing/open")).text == f"{HAMLET}: open"
 
 
 async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
@@ -344,7 +344,7 @@ async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
         f"drawing/merge/{'9' * 5_000}",
     ):
         with pytest.raises(NoSuchSource):
-            await fetched(chat, locator)
+            await fetch(chat, locator)
     fenced.served.plan = lambda _method, _path, _number: before()
     with pytest.raises(SourceAway):
-        await fetched(chat, f"drawing/merge/{said}")
+        await fetch(chat, f"drawing/merge/{said}")

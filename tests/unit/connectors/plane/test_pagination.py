@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server.connectors.plane.model import Label, ListPage
-from mcp_server.connectors.plane.pagination import MOST_PAGES, Walked, everything
+from mcp_server.connectors.plane.pagination import MOST_PAGES, Listing, read_all
 
 ALL = [Label(f"id-{number}", f"name {number}") for number in range(1200)]
 SIZE = 100
@@ -41,14 +41,14 @@ def at(number: int, page: ListPage[Label]) -> Callable[[int, ListPage[Label]], L
 async def test_a_list_is_read_whole_in_the_order_of_its_pages() -> None:
     """Source: work_items_list_page1, work_items_list_page2."""
     pages = Pages()
-    assert await everything(pages.page) == Walked(tuple(ALL))
+    assert await read_all(pages.page) == Listing(tuple(ALL))
     assert len(pages.asked) == 12
 
 
 @pytest.mark.parametrize("things", [0, 1, SIZE - 1, SIZE, SIZE + 1])
 async def test_a_list_of_any_length_is_read_whole(things: int) -> None:
     """Source: projects_list_empty; the end may be that of a page."""
-    assert await everything(Pages(ALL[:things]).page) == Walked(tuple(ALL[:things]))
+    assert await read_all(Pages(ALL[:things]).page) == Listing(tuple(ALL[:things]))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_pages_that_lead_nowhere_end_and_it_is_said(
 ) -> None:
     """1,200 tasks with a cursor that loops, repeats or ends early: it terminates, says so, and has no duplicates."""
     pages = Pages(odd=odd)
-    walked = await everything(pages.page)
+    walked = await read_all(pages.page)
     assert walked.items == tuple(ALL[:read])
     assert walked.note is not None
     assert why in walked.note
@@ -85,7 +85,7 @@ async def test_two_cursors_that_lead_to_each_other_end() -> None:
         asked.append(cursor)
         return ListPage([ALL[len(asked)]], told[cursor], None)
 
-    walked = await everything(page)
+    walked = await read_all(page)
     assert (asked, walked.items) == ([None, "a", "b"], tuple(ALL[1:4]))
     assert walked.note == "the pages led in a circle: 3 came from Plane"
 
@@ -93,7 +93,7 @@ async def test_two_cursors_that_lead_to_each_other_end() -> None:
 async def test_a_circle_after_everything_came_leaves_nothing_to_say() -> None:
     """What is whole is whole, however it went on."""
     pages = Pages(odd=at(11, ListPage(ALL[1100:], "100:0:0", 1200)))
-    assert await everything(pages.page) == Walked(tuple(ALL))
+    assert await read_all(pages.page) == Listing(tuple(ALL))
 
 
 async def test_a_list_that_grows_while_it_is_read_has_nothing_twice() -> None:
@@ -106,7 +106,7 @@ async def test_a_list_that_grows_while_it_is_read_has_nothing_twice() -> None:
             pages.things.insert(0, Label("new", "new"))
         return got
 
-    walked = await everything(page)
+    walked = await read_all(page)
     assert walked.items == tuple(ALL)
     assert walked.note == "the pages ended early: 1200 of 1201 came from Plane"
 
@@ -119,7 +119,7 @@ async def test_pages_without_end_end() -> None:
         asked.append(cursor)
         return ListPage([Label(f"id-{len(asked)}", "")], f"1:{len(asked)}:0", None)
 
-    walked = await everything(page)
+    walked = await read_all(page)
     assert len(asked) == len(walked.items) == MOST_PAGES
     assert walked.note == f"only the first {MOST_PAGES} pages were read: {MOST_PAGES} came from Plane"
 
@@ -127,18 +127,18 @@ async def test_pages_without_end_end() -> None:
 async def test_not_more_is_read_than_was_asked_for() -> None:
     """The note says how many there would be."""
     pages = Pages()
-    walked = await everything(pages.page, most=250)
+    walked = await read_all(pages.page, most=250)
     assert walked.items == tuple(ALL[:250])
     assert walked.note == "only the first 250 were read: 250 of 1200 came from Plane"
     assert len(pages.asked) == 3
-    assert await everything(Pages(ALL[:250]).page, most=250) == Walked(tuple(ALL[:250]))
+    assert await read_all(Pages(ALL[:250]).page, most=250) == Listing(tuple(ALL[:250]))
 
 
 async def test_reading_stops_at_the_page_that_has_what_is_looked_for() -> None:
     """A comment is found by its key, newest first, without reading the old ones."""
     pages = Pages()
-    walked = await everything(pages.page, until=lambda label: label.id == "id-150")
-    assert walked == Walked(tuple(ALL[:200]))
+    walked = await read_all(pages.page, until=lambda label: label.id == "id-150")
+    assert walked == Listing(tuple(ALL[:200]))
     assert len(pages.asked) == 2
 
 
@@ -172,6 +172,6 @@ async def test_whatever_the_pages_do_it_ends_with_nothing_twice_and_nothing_made
 
         return page
 
-    walked = await everything(answering())
+    walked = await read_all(answering())
     assert len({label.id for label in walked.items}) == len(walked.items)
     assert set(walked.items) == set(seen)

@@ -20,8 +20,7 @@ from mcp_server.connectors.errors import (
     ServiceLimited,
     ServiceRefused,
 )
-from mcp_server.connectors.plane import reply_check as judging
-from mcp_server.connectors.plane import wire
+from mcp_server.connectors.plane import reply_check, wire
 from mcp_server.connectors.plane.model import (
     CLEAR,
     Comment,
@@ -67,7 +66,6 @@ FIRST = PlaneTask(
     created_at=datetime(2026, 11, 20, 21, 1, 4, 614546, UTC),
     updated_at=datetime(2026, 11, 20, 21, 1, 4, 693645, UTC),
     html="<p>After re-index the <b>old</b> rows stay.</p>",
-    created_by=ADA,
 )
 RUSSIAN = "02844c99-54b6-4b22-841c-843164fb2d84"
 
@@ -240,7 +238,7 @@ BY_OTHERS = {
 NO_MEMBER = "either there is no thing, or the key's owner is no member there; guests only read"
 NO_RIGHT = f"Plane denied the request (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
-UNKNOWN = f"Plane has no thing that this key can see; {judging.UNKNOWN_PATH}"
+UNKNOWN = f"Plane has no thing that this key can see; {reply_check.UNKNOWN_PATH}"
 GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid"
 
 
@@ -317,7 +315,7 @@ def test_no_recorded_reply_is_left_out() -> None:
 def test_a_recorded_reply_is_read(name: str) -> None:
     """Source: tests/samples/plane."""
     sample, reading = SAMPLES[name], READ[name]
-    judging.judge(asked(sample), sample.reply, "thing")
+    reply_check.require_success(asked(sample), sample.reply, "thing")
     assert reading.of(reading.read(sample.reply.body)) == reading.told
 
 
@@ -326,7 +324,7 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
     """Source: tests/samples/plane."""
     sample, (kind, sentence) = SAMPLES[name], JUDGED[name]
     with pytest.raises(ConnectorError) as caught:
-        judging.judge(asked(sample), sample.reply, "thing")
+        reply_check.require_success(asked(sample), sample.reply, "thing")
     assert (type(caught.value), str(caught.value)) == (kind, sentence)
     assert len(sentence) <= 280
 
@@ -335,7 +333,7 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
 def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(status: int) -> None:
     said = ServiceReply(status, {}, {"detail": "You may not do this. " * 40})
     with pytest.raises(ConnectorError) as caught:
-        judging.judge(GET("/"), said, f"workspace {'w' * 48}")
+        reply_check.require_success(GET("/"), said, f"workspace {'w' * 48}")
     assert len(str(caught.value)) <= 280
 
 
@@ -343,7 +341,7 @@ def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(stat
 def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str) -> None:
     """A POST without the slash at its end is answered 200 by many clients' GET: nothing was created."""
     sample = SAMPLES[name]
-    judging.judge(asked(sample), sample.reply, "thing")
+    reply_check.require_success(asked(sample), sample.reply, "thing")
     with pytest.raises(wire.UnreadableReply):
         wire.read_task(sample.reply.body)
 
@@ -370,13 +368,13 @@ ASKED: dict[str, ServiceRequest] = {
     "users_me": wire.me(),
     "projects_list": wire.projects(ACME),
     "project_members_list2": wire.members(ACME, KB),
-    "states_list": wire.states(ACME, KB),
-    "labels_list": wire.labels(ACME, KB),
-    "cycles_list": wire.cycles(ACME, KB),
-    "modules_list": wire.modules(ACME, KB),
+    "states_list": wire.project_list(ACME, KB, "states"),
+    "labels_list": wire.project_list(ACME, KB, "labels"),
+    "cycles_list": wire.project_list(ACME, KB, "cycles"),
+    "modules_list": wire.project_list(ACME, KB, "modules"),
     "work_items_list_page2": wire.tasks(ACME, KB, "5:1:0", 5, "-created_at"),
-    "cycle_issues_list": wire.cycle_tasks(ACME, KB, SPRINT, None, 2),
-    "module_issues_list": wire.module_tasks(ACME, KB, INDEXING, None, 2),
+    "cycle_issues_list": wire.group_tasks(ACME, KB, "cycle", SPRINT, cursor=None, per_page=2),
+    "module_issues_list": wire.group_tasks(ACME, KB, "module", INDEXING, cursor=None, per_page=2),
     "search": wire.search(ACME, "stale", KB, 10),
     "search_workspace": wire.search(ACME, "bulk", None, 3),
     "search_russian": wire.search(ACME, "поиск", None, 10),
@@ -496,27 +494,27 @@ def test_a_time_in_the_owner_s_zone_is_the_same_moment() -> None:
 def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks() -> None:
     """A 200 that is no task may have created one."""
     odd = wire.UnreadableReply("an id is missing")
-    assert isinstance(judging.unreadable(POST("/x/"), odd), ReplyLost)
-    assert isinstance(judging.unreadable(GET("/x/"), odd), NoAnswer)
+    assert isinstance(reply_check.no_usable_reply(POST("/x/"), odd), ReplyLost)
+    assert isinstance(reply_check.no_usable_reply(GET("/x/"), odd), NoAnswer)
     for status in (304, 500, 503):
         with pytest.raises(ReplyLost):
-            judging.judge(POST("/x/"), ServiceReply(status, {}, None), "task")
+            reply_check.require_success(POST("/x/"), ServiceReply(status, {}, None), "task")
         with pytest.raises(NoAnswer):
-            judging.judge(GET("/x/"), ServiceReply(status, {}, None), "task")
+            reply_check.require_success(GET("/x/"), ServiceReply(status, {}, None), "task")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> None:
     """What stands before Plane answers so, or a server that is no Plane."""
     with pytest.raises(ServiceRefused, match="is PLANE_BASE_URL Plane's address"):
-        judging.judge(POST("/x/"), ServiceReply(status, {}, None, page=True), "task")
+        reply_check.require_success(POST("/x/"), ServiceReply(status, {}, None, page=True), "task")
 
 
 @pytest.mark.parametrize("waits", ["", "soon", "-3"])
 def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
     """A proxy may leave the header out."""
     with pytest.raises(ServiceLimited) as caught:
-        judging.judge(GET("/x/"), ServiceReply(429, {"retry-after": waits}, None), "task")
+        reply_check.require_success(GET("/x/"), ServiceReply(429, {"retry-after": waits}, None), "task")
     assert caught.value.wait_s >= 0
 
 
@@ -535,8 +533,8 @@ def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
 def test_a_reason_is_short_and_printable_whatever_the_body_is(body: Any) -> None:
     """Plane's own word is shown, and a page of text is no word."""
     with pytest.raises(ServiceRefused) as caught:
-        judging.judge(POST("/x/"), ServiceReply(400, {}, body), "task")
-    assert len(caught.value.why) <= judging.LONGEST_REASON
+        reply_check.require_success(POST("/x/"), ServiceReply(400, {}, body), "task")
+    assert len(caught.value.why) <= reply_check.LONGEST_REASON
     assert caught.value.why.isprintable()
     assert "with quotes" not in caught.value.why
     assert len(str(caught.value)) <= 280

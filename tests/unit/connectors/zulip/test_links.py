@@ -20,7 +20,7 @@ ANN, BOB, EVE = (
 
 
 def _said(number: int = 103, **where: object) -> Message:
-    return Message(number, ANN.id, ANN.name, ANN.email, AT, "text", **where)  # type: ignore[arg-type]  # as a call has it
+    return Message(number, ANN.id, ANN.name, AT, "text", **where)  # type: ignore[arg-type]  # as a call has it
 
 
 def test_an_address_is_encoded_as_zulip_does_it() -> None:

@@ -16,12 +16,12 @@ from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.zulip import wire
 from mcp_server.connectors.zulip.model import (
     Channel,
+    ChatPlace,
     Message,
+    MessageWindow,
     Queue,
     QueueEvents,
     Reaction,
-    Where,
-    Window,
     ZulipServer,
     ZulipUser,
 )
@@ -30,14 +30,14 @@ from tests.doubles.zulip_world import SAMPLES
 OLD, NEW = ZulipServer("", "9.0", 247), ZulipServer("", "12.0", 469)
 KB_TEST = Channel(25, "kb-test", "Знания", private=False)
 HAMLET = ZulipUser(28, "King Hamlet", "user28@zulipdev.com", delivery_email="hamlet@zulip.com")
-QUEUE = Queue("8f1b50b3-dabf-4a8e-bb7d-48f13b8b6116", -1, 98)
+QUEUE = Queue("8f1b50b3-dabf-4a8e-bb7d-48f13b8b6116", -1)
 BOT_TEXT = "Hello **from** bot ссылка [doc](https://example.com)\n\n```python\nprint(1)\n```"
 READ = ServiceRequest("GET", "/api/v1/x", repeatable=True)
 WRITE = ServiceRequest("POST", "/api/v1/x")
 REACT = wire.react(104, "eyes")
 
 
-def _ids(window: Window) -> list[int]:
+def _ids(window: MessageWindow) -> list[int]:
     return [message.id for message in window.messages]
 
 
@@ -65,45 +65,45 @@ def _heard(heard: QueueEvents) -> bool:
     )
 
 
-def _searched(window: Window) -> bool:
+def _searched(window: MessageWindow) -> bool:
     return _ids(window) == [15, 53] and Reaction("eyes", 26, "1f440") in window.messages[0].reactions
 
 
 READS: dict[str, tuple[Callable[[ServiceRequest, ServiceReply], Any], Callable[[Any], bool]]] = {
-    "server_settings": (wire.server_read, lambda read: read == ZulipServer("Zulip Dev", "9.0-dev+git", 247)),
+    "server_settings": (wire.read_server, lambda read: read == ZulipServer("Zulip Dev", "9.0-dev+git", 247)),
     "users_me": (
-        wire.person_read,
+        wire.read_user,
         lambda read: (read.id, read.bot, read.delivery_email) == (29, False, "iago@zulip.com"),
     ),
     "users_me_bot": (
-        wire.person_read,
+        wire.read_user,
         lambda read: (read.id, read.bot, read.email) == (34, True, "default-bot@zulip.com"),
     ),
-    "users_list": (wire.people_read, lambda read: len(read) == 16 and HAMLET in read),
-    "users_list_custom": (wire.people_read, lambda read: len(read) == 16 and HAMLET in read),
-    "streams_list": (wire.channels_read, lambda read: [c.name for c in read][:2] == ["announce", "Denmark"]),
-    "streams_list_bot": (wire.channels_read, lambda read: {c.name for c in read if c.restricted} == {"announce"}),
-    "register_bot": (wire.queue_read, lambda read: read == QUEUE),
-    "register_full_fetch": (wire.limits_read, lambda read: read[0].newest == -1 and read[1:] == (None, None)),
-    "message_send_stream_bot": (wire.sent_read, lambda read: read == 103),
-    "message_send_stream_mention_bot": (wire.sent_read, lambda read: read == 104),
-    "message_send_direct": (wire.sent_read, lambda read: read == 105),
-    "message_send_too_long": (wire.sent_read, lambda read: read == 107),
-    "events_first": (wire.heard_read, _heard),
-    "events_dont_block": (wire.heard_read, _heard),
-    "events_longpoll_woken": (wire.heard_read, lambda read: (read.messages[0].id, read.last_event_id) == (108, 4)),
-    "messages_get_newest": (wire.window_read, lambda read: _ids(read) == [104, 107, 108] and not read.found_oldest),
-    "messages_get_narrow_topic": (wire.window_read, lambda read: _message(read.messages[0]) and read.found_newest),
-    "messages_search": (wire.window_read, _searched),
-    "messages_search_russian": (wire.window_read, lambda read: _ids(read) == [104]),
-    "messages_search_russian_other_form": (wire.window_read, lambda read: read == Window([], True, True)),  # noqa: FBT003 - both ends
-    "messages_bot_search_public": (wire.window_read, lambda read: _ids(read) == [103]),
-    "messages_private_stream_other_user": (wire.window_read, lambda read: not read.messages),
-    "message_by_id": (wire.message_read, _message),
-    "topics": (wire.topics_read, lambda read: [t.last_message_id for t in read] == [108, 107, 101]),
-    "reaction_add": (lambda _, reply: wire.reaction_judged(REACT, reply), lambda read: read is True),
-    "reaction_dup_400": (lambda _, reply: wire.reaction_judged(REACT, reply), lambda read: read is False),
-    "queue_delete": (wire.dropped, lambda read: read is None),
+    "users_list": (wire.read_users, lambda read: len(read) == 16 and HAMLET in read),
+    "users_list_custom": (wire.read_users, lambda read: len(read) == 16 and HAMLET in read),
+    "streams_list": (wire.read_channels, lambda read: [c.name for c in read][:2] == ["announce", "Denmark"]),
+    "streams_list_bot": (wire.read_channels, lambda read: {c.name for c in read if c.restricted} == {"announce"}),
+    "register_bot": (wire.read_queue, lambda read: read == QUEUE),
+    "register_full_fetch": (wire.read_limits, lambda read: read[1:] == (None, None)),
+    "message_send_stream_bot": (wire.read_sent, lambda read: read == 103),
+    "message_send_stream_mention_bot": (wire.read_sent, lambda read: read == 104),
+    "message_send_direct": (wire.read_sent, lambda read: read == 105),
+    "message_send_too_long": (wire.read_sent, lambda read: read == 107),
+    "events_first": (wire.read_events, _heard),
+    "events_dont_block": (wire.read_events, _heard),
+    "events_longpoll_woken": (wire.read_events, lambda read: (read.messages[0].id, read.last_event_id) == (108, 4)),
+    "messages_get_newest": (wire.read_messages, lambda read: _ids(read) == [104, 107, 108] and not read.found_oldest),
+    "messages_get_narrow_topic": (wire.read_messages, lambda read: _message(read.messages[0]) and read.found_newest),
+    "messages_search": (wire.read_messages, _searched),
+    "messages_search_russian": (wire.read_messages, lambda read: _ids(read) == [104]),
+    "messages_search_russian_other_form": (wire.read_messages, lambda read: read == MessageWindow([], True, True)),  # noqa: FBT003 - both ends
+    "messages_bot_search_public": (wire.read_messages, lambda read: _ids(read) == [103]),
+    "messages_private_stream_other_user": (wire.read_messages, lambda read: not read.messages),
+    "message_by_id": (wire.read_message, _message),
+    "topics": (wire.read_topics, lambda read: [t.last_message_id for t in read] == [108, 107, 101]),
+    "reaction_add": (lambda _, reply: wire.read_reaction_change(REACT, reply), lambda read: read is True),
+    "reaction_dup_400": (lambda _, reply: wire.read_reaction_change(REACT, reply), lambda read: read is False),
+    "queue_delete": (wire.read_dropped, lambda read: read is None),
 }
 """What we read, and what is read there."""
 UNREAD = {
@@ -180,7 +180,7 @@ def test_a_recorded_reply_is_read_as_our_own_values(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(UNREAD))
 def test_a_recorded_success_is_judged_as_one(name: str) -> None:
     """Also of requests that we do not make."""
-    assert wire.judged(READ, _reply(name))["result"] == "success"
+    assert wire.require_success(READ, _reply(name))["result"] == "success"
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -188,7 +188,7 @@ def test_a_recorded_error_says_what_to_do(name: str) -> None:
     """In at most 280 characters."""
     kind, said = ERRORS[name]
     with pytest.raises(ConnectorError) as raised:
-        wire.judged(WRITE, _reply(name))
+        wire.require_success(WRITE, _reply(name))
     assert type(raised.value) is kind
     assert said in str(raised.value)
     assert ".;" not in str(raised.value)
@@ -216,7 +216,7 @@ MADE = {
     "queue_delete": wire.drop(QUEUE),
     "events_first": wire.events(QUEUE, -1, block=True),
     "events_dont_block": wire.events(QUEUE, -1, block=False),
-    "message_send_direct": wire.send(OLD, Where(people=(HAMLET,)), "DM from bot"),
+    "message_send_direct": wire.send(OLD, ChatPlace(people=(HAMLET,)), "DM from bot"),
 }
 
 
@@ -243,7 +243,7 @@ def _parsed(text: str) -> Any:
 )
 def test_a_channel_is_called_as_the_server_knows_it(server: ZulipServer, sent_type: str, narrow: str) -> None:
     """Feature levels 248 and 250. Sources: message_send_stream_channel_type.json, messages_get_channel_operator.json."""
-    where = Where(KB_TEST, "indexing")
+    where = ChatPlace(KB_TEST, "indexing")
     form = wire.send(server, where, "hi", queue=QUEUE, local_id="7").form
     assert form == {
         "type": sent_type,
@@ -272,7 +272,7 @@ def test_direct_messages_are_called_as_the_server_knows_them(
     level: int, sent_type: str, operator: str, every: str
 ) -> None:
     """Feature levels 174 and 177. Source: https://zulip.com/api/changelog."""
-    server, where = ZulipServer("", "", level), Where(people=(HAMLET,))
+    server, where = ZulipServer("", "", level), ChatPlace(people=(HAMLET,))
     form = wire.send(server, where, "hi").form or {}
     assert (form["type"], form["to"]) == (sent_type, "[28]")
     query = wire.messages(server, where, anchor=103, before=1, after=1, sender=HAMLET, search="a b").query
@@ -281,27 +281,27 @@ def test_direct_messages_are_called_as_the_server_knows_them(
         {"operator": "sender", "operand": 28},
         {"operator": "search", "operand": "a b"},
     ]
-    everything = wire.messages(server, Where(direct=True), anchor=103, before=1, after=1).query
+    everything = wire.messages(server, ChatPlace(direct=True), anchor=103, before=1, after=1).query
     assert json.loads(everything["narrow"]) == [{"operator": "is", "operand": every}]
 
 
 def test_messages_are_asked_for_in_decent_numbers_and_without_the_anchor_where_that_can_be_said() -> None:
     """The server refuses more than 5,000 and recommends 1,000. Source: messages_too_many_400.json; feature level 155."""
-    many = wire.messages(OLD, Where(KB_TEST), anchor="oldest", before=700, after=9_000).query
+    many = wire.messages(OLD, ChatPlace(KB_TEST), anchor="oldest", before=700, after=9_000).query
     assert (many["num_before"], many["num_after"], many["anchor"]) == ("700", "300", "oldest")
-    without = wire.messages(OLD, Where(KB_TEST), anchor=9, before=1, after=0, with_anchor=False).query
+    without = wire.messages(OLD, ChatPlace(KB_TEST), anchor=9, before=1, after=0, with_anchor=False).query
     assert without["include_anchor"] == "false"
     older = wire.messages(
-        ZulipServer("", "", 154), Where(KB_TEST), anchor=9, before=1, after=0, with_anchor=False
+        ZulipServer("", "", 154), ChatPlace(KB_TEST), anchor=9, before=1, after=0, with_anchor=False
     ).query
     assert "include_anchor" not in older
-    dated = wire.messages(NEW, Where(KB_TEST), anchor=datetime(2026, 1, 2, tzinfo=UTC), before=0, after=1).query
+    dated = wire.messages(NEW, ChatPlace(KB_TEST), anchor=datetime(2026, 1, 2, tzinfo=UTC), before=0, after=1).query
     assert (dated["anchor"], dated["anchor_date"]) == ("date", "2026-01-02T00:00:00+00:00")
 
 
 def test_only_what_can_be_said_twice_is_repeatable() -> None:
     """A second send is a second message; nothing else is."""
-    assert not wire.send(OLD, Where(KB_TEST, "x"), "y").repeatable
+    assert not wire.send(OLD, ChatPlace(KB_TEST, "x"), "y").repeatable
     others = [*MADE.values(), wire.register(OLD), wire.limits(), wire.unreact(1, "eyes")]
     assert all(made.repeatable for made in others if "content" not in (made.form or {}) or made.method == "PATCH")
 
@@ -326,14 +326,14 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
             {"type": "reaction", "op": "remove", "message_id": 7, "user_id": 3, "id": 7} | check,
         ],
     }
-    heard = wire.heard_read(READ, ServiceReply(200, {}, body))
+    heard = wire.read_events(READ, ServiceReply(200, {}, body))
     told = {7: [Reaction("check", 3, "2705"), Reaction("check", 4, "")]}
     assert (heard.messages, heard.last_event_id, heard.reactions) == ([], 7, told)
-    nothing = wire.heard_read(READ, ServiceReply(200, {}, {"result": "success", "events": []}))
+    nothing = wire.read_events(READ, ServiceReply(200, {}, {"result": "success", "events": []}))
     assert nothing.last_event_id == -1
     denied = {"result": "error", "msg": "Not authorized to send to channel 'x'", "code": "BAD_REQUEST"}
     with pytest.raises(Denied, match="subscribe the bot"):
-        wire.judged(WRITE, ServiceReply(400, {}, denied))
+        wire.require_success(WRITE, ServiceReply(400, {}, denied))
     gone = {
         "result": "error",
         "msg": "Channel with ID '9' does not exist",
@@ -341,21 +341,23 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
         "stream_id": 9,
     }
     with pytest.raises(Missing, match="channel 9"):
-        wire.judged(WRITE, ServiceReply(400, {}, gone))
+        wire.require_success(WRITE, ServiceReply(400, {}, gone))
 
 
 @pytest.mark.parametrize("level", [{"zulip_feature_level": 119}, {}])
 def test_a_server_that_is_too_old_is_told_so(level: dict[str, int]) -> None:
     """Before Zulip 5.0 one message could not be read whole; before 3.0 there were no feature levels."""
     with pytest.raises(wire.TooOld, match="needs feature level 120"):
-        wire.server_read(READ, ServiceReply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
+        wire.read_server(READ, ServiceReply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
 
 
 @pytest.mark.parametrize("code", ["UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED"])
 def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
     """Source: https://zulip.com/api/rest-error-handling."""
     with pytest.raises(Denied, match="ZULIP_API_KEY"):
-        wire.judged(READ, ServiceReply(403, {}, {"result": "error", "msg": "Account is deactivated", "code": code}))
+        wire.require_success(
+            READ, ServiceReply(403, {}, {"result": "error", "msg": "Account is deactivated", "code": code})
+        )
 
 
 @pytest.mark.parametrize(
@@ -364,16 +366,16 @@ def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
 def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
     """For what writes it is then not known whether it happened."""
     with pytest.raises(ReplyLost):
-        wire.sent_read(WRITE, ServiceReply(200, {}, body))
+        wire.read_sent(WRITE, ServiceReply(200, {}, body))
     with pytest.raises(NoAnswer):
-        wire.window_read(READ, ServiceReply(200, {}, body))
+        wire.read_messages(READ, ServiceReply(200, {}, body))
 
 
 @pytest.mark.parametrize("msg", [None, 5, ["x"], "long " * 200, "two\nlines", "", " . "])
 def test_whatever_an_error_says_is_told_in_one_short_line(msg: object) -> None:
     """An error is at most 280 characters long."""
     with pytest.raises(ServiceRefused) as refused:
-        wire.judged(READ, ServiceReply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))
+        wire.require_success(READ, ServiceReply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))
     assert len(str(refused.value)) <= 280
     assert "\n" not in str(refused.value)
     assert refused.value.why.strip()

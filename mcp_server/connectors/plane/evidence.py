@@ -1,0 +1,48 @@
+"""A task as evidence for a merge: what people wrote in it, when, and where to see it."""
+
+from __future__ import annotations
+
+from anyio import to_thread
+
+from knowledge.errors import NoSuchSource, SourceAway
+from knowledge.writing.evidence.sources import Fetched
+from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.plane.board import Board
+from mcp_server.connectors.plane.errors import BadReference, ClosedProject, TooManyProjects
+from mcp_server.connectors.plane.text.html_markdown import markdown_of
+from mcp_server.connectors.plane.wire import SOURCE
+
+
+async def fetch(board: Board, locator: str) -> Fetched:
+    """Return what others wrote in a task and its comments, as old as the newest comment.
+
+    The age of a description is unknown, because Plane dates a task with every change, also of its state. So a task without
+    comments counts from its creation.
+
+    Raises:
+        NoSuchSource: there is no such task, or it may not be read.
+        SourceAway: Plane cannot be reached now.
+    """
+    origin = f"plane:{locator}"
+    try:
+        project, task = await board.task(locator.partition("#")[0])
+        comments = (await board.comments(project, task)).items
+        people = await board.names_of_people(project)
+    except (Missing, UnknownName, NotAllowed, ClosedProject, BadReference, TooManyProjects) as error:
+        raise NoSuchSource(origin, str(error)) from error
+    except ConnectorError as error:
+        raise SourceAway(origin, str(error)) from error
+    # Text that was written through this server is no evidence: a host could cite itself.
+    others = [comment for comment in comments if comment.external_id is None]
+    is_ours = task.external_source == SOURCE
+    html = [*([] if is_ours else [task.html]), *(comment.html for comment in others)]
+    texts = [await to_thread.run_sync(markdown_of, one, people) for one in html]
+    return Fetched(
+        "\n\n".join(text for text in [*([] if is_ours else [task.name]), *texts] if text),
+        max((comment.at for comment in others), default=task.created_at),
+        f"{board.key(project, task)} {task.name}",
+        board.url(project, task.number),
+        source=f"plane:{board.key(project, task)}",
+        latest=max([task.updated_at, *(comment.at for comment in others)]),
+        own=is_ours and not others,
+    )

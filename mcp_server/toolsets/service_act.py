@@ -1,0 +1,138 @@
+"""An act in another service: carried out once under the outbox, recalled after a crash, and not repeated after an approval.
+
+The same for every service. A toolset plans its acts, and says how each is sent, looked up and answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from knowledge.errors import EffectChanged
+from knowledge.outbox.ports import OutboxEntry
+from knowledge.trust.ports import State
+from mcp_server.connectors.outbox_dispatcher import Delivered, OutboxAct, outbox_entry_for
+from mcp_server.connectors.text.dates import to_minute
+from mcp_server.gate.caller import Call
+from mcp_server.gate.canonical_json import canonical, canonical_text
+from mcp_server.ports import ActServices
+from mcp_server.toolsets.spec import Arguments
+
+MOST_PROPOSALS = 100
+"""Executed proposals of a caller that are searched for the same call, newest first."""
+APPROVED_ORIGIN = "approved"
+"""The origin of a call that is planned again because a person approved it."""
+EXECUTED: tuple[State, ...] = ("executed",)
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAct(Generic[Answer]):
+    """How a planned act is carried out and answered.
+
+    `target`, `digest` and `arguments_hash` go into its outbox entry; the same act within `window` is a repetition. No act of ours
+    with the same `alone_with` runs meanwhile. `conclude` turns the outcome into the tool's answer. `conflict` is the answer if
+    the target turns out to have changed since the plan; None where that cannot happen.
+    """
+
+    tool: str
+    target: str
+    digest: str
+    arguments_hash: str
+    window: timedelta
+    act: OutboxAct
+    conclude: Callable[[Delivered], Awaitable[Answer]]
+    alone_with: Sequence[str] = ()
+    conflict: Answer | None = None
+
+    async def carry_out(self, services: ActServices, call: Call) -> Answer:
+        """Do it, once, and return the answer.
+
+        Raises:
+            EffectChanged: a person approved something else than what would happen now; nothing was sent.
+            KnowledgeError: it certainly was not done.
+        """
+        entry = outbox_entry_for(
+            call,
+            tool=self.tool,
+            target=self.target,
+            digest=self.digest,
+            arguments_hash=self.arguments_hash,
+            at=services.now(),
+        )
+        try:
+            delivered = await services.dispatcher.deliver(
+                entry, self.act, within=self.window, alone_with=self.alone_with
+            )
+        except EffectChanged:
+            # After an approval the person decides again; a caller that acts on its own only needs to read again.
+            if call.approval or self.conflict is None:
+                raise
+            return self.conflict
+        return await self.conclude(delivered)
+
+    async def recall(self, services: ActServices, call: Call) -> Answer | None:
+        """Return the answer of an act whose process died; None if it is not there and can be done (again).
+
+        Raises:
+            KnowledgeError: nobody can tell.
+        """
+        delivered = await services.dispatcher.recall(call, self.act)
+        return None if delivered is None else await self.conclude(delivered)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAct:
+    """The same call, which a person approved and which was executed; `answer` is its answer then."""
+
+    proposal: str
+    approved_at: datetime
+    answer: Mapping[str, Any]
+
+    @property
+    def note(self) -> str:
+        """Return why nothing is sent."""
+        at = to_minute(self.approved_at)
+        return f"the same call was approved on {at} as {self.proposal} and is done; nothing was sent again"
+
+
+async def earlier_act(
+    services: ActServices, call: Call, tool: str, asked: Arguments, within: timedelta
+) -> EarlierAct | None:
+    """Return the caller's own call with the same arguments that a person approved within `within`, and that was executed.
+
+    Hosts repeat a call to see whether it was approved, and nobody is asked twice.
+    """
+    if call.origin == APPROVED_ORIGIN:
+        return None
+    trust = services.state.trust
+    executed = await trust.lines(principal=call.principal.id, states=EXECUTED, limit=MOST_PROPOSALS)
+    arguments = canonical_text([asked.model_dump(mode="json")])
+    digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
+    for line in executed:
+        if line.tool != tool or line.verdict is None or line.verdict.at < services.now() - within:
+            continue
+        proposal = await trust.proposal(line.id)
+        if proposal is None:
+            continue
+        # Long arguments of an ended proposal are cut; their digest stays.
+        is_same = proposal.cut.arguments == digest if proposal.cut else proposal.arguments == arguments
+        answer = json.loads(proposal.result or "null")
+        if is_same and isinstance(answer, dict):
+            return EarlierAct(proposal.id, line.verdict.at, answer)
+    return None
+
+
+def repetition_note(entry: OutboxEntry) -> str:
+    """Return why nothing is sent for an act that the same call did before."""
+    return f"the same call already did this on {to_minute(entry.begun_at)}; nothing was sent again"
+
+
+def digest_of(effect: Sequence[object]) -> str:
+    """Return the hash of everything that an act would do."""
+    return hashlib.sha256(canonical(list(effect))).hexdigest()
