@@ -13,9 +13,15 @@ from mcp_server.app.settings.access import PlaneAccess
 from mcp_server.connectors.cache import ReplyCache
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.client import PlaneClient
-from mcp_server.connectors.plane.errors import ClosedProject, TooManyProjects
 from mcp_server.connectors.plane.model import Comment, Cycle, Label, Module, PlaneMember, PlaneTask, Project, State
-from mcp_server.connectors.plane.names import is_group, reference_of, states_meant, web_address
+from mcp_server.connectors.plane.names import (
+    ClosedProject,
+    TooManyProjects,
+    is_group,
+    reference_of,
+    states_meant,
+    web_address,
+)
 from mcp_server.connectors.plane.pagination import Listing, read_all
 from mcp_server.connectors.plane.wire import SERVICE, TaskGroup
 from mcp_server.connectors.text.name_match import chosen, folded

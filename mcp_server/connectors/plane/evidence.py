@@ -8,7 +8,7 @@ from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.evidence.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.board import Board
-from mcp_server.connectors.plane.errors import BadReference, ClosedProject, TooManyProjects
+from mcp_server.connectors.plane.names import BadReference, ClosedProject, TooManyProjects
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.wire import SOURCE
 

@@ -1,4 +1,4 @@
-"""How people name states and tasks: by a group of states, by a key, an id or an address. Pure."""
+"""How people name states and tasks: by a group of states, by a key, an id or an address; and what is wrong with a name. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from mcp_server.connectors.plane.errors import BadReference
+from mcp_server.connectors.errors import ConnectorError, one_line
 from mcp_server.connectors.plane.model import State
+from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.name_match import folded
 
 CLOSED = frozenset({"completed", "cancelled"})
@@ -17,6 +18,35 @@ OPEN = "open"
 API_OF_THE_CLOUD, WEB_OF_THE_CLOUD = "api.plane.so", "app.plane.so"
 UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 KEY = re.compile(r"([^\W_][\w]{0,29})-([0-9]{1,9})")
+LONGEST_SHOWN = 60
+
+
+class BadReference(ConnectorError):
+    """The argument names no task of this workspace."""
+
+    def __init__(self, asked: str, why: str) -> None:
+        self.asked, self.why = asked, why
+        shown = one_line(asked, LONGEST_SHOWN)
+        super().__init__(SERVICE, f"{shown!r} {why}; name a task by its key (like KB-12), its id or its address")
+
+
+class ClosedProject(ConnectorError):
+    """The project exists, and its tasks cannot be used."""
+
+    def __init__(self, key: str, why: str, remedy: str) -> None:
+        self.key, self.why = key, why
+        super().__init__(SERVICE, f"project {key} {why}; {remedy}")
+
+
+class TooManyProjects(ConnectorError):
+    """A task's id does not say which project it is in, and there are too many to look through."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(
+            SERVICE,
+            f"Plane finds a task by its id only within a project, and there are {count}; give its key, like KB-12",
+        )
 
 
 def states_meant(asked: str, states: Iterable[State]) -> frozenset[str] | None:

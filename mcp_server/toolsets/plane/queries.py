@@ -13,11 +13,21 @@ from datetime import UTC, date, datetime
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal, unseal
-from mcp_server.connectors.plane.errors import BadDate
+from mcp_server.connectors.errors import ConnectorError, one_line
 from mcp_server.connectors.plane.model import PlaneTask
+from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.connectors.text.dates import in_utc
 
 OVERDUE = "overdue"
+
+
+class BadDate(ConnectorError):
+    """The argument is not a date."""
+
+    def __init__(self, argument: str, asked: str, fitting: str) -> None:
+        self.argument, self.asked = argument, asked
+        shown = one_line(asked, 60)
+        super().__init__(SERVICE, f"{argument} {shown!r} is not {fitting}; nothing was requested from Plane")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import seal
-from mcp_server.connectors.plane.errors import BadDate, BadReference
 from mcp_server.connectors.plane.model import PlaneTask, State
-from mcp_server.connectors.plane.names import Reference, reference_of, states_meant
-from mcp_server.toolsets.plane.queries import TaskFilter, day_of, exact, moment_of, remaining_tasks, words_of
+from mcp_server.connectors.plane.names import BadReference, Reference, reference_of, states_meant
+from mcp_server.toolsets.plane.queries import BadDate, TaskFilter, day_of, exact, moment_of, remaining_tasks, words_of
 
 ID = "ec26f1c1-6200-4c9d-9f82-66ecb6413088"
 PROJECT = "f31ca0e1-8bc5-415e-b30a-e6423eed5b32"
