@@ -21,7 +21,6 @@ from tests.doubles.plane import MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Served, html, in_turn, redirected, serving, status
 from tests.doubles.zulip import Zulip
 from tests.support.knowledge_bases.folders import write
-from tests.support.state.memory.state import MemoryStateStore
 from tests.unit.app.test_service_settings import PLANE, ZULIP
 
 __all__ = ["authority"]
