@@ -327,7 +327,8 @@ def _fence(element: Element) -> str:
     text = "".join(_texts(element))
     sign = "`" * max(3, 1 + max((len(found) for found in re.findall(r"`+", text)), default=0))
     names = f"{holder.attributes.get('class', '')} {element.attributes.get('class', '')}"
-    language = re.search(r"language-([^\s`]+)", names)
+    # Without `|`: the parser looks for tables first, and would take such a line and a row of dashes below it for one.
+    language = re.search(r"language-([^\s`|]+)(?=\s|$)", names)
     return f"{sign}{language[1] if language else ''}\n{text}\n{sign}"
 
 
