@@ -26,7 +26,7 @@ class RunExists(RunError):
 
 
 class StaleRun(RunError):
-    """Somebody else moved the run first: it has `actual` frames, not `expected`."""
+    """Another process added frames first: the run has `actual` frames, not `expected`."""
 
     def __init__(self, run: str, expected: int, actual: int) -> None:
         self.run, self.expected, self.actual = run, expected, actual
@@ -42,7 +42,7 @@ class RunTaken(RunError):
 
 
 class TooManyRuns(RunError):
-    """As many runs of a principal are under way as may be; nothing was started."""
+    """A principal has as many runs in progress as are allowed; nothing was started."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -53,7 +53,7 @@ class TooManyRuns(RunError):
 
 
 class DaySpent(RunError):
-    """All runs together took as much as they may in a day; nothing was started. `why` says what they took, and of what."""
+    """All runs together used what they may in a day; nothing was started. `why` says how much, and of how much."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -61,7 +61,7 @@ class DaySpent(RunError):
 
 
 class NoRoom(RunError):
-    """All runs together took as much as they may in a day, and this one, which a person helped on, goes on when there is room."""
+    """All runs together used what they may in a day. This run has a person's word, so it does not end but waits for room."""
 
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why
@@ -69,7 +69,7 @@ class NoRoom(RunError):
 
 
 class RunLeft(RunError):
-    """The database was away for too long while the run was led: it is on record, and goes on when the database is back."""
+    """The database was away for too long during the run: the run is on record, and continues when the database is back."""
 
     def __init__(self, run: str, reason: str) -> None:
         self.run = run
@@ -80,7 +80,7 @@ class RunLeft(RunError):
 
 
 class LeftToOthers(RunError):
-    """This process cannot ask the model, and another one may: the run stays as it is, and goes on where that can be asked."""
+    """This process cannot reach the model, and another one may: the run waits for a process that can."""
 
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why
@@ -91,11 +91,11 @@ class LeftToOthers(RunError):
 
 
 class RunNotThere(RunError):
-    """What is asked of the run does not fit where it stands; nothing was recorded."""
+    """The run is not in a state in which that can be done with it; nothing was recorded."""
 
-    def __init__(self, run: str, stands: str, asked: str) -> None:
-        self.run, self.stands, self.asked = run, stands, asked
-        super().__init__(f"run {run} {stands}, so it cannot be {asked}")
+    def __init__(self, run: str, state: str, action: str) -> None:
+        self.run, self.state, self.action = run, state, action
+        super().__init__(f"run {run} {state}, so it cannot be {action}")
 
 
 class BadFrames(RunError):
@@ -107,7 +107,7 @@ class BadFrames(RunError):
 
 
 class UnknownFrame(RunError):
-    """A recorded frame, or header, that this program cannot read: it is of a newer one, or damaged."""
+    """A stored frame or header that this program cannot read: a newer program wrote it, or it is damaged."""
 
     def __init__(self, type_: str, reason: str) -> None:
         self.type, self.reason = type_, reason

@@ -1,167 +1,113 @@
-"""Leads runs: decide, carry out, look, and again, within bounds.
+"""Starts, resumes and ends runs: a model decides, tools are called, and again, within limits.
 
-A run is led by one call of one process at a time, which holds it and is heard of at least every `lease_s` seconds. When it dies
-another may take the run up. A tool call that was on record then and has no result is never called again: the tools are asked what
-became of it, or nobody knows.
+One call of one process leads a run at a time. It holds the run and renews its hold at least every `lease_s` seconds; when it dies,
+another may take the run up. A tool call that was on record then and has no result is never made again: the tools are asked for its
+outcome, or nobody knows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from dataclasses import dataclass
 
 import anyio
 
 from agents.loop.errors import RunNotThere, RunTaken
-from agents.loop.explanation import STANDS
-from agents.loop.leader import CANCELLED, CLOSING_S, Leading, Ports, Progress
-from agents.loop.limits import Full
-from agents.loop.processor import Processor
-from agents.loop.record.frames import Frame, Header, PersonAnswered
+from agents.loop.explanation import STATE_PHRASES
+from agents.loop.leader import CLOSING_S, LeaderPorts, RunLeader
+from agents.loop.record.frames import Header, PersonAnswered
 from agents.loop.record.interventions import end
 from agents.loop.record.run import Run
-from agents.loop.store.ports import LONGEST_HOLD_S, RunStore
-from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 
-LEASE_S = LONGEST_HOLD_S
 
-
-async def _unbounded(_run: Run) -> Full | None:
-    return None
-
-
-async def _nobody(_run: Run, _frame: Frame) -> None:
-    pass
-
-
-class Executor:
-    """Leads the runs of one principal with their tools and one model.
-
-    `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
-    `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `nap` sleeps, and wakes up when it knows that
-    somebody ended the run. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
-    others to take up. `cancelled` says why a run was that is cancelled with who leads it. `day` says why no run may ask a model now;
-    None where the one may that it is told.
-    """
-
-    def __init__(
-        self,
-        store: RunStore,
-        processor: Processor,
-        tools: Tools,
-        *,
-        now: Callable[[], datetime],
-        sleep: Callable[[float], Awaitable[None]],
-        chance: Callable[[], str],
-        progress: Progress = _nobody,
-        lease_s: float = LEASE_S,
-        outlives: bool = False,
-        wall: Callable[[], datetime] | None = None,
-        nap: Callable[[str, float], Awaitable[None]] | None = None,
-        cancelled: Callable[[], str] = lambda: CANCELLED,
-        day: Callable[[Run], Awaitable[Full | None]] = _unbounded,
-    ) -> None:
-        self._ports = Ports(
-            store,
-            processor,
-            tools,
-            now,
-            sleep,
-            chance,
-            progress,
-            lease_s,
-            outlives,
-            wall or now,
-            nap or (lambda _run, seconds: sleep(seconds)),
-            cancelled,
-            day,
-        )
-        self._store = store
+@dataclass(frozen=True, slots=True)
+class Executor(LeaderPorts):
+    """Leads the runs of one principal with their tools and one model."""
 
     async def start(self, header: Header) -> Run:
         """Begin a run and lead it until it is over, or waits for a person. A run that is on record already is not begun again.
 
         Raises:
-            RunExists: another run has that id. RunTaken: this one is being led.
-            KnowledgeError: its record could not be kept; what is on record can be taken up.
+            RunExists: another run has that id. RunTaken: another process leads this one.
+            KnowledgeError: its record could not be written; whatever is on record can be taken up.
         """
-        by = self._name()
-        begun = await self._store.begin(header, self._ports.hold(by))
-        async with self._holding(header.id, by) as (run, leading):
-            return await leading.lead(run) if run.count == begun.count == 0 else run
+        by = self._holder()
+        begun = await self.store.begin(header, self.hold(by))
+        async with self._holding(header.id, by) as (run, leader):
+            return await leader.lead(run) if run.count == begun.count == 0 else run
 
     async def take_up(self, run: str, by: str = "") -> Run:
-        """Lead a run that nobody leads: its process died. What need not be led is returned as it stands.
+        """Lead a run that no process leads: the one that led it died. A run that needs no process is returned as it is.
 
-        `by`: whose hold it is that has it, put on record by `begin` or `note_answer` just now; nobody died then.
+        `by`: the holder that `begin` or `note_answer` has just recorded; then no process died.
 
         Raises:
-            RunTaken: somebody leads it. NoSuchRun: there is none.
+            RunTaken: another process leads it. NoSuchRun: there is no such run.
         """
-        async with self._holding(run, by or self._name()) as (there, leading):
-            if there.state != "running":
-                return there
-            if by and (not there.frames or isinstance(there.frames[-1], PersonAnswered)):
-                return await leading.lead(there)
-            taken = leading.draft(there).control("taken_up", "the process that led it is gone")
-            return await leading.lead(there, taken)
+        async with self._holding(run, by or self._holder()) as (current, leader):
+            if current.state != "running":
+                return current
+            if by and (not current.frames or isinstance(current.frames[-1], PersonAnswered)):
+                return await leader.lead(current)
+            taken = leader.draft(current).add_control("taken_up", "the process that led it is gone")
+            return await leader.lead(current, taken)
 
     async def resume(self, run: str, proposal: str, became: str) -> Run:
-        """Lead a run on that waited for a person's decision; `became` is what became of the proposal, as the model is told it.
+        """Continue a run that waited for a person's decision; `became` is the outcome of the proposal as the model gets it.
 
         Raises:
-            RunNotThere: it does not wait for that. RunTaken: somebody leads it. NoSuchRun: there is none.
+            RunNotThere: it does not wait for that proposal. RunTaken: another process leads it. NoSuchRun: there is no such run.
         """
-        async with self._holding(run, self._name()) as (there, leading):
-            if there.state != "suspended" or there.proposal != proposal:
-                raise RunNotThere(run, STANDS[there.state], f"resumed with proposal {proposal[:60]}")
-            resumed = leading.draft(there).control("resumed", became, proposal=proposal)
-            return await leading.lead(there, resumed)
+        async with self._holding(run, self._holder()) as (current, leader):
+            if current.state != "suspended" or current.proposal != proposal:
+                raise RunNotThere(run, STATE_PHRASES[current.state], f"resumed with proposal {proposal[:60]}")
+            resumed = leader.draft(current).add_control("resumed", became, proposal=proposal)
+            return await leader.lead(current, resumed)
 
     async def answer(self, run: str, text: str, by: str) -> Run:
-        """Lead a run on that waited for a person's answer.
+        """Continue a run that waited for a person's answer.
 
         Raises:
-            RunNotThere: it asked nothing. RunTaken: somebody leads it. NoSuchRun: there is none.
+            RunNotThere: it asks nothing. RunTaken: another process leads it. NoSuchRun: there is no such run.
         """
-        async with self._holding(run, self._name()) as (there, leading):
-            if there.ask is None:
-                raise RunNotThere(run, STANDS[there.state], "answered")
-            answered = leading.draft(there).add(PersonAnswered, ask=there.ask.id, text=text, by=by)
-            return await leading.lead(there, answered)
+        async with self._holding(run, self._holder()) as (current, leader):
+            if current.ask is None:
+                raise RunNotThere(run, STATE_PHRASES[current.state], "answered")
+            answered = leader.draft(current).add(PersonAnswered, ask=current.ask.id, text=text, by=by)
+            return await leader.lead(current, answered)
 
     async def cancel(self, run: str, why: str) -> Run:
-        """End a run, whoever leads it; they notice with their next step. One that is over stays as it is.
+        """End a run, whichever process leads it; that process notices with its next step. A run that is over stays as it is.
 
         Raises:
-            NoSuchRun: there is none.
+            NoSuchRun: there is no such run.
         """
-        ended, frames = await end(self._store, run, "cancelled", why, now=self._ports.now, chance=self._ports.chance)
+        ended, frames = await end(self.store, run, "cancelled", why, now=self.now, chance=self.chance)
         for frame in frames:
-            await self._ports.progress(ended, frame)
+            await self.progress(ended, frame)
         return ended
 
-    def _name(self) -> str:
-        """Return a name for who leads a run that nobody else has, not even this process in another call."""
-        return f"led-{self._ports.chance()}"
+    def _holder(self) -> str:
+        # A name for each call: even two calls of one process must not lead the same run.
+        return f"led-{self.chance()}"
 
     @asynccontextmanager
-    async def _holding(self, run: str, by: str) -> AsyncIterator[tuple[Run, Leading]]:
-        """Hold the run inside, as it stands.
+    async def _holding(self, run: str, by: str) -> AsyncIterator[tuple[Run, RunLeader]]:
+        """Hold the run while the block runs, and yield it as it is now.
 
         Raises:
-            RunTaken: somebody else does.
+            RunTaken: another process holds it.
         """
-        ours = True  # `begin` may have put it on record so, and a claim that is cancelled may have counted
+        ours = True  # `begin` may have recorded the hold, and a claim that is cancelled may have counted
         try:
-            there = await self._store.claim(run, self._ports.hold(by))
-            if there is None:
+            current = await self.store.claim(run, self.hold(by))
+            if current is None:
                 ours = False
                 raise RunTaken(run)
-            yield there, Leading(self._ports, by)
+            yield current, RunLeader(self, by)
         finally:
             if ours:
                 with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
-                    await self._store.release(run, by)
+                    await self.store.release(run, by)

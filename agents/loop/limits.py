@@ -1,4 +1,4 @@
-"""When a run has gone as far as it may. Pure."""
+"""When a run has reached one of its limits. Pure."""
 
 from __future__ import annotations
 
@@ -8,47 +8,48 @@ from datetime import datetime
 from agents.engine.work.markdown import counted
 from agents.loop.record.frames import Limit
 from agents.loop.record.run import Run
-from agents.loop.record.transcript import transcript, transcript_tokens
+from agents.loop.record.transcript import build_transcript, transcript_tokens
 
-MOST_WRONG = 2
-"""Answers in a row that could not be carried out: one is corrected, the second ends the run."""
+MOST_INVALID = 2
+"""Invalid answers in a row: the first is corrected, the second ends the run."""
 
 MOST_TAKEN_UP = 5
-"""So often a run is taken up with nothing in between that a model said: what kills its process may be the run itself."""
+"""How often a run is taken up without an answer of the model in between: the run itself may be what kills its process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
-    """Why no run may ask a model now, whatever its own bounds are. `passes`: one may again after a while."""
+class DayLimitReached:
+    """Why no run may ask a model now, apart from the run's own limits. `temporary`: waiting helps."""
 
     why: str
-    passes: bool = True
+    temporary: bool = True
 
 
-def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
-    """Return the bound that keeps the run from asking a model again, and a sentence about it; None if none does."""
+def limit_reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
+    """Return the limit that keeps the run from asking the model again, and a sentence about it; None if there is none."""
     limits, spent = run.header.limits, run.spent
     if run.iterations >= limits.iterations:
-        return "iterations", f"the run has had its {counted(limits.iterations, 'iteration')}"
+        return "iterations", f"the run used up its {counted(limits.iterations, 'iteration')}"
     if seconds_left(run, now) <= 0:
-        return "seconds", f"the run has had its {counted(limits.seconds, 'second')}"
+        return "seconds", f"the run used up its {counted(limits.seconds, 'second')}"
     if limits.cost_micros is not None and spent.unpriced:
+        # An unknown cost is not zero: without this, a model without a price would never reach the limit.
         return (
             "cost",
-            "the run has a bound on its cost, and nobody knows the price of the model; say it, or take the bound away",
+            "the run's cost is limited, and nobody knows the price of the model; configure the price or remove the limit",
         )
     if limits.cost_micros is not None and spent.cost_micros >= limits.cost_micros:
-        return "cost", f"the run has cost {spent.cost_micros} millionths, of {limits.cost_micros} that it may cost"
-    if limits.tokens is not None and spent.tokens + _next_question(run) >= limits.tokens:
-        return "tokens", f"the run has used {spent.tokens} of its {limits.tokens} tokens, too few are left to ask again"
+        cost, most = spent.cost_micros / 1_000_000, limits.cost_micros / 1_000_000
+        return "cost", f"the run has cost {cost:.6f}, and may cost {most:.6f}"
+    if limits.tokens is not None:
+        # The next request has at least the tokens of its text, or of the last request as the vendor counted it.
+        following = max(transcript_tokens(build_transcript(run)), run.plan.tokens_in if run.plan else 0)
+        if spent.tokens + following >= limits.tokens:
+            left = "the rest is not enough for another request"
+            return "tokens", f"the run has used {spent.tokens} of its {limits.tokens} tokens; {left}"
     return None
 
 
-def _next_question(run: Run) -> int:
-    """Return about how many tokens the next question has: those of its text, or those that the last one was told to have had."""
-    return max(transcript_tokens(transcript(run)), run.plan.tokens_in if run.plan else 0)
-
-
 def seconds_left(run: Run, now: datetime) -> float:
-    """Return how long the run may still be led."""
+    """Return how many seconds the run may still take."""
     return run.header.limits.seconds - run.seconds_at(now)

@@ -1,4 +1,4 @@
-"""What a run wants from the tools that it calls. Each call passes the gate as that of the principal whose run it is."""
+"""The port to the tools that a run calls. Each call passes the gate as a call of the run's principal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agents.loop.model.ports import ToolDefinition
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What came of a call. `text` is what the model is told, also where it was refused or failed (then `success` is false).
+    """The outcome of a call. `text` is the result for the model, also after a refusal or failure (then `success` is false).
 
-    `proposal`: it was not done, a person decides about the proposal with that id. `asks`: it was not done before a person answers that
-    question; the model calls it again then. `unsure`: nobody knows whether it was done, and `text` says so. `called` is false where
-    the tool was never called.
+    `proposal`: nothing was done yet, a person decides about the proposal with that id. `asks`: nothing was done, a person has to
+    answer that question first; then the model calls the tool again. `unsure`: nobody knows whether it was done, and `text` says so.
+    `called` is false if the tool was never called.
     """
 
     success: bool
@@ -32,20 +32,20 @@ class Tools(Protocol):
     """The tools of one run."""
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """Return what the model may call now, in a fixed order, each name once."""
+        """Return the tools that the model may call now, in a fixed order, each name once."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Json], key: str) -> CallOutcome:
-        """Carry the call out under that key, once, and return what came of it: wrong arguments and refusals are outcomes, too.
+        """Carry out the call once, under that key, and return its outcome; wrong arguments and refusals are outcomes, too.
 
         Raises:
-            KnowledgeError: it failed, and what it says is told to the model.
+            KnowledgeError: it failed; the model gets the error's sentence.
         """
         ...
 
     async def recalled(self, name: str, key: str) -> CallOutcome | None:
-        """Return what came of the call with that key, which a process had on record when it died; None where nobody can tell.
+        """Return the outcome of the call with that key, which was on record when its process died; None if nobody can tell.
 
-        Nothing is carried out by asking.
+        This carries out nothing.
         """
         ...

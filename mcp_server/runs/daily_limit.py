@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from agents.loop.limits import Full
+from agents.loop.limits import DayLimitReached
 
 if TYPE_CHECKING:
     from agents.loop.record.run import Run
@@ -68,12 +68,12 @@ class Day:
             return ""
         return bounds.reached(await self.store.total(since=self.now() - DAY))
 
-    async def full_for(self, run: Run) -> Full | None:
+    async def full_for(self, run: Run) -> DayLimitReached | None:
         """Return the same of a run under way, which may not go on either if nobody knows what it cost so far."""
         if self.bounds.cost_micros is not None and run.spent.unpriced:
-            return Full(UNPRICED, passes=False)
+            return DayLimitReached(UNPRICED, temporary=False)
         why = await self.reached()
-        return Full(why) if why else None
+        return DayLimitReached(why) if why else None
 
     async def spent(self) -> str:
         """Return the same of runs that are to begin or to go on, with the time from which on one may be asked again."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agents.loop.decision import digest
+from agents.loop.decision import tools_digest
 from agents.loop.errors import RunError
 from agents.loop.record.frames import Control
 from knowledge.errors import KnowledgeError
@@ -173,7 +173,9 @@ class Keeper:
 
     def _same_tools(self, run: Run) -> bool:
         """Return whether this process offers the run what it was offered last."""
-        return run.plan is None or not run.plan.offered or run.plan.offered == digest(self.runs.offered(run.header))
+        return (
+            run.plan is None or not run.plan.offered or run.plan.offered == tools_digest(self.runs.offered(run.header))
+        )
 
     async def _proposal(self, line: RunLine) -> str:
         """Return what the run waits for; its record is read once for as long as nothing is added."""

@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agents.loop.errors import DaySpent, LeftToOthers, NoRoom, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
-from agents.loop.executor import LEASE_S, Executor
-from agents.loop.leader import CANCELLED, CLOSING_S
+from agents.loop.executor import Executor
+from agents.loop.leader import CANCELLED, CLOSING_S, LEASE_S
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import ToolDefinition
 from agents.loop.processor import Processor

@@ -1,4 +1,4 @@
-"""What the audit chain says of runs: that one began, and how it ended. Nothing of what anybody said in it. Pure."""
+"""What the audit chain says about runs: that one began, and how it ended, without any text from it. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ENDS: Final[tuple[Signal, ...]] = ("limit_reached", "cancelled", "provider_faile
 
 
 def begun(header: Header) -> HistoryEntry:
-    """Return the record of a run that begins: whose it is, which model works, and a hash of what it is to do."""
+    """Return the entry for a run that begins: its principal, its model, and a hash of its goal, context and limits."""
     return HistoryEntry(at=header.begun_at, actor=_actor(header), outcome="begun", run=RunNote(header.id, header.model))
 
 
 def ended(run: Run) -> HistoryEntry:
-    """Return the record of how a run ended, and what it took.
+    """Return the entry for a run that ended: how, and what it took.
 
     Raises:
         ValueError: it has not ended: a mistake of the caller.
@@ -48,7 +48,7 @@ def may_end(frames: Sequence[Frame]) -> bool:
 
 
 def _actor(header: Header) -> Actor:
-    """Return who had the run carried through, with a hash of all that it began with."""
+    """Return the run's principal, with a hash of everything that the run began with."""
     about = {
         "goal": header.goal,
         "context": header.context,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from agents.loop.decision import Decision, Took, storable_json
-from agents.loop.explanation import traced
+from agents.loop.decision import Decision, storable_json
+from agents.loop.explanation import short_trace
 from agents.loop.record.frames import (
     AskUser,
     Control,
     Frame,
     PlanFrame,
+    RequestCost,
     ResponseFrame,
     Signal,
     ToolCallFrame,
@@ -25,7 +26,7 @@ from agents.loop.tools import CallOutcome
 FrameT = TypeVar("FrameT", bound=Frame)
 
 MOST_TEXT_CHARS, MOST_ERROR_CHARS = 100_000, 2_000
-"""Of what a tool returned, and of what it said when it failed. A model is told less anyway."""
+"""Of the text that a tool returned, and of its error. The model gets less anyway."""
 
 NOT_CALLED = "It was not called: {why}."
 UNSURE = "It is not known whether this was done: {why}. Look before you call it again."
@@ -33,20 +34,25 @@ WAITS = "the call before it waits for a person. Call it again afterwards if it s
 
 
 class FrameDraft:
-    """What is to be added to `before`: `run` is the run with it."""
+    """Frames to add to the run `before`; `run` is the run with them."""
 
     def __init__(self, before: Run, at: datetime, chance: Callable[[], str]) -> None:
         self.before = self.run = before
-        # Two machines' clocks differ, a run's frames are in order.
+        # The clocks of two machines differ, but the frames of a run are in order.
         self._at, self._chance = max(at, before.moved_at), chance
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Return what is new."""
+        """Return the new frames."""
         return self.run.frames[self.before.count :]
 
-    def decided(self, decision: Decision, milliseconds: float) -> FrameDraft:
-        """Add a model's answer with what it decided."""
+    def add(self, kind: type[FrameT], **values: Any) -> FrameDraft:
+        """Add a frame of that kind."""
+        self._add(kind, **values)
+        return self
+
+    def add_decision(self, decision: Decision, milliseconds: float) -> FrameDraft:
+        """Add a model's answer with its calls, its question or the response."""
         plan = self._add(
             PlanFrame,
             goal=self.run.header.goal,
@@ -57,12 +63,20 @@ class FrameDraft:
             problem=decision.problem,
             offered=decision.offered,
             echo=decision.echo,
-            **_took(replace(decision.took, milliseconds=milliseconds)),
+            **asdict(replace(decision.cost, milliseconds=milliseconds)),
         )
         for one in decision.wanted:
             use = one.use
-            told = {"tool": use.name, "use": use.id, "arguments": use.arguments, "reasoning": decision.text}
-            self._add(ToolCallFrame, plan=plan.id, problem=one.problem, unread=use.problem, **told)
+            self._add(
+                ToolCallFrame,
+                plan=plan.id,
+                tool=use.name,
+                use=use.id,
+                arguments=use.arguments,
+                reasoning=decision.text,
+                problem=one.problem,
+                unread=use.problem,
+            )
         if decision.action == "ask":
             self._add(AskUser, question=decision.said, plan=plan.id, use=decision.use)
         elif decision.action in ("respond", "give_up"):
@@ -73,15 +87,19 @@ class FrameDraft:
                 goal_achieved=decision.action == "respond",
                 iterations=self.run.iterations,
                 tools_called=self.run.tools_called,
-                trace=traced(self.run),
+                trace=short_trace(self.run),
             )
         return self
 
-    def came(self, outcome: CallOutcome, milliseconds: float) -> FrameDraft:
-        """Add what came of the first open call. Where it waits for a person, those after it are not called, and the run waits, too."""
-        result = self._result(
+    def add_outcome(self, outcome: CallOutcome, milliseconds: float) -> FrameDraft:
+        """Add the outcome of the first open call. If it waits for a person, the run waits, and the calls after it are not made."""
+        text = outcome.text or outcome.asks
+        if len(text) > MOST_TEXT_CHARS:
+            more = len(text) - MOST_TEXT_CHARS
+            text = f"{text[:MOST_TEXT_CHARS]}\n(the rest was not kept: {more} more characters)"
+        result = self._add_result(
             success=outcome.success and not (outcome.proposal or outcome.asks or outcome.unsure),
-            text=_kept(outcome.text or outcome.asks),
+            text=text,
             structured=storable_json(outcome.structured),
             error=outcome.text[:MOST_ERROR_CHARS] if outcome.unsure or not outcome.success else "",
             milliseconds=milliseconds,
@@ -91,65 +109,49 @@ class FrameDraft:
         )
         if outcome.proposal:
             why = f"a person decides about proposal {outcome.proposal}"
-            self.not_called(WAITS).control("suspended", why, proposal=outcome.proposal)
+            self.skip_calls(WAITS).add_control("suspended", why, proposal=outcome.proposal)
         elif outcome.asks:
-            self.not_called(WAITS).add(AskUser, question=outcome.asks, call=result.call)
+            self.skip_calls(WAITS).add(AskUser, question=outcome.asks, call=result.call)
         return self
 
-    def again(self, result: ToolResult) -> FrameDraft:
-        """Add a result that was made for another place."""
+    def add_again(self, result: ToolResult) -> FrameDraft:
+        """Add a result that was made for another place in the run."""
         at = max(self._at, result.at)
         self.run = self.run.then(replace(result, number=self.run.count, at=at, iteration=self.run.iterations))
         return self
 
-    def unsure(self, why: str, milliseconds: float = 0.0) -> FrameDraft:
-        """Add that nobody knows whether the first open call was done; one that could not be called was not."""
-        if self.run.open_calls[0].problem:
-            return self.refused(self.run.open_calls[0].problem)
-        told = UNSURE.format(why=why)
-        self._result(success=False, text=told, error=told, milliseconds=milliseconds, unsure=True)
+    def add_unsure(self, why: str, milliseconds: float = 0.0) -> FrameDraft:
+        """Add that nobody knows whether the first open call was done; one that could not be called certainly was not."""
+        if problem := self.run.open_calls[0].problem:
+            return self.skip_call(problem)
+        text = UNSURE.format(why=why)
+        self._add_result(success=False, text=text, error=text, milliseconds=milliseconds, unsure=True)
         return self
 
-    def refused(self, why: str) -> FrameDraft:
-        """Add that the first open call was not called."""
-        told = NOT_CALLED.format(why=why)
-        self._result(success=False, text=told, error=told, called=False)
+    def skip_call(self, why: str) -> FrameDraft:
+        """Add that the first open call was not made."""
+        text = NOT_CALLED.format(why=why)
+        self._add_result(success=False, text=text, error=text, called=False)
         return self
 
-    def not_called(self, why: str) -> FrameDraft:
-        """Add that none of the open calls was called."""
+    def skip_calls(self, why: str) -> FrameDraft:
+        """Add that none of the open calls was made."""
         while self.run.open_calls:
-            self.refused(why)
+            self.skip_call(why)
         return self
 
-    def control(self, signal: Signal, detail: str, took: Took | None = None, **more: Any) -> FrameDraft:
-        """Add that the run stops, waits or goes on."""
-        self._add(Control, signal=signal, detail=detail, **_took(took or Took()), **more)
+    def add_control(self, signal: Signal, detail: str, cost: RequestCost | None = None, **more: Any) -> FrameDraft:
+        """Add that the run stops, waits or continues."""
+        self._add(Control, signal=signal, detail=detail, **asdict(cost or RequestCost()), **more)
         return self
 
-    def add(self, kind: type[FrameT], **what: Any) -> FrameDraft:
-        """Add a frame of that kind."""
-        self._add(kind, **what)
-        return self
-
-    def _result(self, **what: Any) -> ToolResult:
+    def _add_result(self, **values: Any) -> ToolResult:
         call = self.run.open_calls[0]
-        return self._add(ToolResult, call=call.id, tool=call.tool, **what)
+        return self._add(ToolResult, call=call.id, tool=call.tool, **values)
 
-    def _add(self, kind: type[FrameT], **what: Any) -> FrameT:
+    def _add(self, kind: type[FrameT], **values: Any) -> FrameT:
         iteration = self.run.iterations + (kind is PlanFrame)
         place: dict[str, Any] = {"run": self.run.id, "number": self.run.count, "at": self._at, "iteration": iteration}
-        frame = kind(id=f"f-{self._chance()}", **place, **what)
+        frame = kind(id=f"f-{self._chance()}", **place, **values)
         self.run = self.run.then(frame)
         return frame
-
-
-def _kept(text: str) -> str:
-    """Return what of a tool's output is kept, with a word on what is not."""
-    if len(text) <= MOST_TEXT_CHARS:
-        return text
-    return f"{text[:MOST_TEXT_CHARS]}\n(the rest was not kept: {len(text) - MOST_TEXT_CHARS} more characters)"
-
-
-def _took(took: Took) -> dict[str, Any]:
-    return {name: getattr(took, name) for name in Took.__slots__}

@@ -1,14 +1,14 @@
-"""What can happen in a run, as frozen values, and the form in which each is kept. Pure.
+"""The steps of a run as frozen values, and the form in which each is stored. Pure.
 
-A run is its header and its frames, nothing else: what a model is told, what a person is told, and where the run stands are all
-made of them. A frame that is recorded never changes.
+A run is its header and its frames, nothing else: the messages to the model, the texts for people, and the state of the run are all
+computed from them. A recorded frame never changes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
@@ -19,9 +19,9 @@ from agents.loop.errors import UnknownFrame
 from knowledge.history.timestamps import utc_text
 
 Action = Literal["call", "ask", "respond", "give_up", "correct"]
-"""What a model decided; `correct`: nothing that could be carried out, so it is told what was wrong."""
+"""The model's decision; `correct`: nothing in its answer can be carried out, so it is sent back with the reason."""
 Limit = Literal["", "iterations", "seconds", "tokens", "cost", "day", "stored"]
-"""Which bound was reached; `day`: that of all runs together, `stored`: what its principal may store in runs in a day."""
+"""The limit that was reached; `day`: that of all runs together, `stored`: how much its principal may store in runs in a day."""
 Signal = Literal[
     "limit_reached",
     "cancelled",
@@ -37,11 +37,11 @@ Signal = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How far a run may go. None: no bound of that kind.
+    """The limits of a run. None: no limit of that kind.
 
-    `iterations` are answers of a model, `seconds` those in which the run was led and did not wait for a person, `tokens` those in
-    and out together. `cost_micros` are millionths of the currency in which prices are told. `context_tokens` is how much of a
-    model's room is used for what it is told, by the project's measure, and `answer_tokens` the longest answer.
+    `iterations` are answers of the model, `seconds` those in which a process led the run (waiting for a person does not count),
+    `tokens` those in and out together. `cost_micros` are millionths of the currency of the prices. `context_tokens` limits what the
+    model is sent, in tokens as the project estimates them, and `answer_tokens` each of its answers.
     """
 
     iterations: int = 5
@@ -54,7 +54,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a run begins with. `context` is what is known already; `model` is who is asked, as `vendor:model`."""
+    """What a run begins with. `context` is what is known already, `model` the model to ask, as `vendor:model`."""
 
     TYPE: ClassVar[str] = "run"
     id: str
@@ -69,7 +69,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacedFrame:
-    """A frame in its place: `number` counts a run's frames from 0 without gaps, `iteration` a model's answers, 0 before the first."""
+    """The place of a frame: `number` counts a run's frames from 0 without gaps, `iteration` the model's answers from 1."""
 
     id: str
     run: str
@@ -78,9 +78,12 @@ class _PlacedFrame:
     iteration: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking(_PlacedFrame):
-    """What asking a model took. `counted`: it did not say, and the tokens are those of the texts. None: nobody knows the price."""
+@dataclass(frozen=True, kw_only=True)  # no slots: a class can have only one base with them
+class RequestCost:
+    """What a request to the model took. `counted`: the vendor reported nothing, and the tokens are estimates.
+
+    `cost_micros` None: nobody knows the price. `model` is the one that answered, `request` the vendor's id of the request.
+    """
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -93,12 +96,12 @@ class _Asking(_PlacedFrame):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFrame(_Asking):
-    """A model's answer: what it said (`reasoning`), and what it decided to do next. Its calls, question or response are linked to it.
+class PlanFrame(_PlacedFrame, RequestCost):
+    """An answer of the model: its text (`reasoning`) and its decision. Its calls, question or response link to this frame.
 
-    `observations` are the results since the plan before, a line each. `limit` is the number of iterations that the run has.
-    `problem` says why nothing of it could be carried out. `echo` is what the provider wants back with the answer, word for word.
-    `offered` is a digest of the definitions of the tools that it could choose from.
+    `observations` are the results since the previous plan, one line each. `limit` is the run's number of iterations. `problem` says
+    why nothing in the answer could be carried out. `echo` is what the provider wants back unchanged with it. `offered` is a digest of
+    the tools that the model could choose from.
     """
 
     TYPE: ClassVar[str] = "plan"
@@ -114,10 +117,10 @@ class PlanFrame(_Asking):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFrame(_PlacedFrame):
-    """A tool is to be called. On record before it is; `use` is the model's own name for the call.
+    """A call to make, recorded before it is made; `use` is the model's own id of the call.
 
-    `problem`: why it is not: there is no such tool, say. `unread`: the arguments could not be read, in the provider's words.
-    `reasoning` is why the model wants it.
+    `problem`: why it is not made, for example because there is no such tool. `unread`: why the arguments could not be read, in the
+    provider's words. `reasoning` is why the model wants it.
     """
 
     TYPE: ClassVar[str] = "tool_call"
@@ -131,16 +134,16 @@ class ToolCallFrame(_PlacedFrame):
 
     @property
     def key(self) -> str:
-        """Return what the call can be looked up by where it was carried out: the same for ever, and no other's."""
+        """Return the key under which the call can be looked up where it was carried out; it is unique and never changes."""
         return f"{self.run}/{self.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult(_PlacedFrame):
-    """What came of a call, as the model is told it (`text`). `error` says in a sentence what went wrong where it was no success.
+    """The outcome of a call. `text` is what the model gets; `error` says what went wrong if it was no success.
 
-    `unsure`: nobody knows whether it was done. `proposal`: it was not done, a person decides about it. `called` is false where the
-    tool was never called.
+    `unsure`: nobody knows whether it was done. `proposal`: not done yet, a person decides about it. `called` is false if the tool was
+    never called.
     """
 
     TYPE: ClassVar[str] = "tool_result"
@@ -158,7 +161,7 @@ class ToolResult(_PlacedFrame):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFrame(_PlacedFrame):
-    """The end: what the run has to say. `trace` is the run in a few lines."""
+    """The end: the run's answer. `trace` is the run in a few lines."""
 
     TYPE: ClassVar[str] = "response"
     plan: str
@@ -171,7 +174,7 @@ class ResponseFrame(_PlacedFrame):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUser(_PlacedFrame):
-    """A person is asked, and the run waits. The question is the model's (`plan`, `use`), or that of a tool (`call`)."""
+    """A question to a person; the run waits for the answer. It is the model's question (`plan`, `use`) or a tool's (`call`)."""
 
     TYPE: ClassVar[str] = "ask_user"
     question: str
@@ -182,7 +185,7 @@ class AskUser(_PlacedFrame):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonAnswered(_PlacedFrame):
-    """What a person answered. `by` is who they are, or the host that relays it."""
+    """A person's answer. `by` is the person, or the host that relays the answer."""
 
     TYPE: ClassVar[str] = "answered"
     ask: str
@@ -191,12 +194,12 @@ class PersonAnswered(_PlacedFrame):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Control(_Asking):
-    """The run stops, waits or goes on for a reason outside of the model. `detail` says it in a sentence.
+class Control(_PlacedFrame, RequestCost):
+    """The run stops, waits or continues for a reason outside the model, which `detail` says in a sentence.
 
     `suspended` names the `proposal` that a person decides about, `resumed` says what became of it. `taken_up`: another process
-    goes on. `left`: who led it cannot ask the model, and another process may, or any may later. `shortened`: a model has no room
-    for what it is told, from now on it is told `context_tokens` at most.
+    continues the run. `left`: its process cannot ask the model now; another process may, or any process later. `shortened`: the
+    history did not fit into the model, so from now on it is sent at most `context_tokens`.
     """
 
     TYPE: ClassVar[str] = "control"
@@ -213,90 +216,91 @@ _T = TypeVar("_T")
 
 
 def frame_text(frame: Frame) -> str:
-    """Return the frame as JSON with its type; what it leaves at its default is left out.
+    """Return the frame as JSON with its type, without the fields that have their default.
 
     Raises:
-        ValueError: something in it is no JSON, or its time has no zone: a mistake of the caller.
+        ValueError: something in it is not JSON, or its time has no zone: a mistake of the caller.
     """
-    return canonical({"type": frame.TYPE, **_form(frame)})
+    return canonical({"type": frame.TYPE, **_changed_fields(frame)})
 
 
 def frame_of(text: str) -> Frame:
-    """Return the frame of which `frame_text` made that text.
+    """Return the frame from which `frame_text` made that text.
 
     Raises:
-        UnknownFrame: it is none of ours.
+        UnknownFrame: there is no such frame.
     """
     form = _object(text)
     type_ = form.pop("type", "")
     kind = _BY_TYPE.get(type_) if isinstance(type_, str) else None
     if kind is None:
         raise UnknownFrame(str(type_), "there is no such type")
-    return _made(kind, type_, form)
+    return _build(kind, type_, form)
 
 
 def header_text(header: Header) -> str:
-    """Return the header as JSON; what it leaves at its default is left out, its limits are told whole.
+    """Return the header as JSON, with all of its limits, and without the other fields that have their default.
 
     Raises:
         ValueError: its time has no zone: a mistake of the caller.
     """
-    limits = {f.name: getattr(header.limits, f.name) for f in fields(RunLimits)}
-    return canonical({**_form(header), "limits": limits})
+    return canonical({**_changed_fields(header), "limits": asdict(header.limits)})
 
 
 def header_of(text: str) -> Header:
-    """Return the header of which `header_text` made that text.
+    """Return the header from which `header_text` made that text.
 
     Raises:
-        UnknownFrame: it is none.
+        UnknownFrame: it is not a header.
     """
     form = _object(text)
     limits = form.get("limits")
     if not isinstance(limits, dict):
         raise UnknownFrame(Header.TYPE, "it has no limits")
-    return _made(Header, Header.TYPE, {**form, "limits": _made(RunLimits, "limits", limits)})
+    return _build(Header, Header.TYPE, {**form, "limits": _build(RunLimits, "limits", limits)})
 
 
-def _form(record: Frame | Header) -> dict[str, Json]:
-    told = {}
+def _changed_fields(record: Frame | Header) -> dict[str, Json]:
+    changed = {}
     for one in fields(record):
         value = getattr(record, one.name)
-        usual = one.default_factory() if one.default_factory is not MISSING else one.default
-        if value != usual:
-            told[one.name] = utc_text(value) if isinstance(value, datetime) else value
-    return told
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        if value != default:
+            changed[one.name] = utc_text(value) if isinstance(value, datetime) else value
+    return changed
 
 
 def _object(text: str) -> dict[str, Json]:
+    # Not pydantic's reader: it refuses JSON with half a character, and models write such halves.
     try:
         return dict(json.loads(text))
     except (TypeError, ValueError) as error:
         raise UnknownFrame("", "it is no JSON object") from error
 
 
-def _made(kind: type[_T], type_: str, form: Mapping[str, Json]) -> _T:
+def _build(kind: type[_T], type_: str, form: Mapping[str, Json]) -> _T:
     hints = _hints(cast("type", kind))
-    told = {name: _value(hints[name][0], value) if name in hints else value for name, value in form.items()}
+    values = {name: _value(hints[name][0], value) if name in hints else value for name, value in form.items()}
     try:
-        made = kind(**told)
+        built = kind(**values)
     except TypeError as error:
+        # "PlanFrame.__init__() got an unexpected keyword argument 'x'": the part that names the field.
         raise UnknownFrame(type_, str(error).rpartition("() ")[2]) from error
     for name, (_, of_kind) in hints.items():
-        if not of_kind(getattr(made, name)):
+        if not of_kind(getattr(built, name)):
             raise UnknownFrame(type_, f"its {name} is of another kind")
-    return made
+    return built
 
 
 @cache
 def _hints(kind: type) -> Mapping[str, tuple[Any, Any]]:
-    """Return for each field its type, and what tells whether a value is of it."""
+    """Return for each field its type, and a predicate: is this value of that type?"""
     hints = get_type_hints(kind)
     return {one.name: (hints[one.name], fits(hints[one.name])) for one in fields(kind)}
 
 
 def _value(hint: Any, value: Json) -> Any:
-    """Return a value from JSON as the field has it: times and tuples have no JSON of their own."""
+    """Return a value from JSON as the field has it: JSON has neither times nor tuples."""
     if hint is datetime and isinstance(value, str):
         try:
             at = datetime.fromisoformat(value)

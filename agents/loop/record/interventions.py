@@ -1,4 +1,4 @@
-"""What is put on record of a run by who does not lead it: that it ended, and what a person answered."""
+"""What is recorded of a run by processes that do not lead it: that it ended, and what a person answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from agents.loop.errors import RunNotThere, RunTaken, StaleRun
-from agents.loop.explanation import STANDS
+from agents.loop.explanation import STATE_PHRASES
 from agents.loop.record.frame_factory import FrameDraft
 from agents.loop.record.frames import Frame, PersonAnswered
 from agents.loop.record.run import Run
@@ -22,53 +22,56 @@ NOT_BEGUN = "the run ended before"
 async def end(
     store: RunStore, run: str, signal: End, why: str, *, now: Callable[[], datetime], chance: Callable[[], str]
 ) -> tuple[Run, tuple[Frame, ...]]:
-    """Put on record that the run ended so; return it and the frames that say so. One that is over stays as it is: no frames.
+    """Record that the run ended; return it and the new frames. A run that is over stays as it is, without new frames.
 
-    Whoever leads a run that is cancelled still records what came of the call that was under way. Of a run that failed nobody
-    does, so that is recorded as not known.
+    The process that leads a cancelled run still records the outcome of the call under way. For a failed run no process does, so that
+    outcome is recorded as unknown.
 
     Raises:
-        NoSuchRun: there is none.
+        NoSuchRun: there is no such run.
     """
     while True:
-        there = await store.run(run)
-        if there.over:
-            return there, ()
-        draft = FrameDraft(there, now(), chance)
-        if signal != "cancelled" and there.open_calls:
-            draft.unsure(why).not_called(NOT_BEGUN)
-        draft.control(signal, why)
+        current = await store.run(run)
+        if current.over:
+            return current, ()
+        draft = FrameDraft(current, now(), chance)
+        if signal != "cancelled" and current.open_calls:
+            draft.add_unsure(why).skip_calls(NOT_BEGUN)
+        draft.add_control(signal, why)
         with suppress(StaleRun):
-            return await store.append(there, draft.frames, None), draft.frames
+            return await store.append(current, draft.frames, None), draft.frames
 
 
 async def note_answer(
     store: RunStore, run: str, text: str, by: str, *, hold: Hold, chance: Callable[[], str], ask: str = ""
 ) -> Run:
-    """Put on record what a person answered, and return the run, which is to be led on and held as `hold` says.
+    """Record a person's answer, and return the run, held as `hold` says for the process that leads it next.
 
-    `ask`: what is answered is that question, and no other one.
+    `ask`: the id of the question that the person saw; the answer counts for no other one.
 
     Raises:
-        RunNotThere: it asks nothing, or something else. RunTaken: somebody holds it. NoSuchRun: there is none.
-        KnowledgeError: it cannot be put on record; nobody holds the run for that.
+        RunNotThere: it asks nothing, or another question. RunTaken: another process holds it. NoSuchRun: there is no such run.
+        KnowledgeError: it cannot be recorded; then nobody holds the run because of it.
     """
-    _require_asked(await store.run(run), ask)
-    there = await store.claim(run, hold)
-    if there is None:
+    # Before the hold, so that a wrong answer does not keep others from the run, and again under it.
+    _check_ask(await store.run(run), ask)
+    current = await store.claim(run, hold)
+    if current is None:
         raise RunTaken(run)
     try:
-        draft = FrameDraft(there, hold.at, chance).add(PersonAnswered, ask=_require_asked(there, ask), text=text, by=by)
-        return await store.append(there, draft.frames, hold)
+        question = _check_ask(current, ask)
+        draft = FrameDraft(current, hold.at, chance).add(PersonAnswered, ask=question, text=text, by=by)
+        return await store.append(current, draft.frames, hold)
     except KnowledgeError:
         with suppress(KnowledgeError):
             await store.release(run, hold.by)
         raise
 
 
-def _require_asked(run: Run, ask: str) -> str:
-    """Return the id of what the run asks."""
-    if run.ask is None or (ask and run.ask.id != ask):
-        stands = STANDS[run.state] if run.ask is None else "asks something else by now"
-        raise RunNotThere(run.id, stands, "answered" if run.ask is None else "answered with this")
+def _check_ask(run: Run, ask: str) -> str:
+    """Return the id of the question that the run asks."""
+    if run.ask is None:
+        raise RunNotThere(run.id, STATE_PHRASES[run.state], "answered")
+    if ask and run.ask.id != ask:
+        raise RunNotThere(run.id, "asks something else by now", "answered with this")
     return run.ask.id

@@ -19,7 +19,7 @@ from agents.loop.record.frames import (
     header_of,
     header_text,
 )
-from agents.loop.record.run import Run, RunSpent, with_asking
+from agents.loop.record.run import Run, RunSpent, with_request_cost
 from agents.loop.store.ports import TITLE_CHARS, Hold, Total
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
@@ -124,7 +124,7 @@ def spent_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
     spent = RunSpent()
     for frame in frames:
         if frame.at >= since:
-            spent = with_asking(spent, frame)
+            spent = with_request_cost(spent, frame)
     return spent
 
 

@@ -134,14 +134,14 @@ async def form(services: ElicitationServices, asked: RunQuestion) -> asking.Elic
         RunNotThere: the run does not wait for that any more.
     """
     from agents.loop.errors import RunNotThere
-    from agents.loop.explanation import STANDS
+    from agents.loop.explanation import STATE_PHRASES
 
     run = await services.runs.store.run(asked.run)
     if run.ask and run.ask.id == asked.on:
         return asking.ElicitationForm(_marked(_question_text(run)), SCHEMA)
     proposal = await services.state.trust.proposal(asked.on)
     if proposal is None or not run.proposal:
-        raise RunNotThere(run.id, STANDS[run.state], f"asked about {asked.on[:60]}")
+        raise RunNotThere(run.id, STATE_PHRASES[run.state], f"asked about {asked.on[:60]}")
     return asking.ElicitationForm(
         asking.message(proposal, await summary(proposal, services.review_address)), asking.SCHEMA
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from agents.loop.errors import RunNotThere
-from agents.loop.explanation import STANDS
+from agents.loop.explanation import STATE_PHRASES
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.runs.lead import NoModel, answer_line, code_of, leading, until_signalled
@@ -235,7 +235,7 @@ async def _asking(args: argparse.Namespace, settings: Settings) -> Run:
     async with stored(settings) as record:
         there = await record.store.run(args.id)
     if there.ask is None:
-        raise RunNotThere(there.id, STANDS[there.state], "answered")
+        raise RunNotThere(there.id, STATE_PHRASES[there.state], "answered")
     return there
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from agents.engine.work.markdown import one_line
-from agents.loop.explanation import STANDS, explained, taken, told_of
+from agents.loop.explanation import STATE_PHRASES, describe_frame, describe_spent, explain
 from agents.loop.record.frames import (
     AskUser,
     Control,
@@ -38,7 +38,7 @@ STATES: Mapping[str, State] = {
 """How a host is told where a run stands, and how its record calls that."""
 MOST_DOING = 60
 _NAMES = {state: name for name, state in STATES.items()}
-_LISTED: Mapping[State, str] = {**STANDS, "running": "running"}
+_LISTED: Mapping[State, str] = {**STATE_PHRASES, "running": "running"}
 _STYLES: Mapping[type[Frame], str] = {AskUser: "yellow", Control: "yellow", ToolResult: "dim", ToolCallFrame: "cyan"}
 
 
@@ -54,7 +54,7 @@ def step_lines(frame: Frame) -> list[str]:
     """Return a step as lines; the answer itself, which has its own place, is left out."""
     if isinstance(frame, ResponseFrame):
         return []
-    lines = [visible(line) for line in told_of(frame)]
+    lines = [visible(line) for line in describe_frame(frame)]
     return lines[:1] if isinstance(frame, PlanFrame) and frame.next_action == "respond" else lines
 
 
@@ -82,9 +82,9 @@ def head_line(run: Run) -> str:
 def end_line(run: Run) -> str:
     """Return how the run stands and what it took, in a line."""
     gave_up = run.response is not None and not run.response.goal_achieved
-    stands = "gave up" if gave_up else STANDS[run.state]
+    stands = "gave up" if gave_up else STATE_PHRASES[run.state]
     why = f": {one_line(run.why, 400)}" if run.why else ""
-    return visible(f"run {run.id} {stands}{why}. Elapsed: {taken(run)}")
+    return visible(f"run {run.id} {stands}{why}. Elapsed: {describe_spent(run)}")
 
 
 def ways_on(run: Run) -> list[str]:
@@ -150,7 +150,7 @@ def run_fields(run: Run) -> dict[str, Any]:
         "tools_called": list(run.tools_called),
         "frames": run.count,
         "spent": asdict(run.spent),
-        "explanation": explained(run),
+        "explanation": explain(run),
     }
 
 
@@ -174,7 +174,7 @@ def waiting_line(one: RunLine) -> str:
 
 def shown(run: Run) -> list[str]:
     """Return the run in words, made of its record alone, and what can be done about it."""
-    told = [visible(line) for line in explained(run).split("\n")]
+    told = [visible(line) for line in explain(run).split("\n")]
     if run.ask:
         told += ["", "It asks:", *question_lines(run)]
     if run.response:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.engine.work.markdown import counted, one_line
 from agents.loop.errors import NoSuchRun, RunExists, RunLeft, RunNotThere
-from agents.loop.explanation import STANDS, explained, traced
+from agents.loop.explanation import STATE_PHRASES, explain, short_trace
 from agents.loop.record.frames import Header, PersonAnswered, RunLimits
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.approvals.proposals import calls_of
@@ -143,7 +143,7 @@ async def _plan_answer(services: RunServices, call: Call, asked: RunArguments) -
         raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps the values it started with")
     there = await own_run(services, call, asked.run_id)
     if there.ask is None:
-        raise RunNotThere(there.id, STANDS[there.state], "answered")
+        raise RunNotThere(there.id, STATE_PHRASES[there.state], "answered")
     return RunPlan(there.header, asked.answer, there.ask.id, there.ask.question)
 
 
@@ -299,7 +299,7 @@ async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) 
         proposal=await _waits_for(state, run, page),
         iterations=run.iterations,
         tools_called=list(run.tools_called),
-        trace=traced(run),
+        trace=short_trace(run),
         tokens_in=spent.tokens_in,
         tokens_out=spent.tokens_out,
         cost=None if spent.unpriced else spent.cost_micros / 1_000_000,
@@ -350,7 +350,7 @@ def _bounds(header: Header) -> str:
 async def trace(services: RunViewServices, call: Call, asked: TraceArguments) -> RunTrace:
     """Return the run in words."""
     run = await own_run(services, call, asked.run_id)
-    whole = explained(run)
+    whole = explain(run)
     if asked.offset and asked.offset >= len(whole):
         raise WrongRun(f"the explanation has {len(whole):,} characters; set offset to next_offset, or to 0")
     end = page_end(whole, asked.offset)

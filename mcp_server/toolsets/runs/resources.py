@@ -83,11 +83,11 @@ def _fits(line: RunLine, typed: str) -> bool:
 
 
 async def _explained(services: RunViewServices, run_id: str) -> str:
-    from agents.loop.explanation import explained
+    from agents.loop.explanation import explain
     from mcp_server.toolsets.runs.sentences import ended_with
 
     run = await _own(services, run_id)
-    parts = [f"# Run {run.id}", _inert(explained(run))]
+    parts = [f"# Run {run.id}", _inert(explain(run))]
     if run.ask is not None:
         parts += ["## It asks", _inert(run.ask.question)]
     if run.over:

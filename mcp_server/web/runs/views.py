@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from agents.loop.explanation import STANDS, taken, told_of
+from agents.loop.explanation import STATE_PHRASES, describe_frame, describe_spent
 from agents.loop.record.frames import (
     AskUser,
     Control,
@@ -115,7 +115,7 @@ def run_view(run: Run, now: datetime, *, whole: bool = False) -> RunView:
         address=address_of(run.id),
         title=sanitize_line(" ".join(head.goal.split())[:120]),
         status=status_of(run),
-        stands=sanitize_line(f"The run {STANDS[run.state]}{f': {run.why}' if run.why else ''}."),
+        stands=sanitize_line(f"The run {STATE_PHRASES[run.state]}{f': {run.why}' if run.why else ''}."),
         principal=sanitize_line(head.principal),
         model=sanitize_line(head.model),
         begun=moment(head.begun_at, now),
@@ -123,7 +123,7 @@ def run_view(run: Run, now: datetime, *, whole: bool = False) -> RunView:
         goal=goal,
         context=context,
         bounds=[*_bounds(head.limits), ("toolsets", ", ".join(head.toolsets) or "all")],
-        took=taken(run),
+        took=describe_spent(run),
         asks=run.ask.id if run.ask else "",
         question=folded(run.ask.question if run.ask else "", ANY_LENGTH),
         proposal=run.proposal,
@@ -152,7 +152,7 @@ def _said(frame: Frame) -> tuple[str, str]:
     """Return what happened in a sentence, and the text that belongs to it."""
     match frame:
         case PlanFrame():
-            return next(told_of(frame)), frame.problem or frame.reasoning
+            return next(describe_frame(frame)), frame.problem or frame.reasoning
         case ToolCallFrame():
             return f"{frame.tool} will be called", _json(dict(frame.arguments))
         case ToolResult():
@@ -164,7 +164,7 @@ def _said(frame: Frame) -> tuple[str, str]:
         case ResponseFrame():
             return "The answer" if frame.goal_achieved else "Gave up", frame.text
         case Control():
-            return next(told_of(frame)).strip(), ""
+            return next(describe_frame(frame)).strip(), ""
     assert_never(frame)
 
 

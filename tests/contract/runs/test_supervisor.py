@@ -21,9 +21,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from agents.loop.decision import decided
+from agents.loop.decision import interpret_reply
 from agents.loop.errors import LeftToOthers, RunNotThere
-from agents.loop.explanation import explained
+from agents.loop.explanation import explain
 from agents.loop.model.errors import BadKey, ProviderAway
 from agents.loop.processor import unknown_cost
 from agents.loop.record.frame_factory import FrameDraft
@@ -600,7 +600,7 @@ async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tri
     assert run.state == "done"
     left = [frame.detail for frame in run.frames if isinstance(frame, Control) and frame.signal == "left"]
     assert left == [str(away)] * tries
-    assert "left it to others" in explained(run)
+    assert "left it to others" in explain(run)
 
 
 @pytest.mark.parametrize(
@@ -701,7 +701,7 @@ async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_mor
         there.runs._now = utc_now
         run = await there.runs.answer("run-1", "Blue.", "ada")
     assert run.state == "failed"
-    assert run.why == "the run has had its 60 seconds"
+    assert run.why == "the run used up its 60 seconds"
     assert run.spent.seconds >= 90
 
 
@@ -740,8 +740,8 @@ async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_anoth
         other = Hold("other", later, later + timedelta(seconds=30))
         run = await store.claim("run-1", other)
         assert run is not None
-        said_ = decided(says("", use("kb_merge")), there.tools.definitions())
-        await store.append(run, FrameDraft(run, later, lambda: token_hex(4)).decided(said_, 1.0).frames, other)
+        said_ = interpret_reply(says("", use("kb_merge")), there.tools.definitions())
+        await store.append(run, FrameDraft(run, later, lambda: token_hex(4)).add_decision(said_, 1.0).frames, other)
         await store.release("run-1", "other")
         done = await there.runs.lead("run-1")
     assert done.state == "done"

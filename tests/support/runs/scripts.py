@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from agents.loop.executor import Executor
-from agents.loop.limits import Full
+from agents.loop.limits import DayLimitReached
 from agents.loop.model.ports import (
     Echo,
     JsonReply,
@@ -24,7 +24,7 @@ from agents.loop.model.ports import (
     ToolDefinition,
     ToolUse,
 )
-from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
+from agents.loop.processor import Cost, Processor, next_request, unknown_cost
 from agents.loop.record.frames import Frame, Header
 from agents.loop.record.run import Run, fold
 from agents.loop.record.transcript import ASK, GIVE_UP
@@ -139,7 +139,7 @@ async def no_publishing(_topic: str, _keys: Sequence[str]) -> None:
     pass
 
 
-async def unbounded(_run: Run) -> Full | None:
+async def unbounded(_run: Run) -> DayLimitReached | None:
     """Keep no run from asking."""
     return None
 
@@ -157,7 +157,7 @@ class Led:
     seen: list[tuple[str, Frame]] = field(default_factory=list)
     _looked: int = 0
     _ids: str = "a"
-    day: Callable[[Run], Awaitable[Full | None]] = unbounded
+    day: Callable[[Run], Awaitable[DayLimitReached | None]] = unbounded
 
     def now(self) -> datetime:
         self._looked += 1
@@ -198,7 +198,7 @@ async def rebuilt(store: RunStore, run: str) -> list[ModelRequest]:
     """Return what a model was told before each of its answers, made of what is on record alone."""
     there = await store.run(run)
     return [
-        asked_of(fold(there.header, there.frames[: frame.number]), TOOLS)
+        next_request(fold(there.header, there.frames[: frame.number]), TOOLS)
         for frame in there.frames
         if frame.TYPE == "plan"
     ]

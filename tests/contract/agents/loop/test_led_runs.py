@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from agents.loop.errors import RunExists, RunNotThere, RunTaken
-from agents.loop.explanation import explained
-from agents.loop.limits import MOST_TAKEN_UP, Full
+from agents.loop.explanation import explain
+from agents.loop.limits import MOST_TAKEN_UP, DayLimitReached
 from agents.loop.model.errors import ContextTooLong, Malformed, Overloaded
 from agents.loop.model.ports import (
     FromModel,
@@ -142,7 +142,7 @@ async def test_arguments_that_could_not_be_read_are_not_called() -> None:
     assert [name for name, _, _ in led.tools.done] == ["kb_search"]
     results = [frame.text for frame in run.frames if isinstance(frame, ToolResult)]
     assert "could not be read (no JSON)" in results[0]
-    assert "what JSON does not have" in results[2]
+    assert "values that JSON does not have" in results[2]
     assert led.provider.asked[1].messages[1] == FromModel("", (unread,))
 
 
@@ -226,7 +226,7 @@ async def test_the_model_may_give_up() -> None:
     run = await Led(Scripted(said("", give_up("There is no such page.")))).start()
     assert run.response is not None
     assert (run.state, run.response.goal_achieved, run.response.text) == ("done", False, "There is no such page.")
-    assert "Gave up: There is no such page." in explained(run)
+    assert "Gave up: There is no such page." in explain(run)
 
 
 async def test_a_run_that_is_on_record_is_not_begun_again() -> None:
@@ -244,9 +244,9 @@ async def test_a_run_that_is_on_record_is_not_begun_again() -> None:
 
 
 async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() -> None:
-    spent = iter([None, None, Full("so much is spent")])
+    spent = iter([None, None, DayLimitReached("so much is spent")])
 
-    async def day(_run: Run) -> Full | None:
+    async def day(_run: Run) -> DayLimitReached | None:
         return next(spent)
 
     led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")), day=day)
@@ -305,7 +305,7 @@ async def test_time_that_is_up_between_two_steps_ends_the_run_before_the_next() 
 
     led = Led(Scripted(slow))
     run = await led.start(header(limits=RunLimits(seconds=60)))
-    assert (run.state, run.why) == ("failed", "the run has had its 60 seconds")
+    assert (run.state, run.why) == ("failed", "the run used up its 60 seconds")
     assert led.tools.done == []
     assert "no time left" in next(frame.text for frame in run.frames if isinstance(frame, ToolResult))
 
@@ -391,7 +391,7 @@ async def test_two_tools_of_one_name_are_a_mistake_that_is_found() -> None:
         def definitions(self) -> list[ToolDefinition]:
             return [ToolDefinition("ask_user", "", {"type": "object"})]
 
-    with pytest.raises(ValueError, match="one name"):
+    with pytest.raises(ValueError, match="the same name"):
         await Led(Scripted(), Twice()).start()
 
 
@@ -426,7 +426,7 @@ async def test_a_person_may_cancel_a_run_that_is_led_and_what_was_under_way_is_r
     assert (run.state, run.why) == ("cancelled", "ada wants no more of it")
     assert kinds(run) == ["plan", "tool_call", "tool_call", "control", "tool_result"]
     assert [call.tool for call in run.open_calls] == ["kb_read"]
-    assert "has no result on record" in explained(run)
+    assert "has no result on record" in explain(run)
     assert await led.executor.cancel("run-1", "again") == run
 
 
@@ -658,11 +658,11 @@ async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -
     assert [asked for asked in told if asked is not refused] == await rebuilt(led.store, "run-1")
     assert all(transcript_tokens(asked.messages) <= 3_000 for asked in told)
     assert run.state == "done"
-    in_words = explained(run)
+    in_words = explain(run)
     for words in (
         "First.",
         "no tool 'nothing'",
-        "no room",
+        "did not fit",
         "Which team?",
         "Blue.",
         "became proposal p-1",

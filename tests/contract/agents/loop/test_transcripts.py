@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.decision import digest
+from agents.loop.decision import tools_digest
 from agents.loop.model.ports import ModelRequest
-from agents.loop.processor import asked_of
+from agents.loop.processor import next_request
 from agents.loop.record.frames import PlanFrame
 from agents.loop.record.run import Run, fold
 from mcp_server.app.knowledge_base import utc_now
@@ -65,7 +65,7 @@ async def led(host: RunHost) -> Run:
 def questions(run: Run, tools: Sequence[Any]) -> list[ModelRequest]:
     """Return what the model was asked, made of the header and the frames alone."""
     return [
-        asked_of(fold(run.header, run.frames[: frame.number]), tools)
+        next_request(fold(run.header, run.frames[: frame.number]), tools)
         for frame in run.frames
         if isinstance(frame, PlanFrame)
     ]
@@ -104,7 +104,7 @@ async def test_what_the_model_was_asked_can_be_made_again_of_the_record(tmp_path
         run = await led(host)
         assert host.model.left == 0
         tools = host.app.services.runs.offered(run.header)
-        assert {frame.offered for frame in run.frames if isinstance(frame, PlanFrame)} == {digest(tools)}
+        assert {frame.offered for frame in run.frames if isinstance(frame, PlanFrame)} == {tools_digest(tools)}
         again = await arrived(host, vendor, questions(run, tools))
     assert again == host.model.asked
     assert len(again) == len(SCRIPTS[does])

@@ -10,7 +10,7 @@ import pytest
 from agents.loop.errors import BadFrames
 from agents.loop.record.frames import Frame, ToolResult
 from agents.loop.record.run import Run, fold
-from agents.loop.record.transcript import transcript
+from agents.loop.record.transcript import build_transcript
 from tests.support.runs.records import Walk
 
 
@@ -57,7 +57,7 @@ def comparisons(turns: int) -> tuple[int, int]:
     frames = [counted(frame) for frame in run.frames]
     Counted.compared = 0
     there = fold(run.header, frames)
-    transcript(there)
+    build_transcript(there)
     return len(frames), Counted.compared
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.loop.errors import BadFrames, UnknownFrame
-from agents.loop.explanation import explained
-from agents.loop.limits import reached
+from agents.loop.explanation import explain
+from agents.loop.limits import limit_reached
 from agents.loop.model.ports import Echo, FromModel, FromTool, FromUser, ModelRequest
 from agents.loop.providers.history import turns_of
 from agents.loop.record.frames import (
@@ -30,7 +30,7 @@ from agents.loop.record.frames import (
     header_text,
 )
 from agents.loop.record.run import Run, begun, fold
-from agents.loop.record.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
+from agents.loop.record.transcript import LAST_STEP, build_transcript, message_tokens, transcript_tokens
 from tests.support.hosts.persons import ROOT
 from tests.support.runs.records import ODD, SECOND, Walk, header, walks
 from tests.support.state.ledgers import NOW
@@ -71,9 +71,9 @@ def test_no_frame_fits_twice_or_out_of_its_place(walk: Walk, data: st.DataObject
 @settings(max_examples=40)
 @given(walks())
 def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(walk: Walk) -> None:
-    messages = transcript(walk.run)
+    messages = build_transcript(walk.run)
     again = fold(walk.run.header, [frame_of(frame_text(frame)) for frame in walk.run.frames])
-    assert transcript(again) == messages
+    assert build_transcript(again) == messages
     if again.open_calls or again.ask:
         return
     waiting: list[str] = []
@@ -90,8 +90,8 @@ def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(
 @settings(max_examples=40)
 @given(walks(), st.integers(1, 30_000))
 def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_stays(walk: Walk, budget: int) -> None:
-    whole = transcript(replace(walk.run, context_tokens=10**9))
-    told = transcript(replace(walk.run, context_tokens=budget))
+    whole = build_transcript(replace(walk.run, context_tokens=10**9))
+    told = build_transcript(replace(walk.run, context_tokens=budget))
     assert len(told) == len(whole)
     assert [type(message) for message in told] == [type(message) for message in whole]
     assert f"Goal: {walk.run.header.goal}" in told[0].text
@@ -107,8 +107,8 @@ def test_what_a_model_is_told_keeps_to_its_budget_if_that_leaves_room_for_what_s
 @given(walks())
 def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
     again = fold(walk.run.header, [frame_of(frame_text(frame)) for frame in walk.run.frames])
-    told = explained(again)
-    assert told == explained(walk.run)
+    told = explain(again)
+    assert told == explain(walk.run)
     assert all(f"Call {call.id}" in told for call in walk.run.calls)
     assert f"It took {walk.run.iterations} iteration{'s' if walk.run.iterations != 1 else ''}, " in told
 
@@ -130,11 +130,11 @@ def test_the_handbook_names_every_field_of_every_frame() -> None:
 def test_one_is_told_in_the_singular() -> None:
     walk = Walk(begun(header(limits=RunLimits(iterations=1, seconds=1, tokens=1))))
     walk.plan("call", tokens_in=1)
-    told = explained(walk.run)
+    told = explain(walk.run)
     assert "Bounds: 1 iteration, 1 s, 1 token\n" in told
     assert "(1 token in, 7 out, " in told
     assert "It took 1 iteration, " in told
-    assert reached(walk.run, NOW) == ("iterations", "the run has had its 1 iteration")
+    assert limit_reached(walk.run, NOW) == ("iterations", "the run used up its 1 iteration")
 
 
 def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
@@ -142,14 +142,14 @@ def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
     for number in range(3):
         walk.call("kb_read", path=f"{number}.md")
         walk.result(f"page {number} " * 250)
-    messages = transcript(walk.run)
+    messages = build_transcript(walk.run)
     outputs = [message.text for message in messages if isinstance(message, FromTool)]
     assert (
         outputs[0] == "(left out to save room: 1750 characters that kb_read returned; call it again if they are needed)"
     )
     assert outputs[2].startswith("page 2 ")
     assert transcript_tokens(messages) <= 1_300
-    tight = transcript(replace(walk.run, context_tokens=500))
+    tight = build_transcript(replace(walk.run, context_tokens=500))
     last = [message.text for message in tight if isinstance(message, FromTool)][-1]
     assert last.startswith("page 2 ")
     assert last.endswith("more characters)")
@@ -163,25 +163,25 @@ def test_long_arguments_of_older_calls_are_left_out_before_the_context_is() -> N
     walk.result("done")
     walk.call("kb_read", path="a.md")
     walk.result("fine")
-    messages = transcript(walk.run)
+    messages = build_transcript(walk.run)
     assert isinstance(said := messages[1], FromModel)
     assert said.uses[0].arguments == {"path": "a.md", "content": "(left out to save room: 4000 characters)"}
     assert said.echo is None  # it was signed for the answer as it was
-    whole = transcript(replace(walk.run, context_tokens=10_000))
+    whole = build_transcript(replace(walk.run, context_tokens=10_000))
     assert isinstance(unabridged := whole[1], FromModel)
     assert unabridged.echo == Echo("p", "m", "signed")
     assert "known " * 100 in messages[0].text
-    assert "(the rest is left out" in transcript(replace(walk.run, context_tokens=330))[0].text
+    assert "(the rest is left out" in build_transcript(replace(walk.run, context_tokens=330))[0].text
 
 
 def test_the_last_step_is_announced_and_only_that() -> None:
     walk = Walk(begun(header(limits=RunLimits(iterations=2))))
-    assert FromUser(LAST_STEP) not in transcript(walk.run)
+    assert FromUser(LAST_STEP) not in build_transcript(walk.run)
     walk.call("kb_search")
     walk.result()
-    assert transcript(walk.run)[-1] == FromUser(LAST_STEP)
+    assert build_transcript(walk.run)[-1] == FromUser(LAST_STEP)
     walk.respond()
-    assert FromUser(LAST_STEP) not in transcript(walk.run)
+    assert FromUser(LAST_STEP) not in build_transcript(walk.run)
 
 
 @pytest.mark.parametrize(
