@@ -1,4 +1,4 @@
-"""Where lines of maps lie: in the database of their state store."""
+"""Where the lines of maps are stored: in the database of the state store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from knowledge.state.sqlite.store import SqliteStateStore
 
 
 def summaries_in(state: StateStore) -> Summaries:
-    """Return the lines that lie in the same database as the state."""
+    """Return the lines in the database of the state."""
     if isinstance(state, SqliteStateStore):
         return SqliteSummaries(state.database)
     from knowledge.search.summaries.postgres import PostgresSummaries
@@ -17,4 +17,4 @@ def summaries_in(state: StateStore) -> Summaries:
 
     if isinstance(state, PostgresStateStore):
         return PostgresSummaries(state.tables)
-    raise TypeError(f"no lines of maps are known to lie in a {type(state).__name__}")
+    raise TypeError(f"there is no store of map lines beside a {type(state).__name__}")

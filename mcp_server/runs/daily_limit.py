@@ -1,9 +1,9 @@
-"""The bound on what all runs of a knowledge base take in any 24 hours: whether it is reached, and when there is room again."""
+"""The limit of all runs of a knowledge base together in any 24 hours: whether it is reached, and when there is room again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from agents.loop.limits import DayLimitReached
@@ -17,21 +17,21 @@ DAY = timedelta(days=1)
 PRECISION = timedelta(minutes=1)
 MILLION = 1_000_000
 UNPRICED = (
-    "FORGE_RUN_DAY_COST bounds what all runs cost together, and nobody knows the price of the model; say it in "
-    "FORGE_MODEL_PRICES, or take the bound away"
+    "FORGE_RUN_DAY_COST limits the cost of all runs together, and nobody knows the price of the model; set it in "
+    "FORGE_MODEL_PRICES, or remove the limit"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DayBounds:
-    """How much that may be, by the settings of one process. None: no bound of that kind. `priced`: the model has a price."""
+    """The limits in the settings of one process. None: no limit of that kind. `priced`: the model has a price."""
 
     tokens: int | None = None
     cost_micros: int | None = None
     priced: bool = True
 
     def reached(self, took: Total) -> str:
-        """Return which of them is reached by this, as a sentence; "" where none is."""
+        """Return which of them this reaches, as a sentence; "" if none."""
         if self.tokens is not None and took.tokens >= self.tokens:
             return f"{self.of_tokens(took)} that they may (FORGE_RUN_DAY_TOKENS)"
         if self.cost_micros is not None and took.cost_micros >= self.cost_micros:
@@ -43,7 +43,7 @@ class DayBounds:
         return f"all runs together used {took.tokens:,} tokens in the last 24 hours, of {self.tokens or 0:,}"
 
     def of_cost(self, took: Total) -> str:
-        """Return what they cost, of how much."""
+        """Return the cost, and the most allowed."""
         cost, most = (micros / MILLION for micros in (took.cost_micros, self.cost_micros or 0))
         return f"all runs together cost {cost:g} in the last 24 hours, of {most:g}"
 
@@ -53,14 +53,14 @@ NO_BOUNDS = DayBounds()
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What the runs of every process took, held against the bounds of this one."""
+    """What the runs of every process took, compared with the limits of this one."""
 
     store: RunStore
     bounds: DayBounds
     now: Clock
 
     async def reached(self) -> str:
-        """Return why no model may be asked now; "" where one may be."""
+        """Return why no model may be asked now; "" if one may be."""
         bounds = self.bounds
         if bounds.cost_micros is not None and not bounds.priced:
             return UNPRICED
@@ -68,26 +68,23 @@ class Day:
             return ""
         return bounds.reached(await self.store.total(since=self.now() - DAY))
 
-    async def full_for(self, run: Run) -> DayLimitReached | None:
-        """Return the same of a run under way, which may not go on either if nobody knows what it cost so far."""
+    async def limit_for(self, run: Run) -> DayLimitReached | None:
+        """Return why a run in progress may not ask the model again: the same, or because its own cost so far is unknown."""
         if self.bounds.cost_micros is not None and run.spent.unpriced:
             return DayLimitReached(UNPRICED, temporary=False)
         why = await self.reached()
         return DayLimitReached(why) if why else None
 
     async def spent(self) -> str:
-        """Return the same of runs that are to begin or to go on, with the time from which on one may be asked again."""
+        """Return why no run may begin or continue now, with the time from which one may again; "" if one may now."""
         why = await self.reached()
         if why in ("", UNPRICED):
             return why
-        return f"{why}; there is room again at {await self._room():%Y-%m-%d %H:%M} UTC at the earliest"
-
-    async def _room(self) -> datetime:
-        """Return when enough of it is longer ago than 24 hours, if nothing is added, to the minute."""
-        now = self.now()
-        low, high = 0, DAY // PRECISION  # reached after `low` minutes, not after `high`
+        # When enough of it is older than 24 hours, if nothing is added: not yet after `low` minutes, but after `high`.
+        now, low, high = self.now(), 0, DAY // PRECISION
         while high - low > 1:
             middle = (low + high) // 2
             took = await self.store.total(since=now - DAY + middle * PRECISION)
             low, high = (middle, high) if self.bounds.reached(took) else (low, middle)
-        return now + (high + 1) * PRECISION  # told without its seconds
+        room = now + (high + 1) * PRECISION  # rounded up: the sentence has no seconds
+        return f"{why}; there is room again at {room:%Y-%m-%d %H:%M} UTC at the earliest"

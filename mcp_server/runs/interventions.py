@@ -1,4 +1,4 @@
-"""What a person does about a run, whichever process leads it: it takes the record alone, and no model."""
+"""What a person does about a run, whichever process leads it: this needs its record only, and no model."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ if TYPE_CHECKING:
 
 
 async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now: Clock) -> tuple[Run, bool]:
-    """End the run, withdraw what it waits for, and return it and whether it was this that ended it.
+    """Cancel the run and withdraw the proposals it waits for; return it, and whether this call ended it.
 
     Raises:
-        NoSuchRun: there is none.
+        NoSuchRun: there is no such run.
     """
-    there, ended = await end(store, run, "cancelled", why, now=now, chance=_chance)
-    if ended:
-        await take_back(state.trust, there, now=now)
-    return there, bool(ended)
+    ended, frames = await end(store, run, "cancelled", why, now=now, chance=_chance)
+    if frames:
+        await take_back(state.trust, ended, now=now)
+    return ended, bool(frames)
 
 
 async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
-    """Withdraw what waits of a run that ended: nobody is to agree to an act of a run that is not there any more.
+    """Withdraw the pending proposals of a run that ended: nobody should approve an act of a run that no longer exists.
 
-    That is what it waited for, what took its place and is of the run, too, and what a call proposed over which it ended. What its
-    host had proposed before alike stays, and so do claims that contradict what is there.
+    That is the one that it waited for, one of this run that replaced it, and one made by a call during which the run ended. Equal
+    proposals that its host made before stay, and so do contradictions.
     """
-    whose = run.header.principal
-    for one in await trust.lines(principal=whose, states=PENDING, limit=DOCUMENTED):
+    principal = run.header.principal
+    for one in await trust.lines(principal=principal, states=PENDING, limit=DOCUMENTED):
         if one.kind == "call" and one.run.get("id") == run.id:
-            await trust.withdraw(one.id, whose, at=now())
+            await trust.withdraw(one.id, principal, at=now())
 
 
 async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: str, now: Clock) -> Run:
-    """Put the person's answer to that question on record, and return the run, which the next process with its model leads on.
+    """Record the person's answer to that question, and return the run; the next process with its model leads it.
 
     Raises:
-        RunNotThere: it asks nothing, or something else. NoSuchRun: there is none.
+        RunNotThere: it asks nothing, or another question. NoSuchRun: there is no such run.
     """
     at = now()
+    # A hold that ends at once, so that the next process need not wait.
     return await note_answer(store, run, text, by, ask=ask, hold=Hold(f"left-{_chance()}", at, at), chance=_chance)
 
 

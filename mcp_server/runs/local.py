@@ -12,21 +12,20 @@ if TYPE_CHECKING:
 
 
 RUNS = "agent_run"
-"""A process that does not list this tool leads no runs, not even those that others began: it may have been told to change nothing."""
+"""A process that does not list this tool leads no runs, not even those that others began: it may have to be read-only."""
 
 
 async def answer(services: RunViewServices, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:
-    """Put the person's answer to that question on record; the run goes on here if it is one that this process leads.
+    """Record the person's answer to that question; the run continues here if this process leads runs with its model.
 
     Raises:
-        RunNotThere: it asks nothing, or something else. NoSuchRun: there is none.
+        RunNotThere: it asks nothing, or another question. NoSuchRun: there is no such run.
     """
     if leads_runs(services) and services.runs.model.name == run.header.model:
         await services.runs.answer_aside(run.id, text, by, ask=ask)
     else:
-        from mcp_server.runs.interventions import (
-            leave_answer,  # start-up needs `leads_runs`, and nothing of the journal of runs
-        )
+        # Here, because the start of the server needs `leads_runs`, and nothing that reads runs.
+        from mcp_server.runs.interventions import leave_answer
 
         await leave_answer(store, run.id, text, by, ask=ask, now=services.now)
 

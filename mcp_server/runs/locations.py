@@ -1,4 +1,4 @@
-"""Where runs lie: in the database of their state store."""
+"""Where runs are stored: in the database of the state store."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from knowledge.state.quota.bounds import Quotas
 
 
 def runs_in(state: StateStore, quotas: Quotas | None = None) -> RunStore:
-    """Return the runs that lie in the same database as the state.
+    """Return the runs in the database of the state.
 
-    With `quotas` nobody begins more than they allow; a person at a terminal has none.
+    With `quotas` nobody can begin more than those allow; a person at a terminal has no quotas.
     """
     return SqlRuns(state.tables, quotas)

@@ -1,4 +1,4 @@
-"""Leads the runs of one process: those that a call waits for, and those that go on in the background."""
+"""Leads the runs of one process: those that a call waits for, and those in the background."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
@@ -44,26 +44,26 @@ Progress = Callable[[Run, Frame], Awaitable[None]]
 
 TOOL = "agent_run"
 HOLD_S = LEASE_S
-"""So long after something was heard of who leads a run another process may take it up."""
+"""A run whose process was silent for this long may be taken up by another one."""
 MOST_UNDER_WAY = 20
-"""Runs of one principal that are neither over nor wait for a person, beyond which its host begins none."""
+"""Runs of one principal that are neither over nor waiting for a person; with this many, its host begins no other."""
 MOST_ASIDE = 8
-"""Runs that one process leads at once in the background. Others wait, for it or for another process."""
-BROKEN = "something broke in the server that nobody foresaw; its log may say what"
+"""Runs that one process leads in the background at a time. Others wait, for it or for another process."""
+BROKEN = "something unexpected failed in the server; its log may say what"
 AGAIN_S, LATEST_AGAIN_S = 30.0, 3600.0
-"""So long a run that could not be led on is left alone at first, and at last."""
+"""How long a run that could not be led is left alone, at first and at most."""
 MOST_TRIES, TRY_S = 20, 0.1
 TOLD_S = 2.0
-"""So long whoever looks on may take to be told of a step."""
+"""How long a host may take to accept the report of a step."""
 
 
 async def unwatched(_run: Run, _frame: Frame) -> None:
-    """Look at nothing."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is to be done with a run: by default to lead it as it stands."""
+class _Resumption:
+    """The proposal that a run is resumed with, and its outcome; empty: the run is led as it is."""
 
     proposal: str = ""
     became: str = ""
@@ -71,7 +71,7 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class _ResumeFailure:
-    """When a run that could not be led on may be tried again, and how long that took."""
+    """When a run that could not be led may be tried again, and how long a wait that is."""
 
     until: float
     wait_s: float
@@ -80,9 +80,9 @@ class _ResumeFailure:
 class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
-    `tools` returns what a run may call, `bounds` are those of all runs together. `background` is where runs go on for which nobody
-    waits; they outlive this process: another one takes them up. `monotonic` goes on evenly, whatever happens to the time of day.
-    `why_cancelled` says what is put on record of a run that is cancelled with who waits for it.
+    `tools` returns the tools of a run, `bounds` are the limits of all runs together. `background` is the task group of the runs that
+    no call waits for; they outlive this process, because another one takes them up. `monotonic` is a clock that cannot be set.
+    `why_cancelled` returns the recorded reason for a run that is cancelled together with the call that waits for it.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Runs:
         self.store, self.model, self.day = store, model, Day(store, bounds, now)
         self._state, self._tools, self._background = state, tools, background
         self._now, self._sleep, self._monotonic = now, sleep, monotonic
-        self._ours: dict[str, str] = {}
+        # The holds of runs that this process began or answered, and leads next.
+        self._holds: dict[str, str] = {}
         self._aside: set[str] = set()
         self._here: set[str] = set()
         self._failed: dict[str, _ResumeFailure] = {}
@@ -112,51 +113,51 @@ class Runs:
 
     @property
     def aside(self) -> frozenset[str]:
-        """Return which runs this process leads in the background."""
+        """Return the runs that this process leads in the background."""
         return frozenset(self._aside)
 
     @property
     def here(self) -> frozenset[str]:
-        """Return which runs this process leads, or is about to lead in the background."""
+        """Return the runs that this process leads, or is about to lead in the background."""
         return frozenset(self._here | self._aside)
 
     async def ended(self) -> None:
-        """Return when a run in the background came to where it is not led on from here."""
+        """Return when this process stops leading one of the runs in the background."""
         await self._ended.wait()
 
     def offered(self, header: Header) -> Sequence[ToolDefinition]:
-        """Return what a run with that header may call when it is led from here."""
+        """Return the tools that this process offers to a run with that header."""
         return self._tools(header).definitions()
 
-    # --- for which somebody waits -------------------------------------------------------------------------------------
+    # --- runs that a call waits for -----------------------------------------------------------------------------------
 
     async def carry(self, header: Header, *, progress: Progress = unwatched) -> Run:
-        """Begin a run and lead it until it is over or waits for a person, and return it. When this is cancelled, so is the run.
+        """Begin a run, lead it until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
         Raises:
             RunExists, TooManyRuns, DaySpent: it is not begun, see `begin_bounded`.
         """
         async with self._cancelled_together(header.id):
             await self.begin_bounded(header)
-            return await self._followed_or_led(header.id, _Wish(), progress)
+            return await self._lead_or_follow(header.id, _Resumption(), progress)
 
     async def begin_bounded(self, header: Header) -> Run:
-        """Put a run on record as `begin` does, if not too many of its principal are under way: each of them costs money.
+        """Begin a run as `begin` does, if its principal does not have too many in progress: each of them costs money.
 
         Raises:
-            RunExists, DaySpent: see `begin`. TooManyRuns: as many of its principal are under way as may be.
+            RunExists, DaySpent: see `begin`. TooManyRuns: its principal has as many in progress as are allowed.
         """
-        async with self._beginning:
+        async with self._beginning:  # or two calls at once would each see room for one more
             under_way = await self.store.runs(state="running", principal=header.principal, limit=MOST_UNDER_WAY)
             if len(under_way) >= MOST_UNDER_WAY:
                 raise TooManyRuns(MOST_UNDER_WAY)
             return await self.begin(header)
 
     async def begin(self, header: Header) -> Run:
-        """Put a run on record, which this process is to lead next. The very same header again returns the run as it stands.
+        """Record a run, which this process leads next. The very same header again returns the run as it is now.
 
         Raises:
-            RunExists: another run has that id. DaySpent: all runs together took what they may in a day.
+            RunExists: another run has that id. DaySpent: all runs together used what they may in a day.
         """
         if why := await self.day.spent():
             raise DaySpent(why)
@@ -164,70 +165,71 @@ class Runs:
         try:
             run = await self.store.begin(header, hold)
         except OutcomeUnknown as unknown:
+            # The reply was lost. Asking again is safe: the same header with the same hold is the same run.
             try:
                 run = await outlasting(lambda: self.store.begin(header, hold), self._sleep)
             except DatabaseUnavailable:
                 raise unknown from None
-        self._ours.setdefault(header.id, hold.by)
+        self._holds.setdefault(header.id, hold.by)
         return run
 
     async def lead(self, run: str, *, progress: Progress = unwatched) -> Run:
         """Lead a run until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
-        Where another process leads it, this follows. A model that cannot be asked ends it, if nothing of it was led before.
+        If another process leads it, follow that. If the model cannot be asked, the run ends, unless it has steps already.
 
         Raises:
-            LeftToOthers: the model cannot be asked from here, and another process may go on with it.
+            LeftToOthers: this process cannot ask the model, and another one may continue the run.
         """
         async with self._cancelled_together(run):
-            return await self._followed_or_led(run, _Wish(), progress)
+            return await self._lead_or_follow(run, _Resumption(), progress)
 
     async def answer(self, run: str, text: str, by: str, *, ask: str = "", progress: Progress = unwatched) -> Run:
-        """Answer the question of a run and lead it on, likewise. `ask`: that question, and no other one.
+        """Answer the question of a run, and lead it as `lead` does. `ask`: the id of the question that is answered.
 
-        A run of another model is answered, and left to a process that asks that.
+        A run with another model is answered, and left to a process with that model.
 
         Raises:
-            RunNotThere: it asks nothing, or something else.
-            ProviderError: the model cannot be asked. The question stands.
-            LeftToOthers: that was found when it was asked. The answer is on record.
+            RunNotThere: it asks nothing, or another question.
+            ProviderError: the model cannot be asked. The question stays open.
+            LeftToOthers: the model turned out to be out of reach later. The answer is on record.
         """
         await self.model.provider()
         async with self._cancelled_together(run):
             await self._note_answer(run, text, by, ask)
-            return await self._followed_or_led(run, _Wish(), progress)
+            return await self._lead_or_follow(run, _Resumption(), progress)
 
     async def resume(self, run: str, proposal: str, became: str, *, progress: Progress = unwatched) -> Run:
-        """Lead a run on that waited for that proposal, likewise. Where another process was quicker, this follows."""
+        """Resume a run that waited for that proposal, and lead it as `lead` does; if another process was faster, follow that."""
         async with self._cancelled_together(run):
-            return await self._followed_or_led(run, _Wish(proposal=proposal, became=became), progress)
+            return await self._lead_or_follow(run, _Resumption(proposal, became), progress)
 
-    # --- for which nobody waits ---------------------------------------------------------------------------------------
+    # --- runs in the background ---------------------------------------------------------------------------------------
 
     def lead_aside(self, run: str) -> bool:
-        """Lead a run in the background; return whether it is. If not it is left to the next who has room."""
-        return self._start_aside(run, _Wish())
+        """Lead a run in the background; return False if there is no room: then it is left to the next process with room."""
+        return self._start_aside(run, _Resumption())
 
     async def answer_aside(self, run: str, text: str, by: str, *, ask: str = "") -> None:
-        """Put the answer to the question of a run on record, and lead it on in the background. `ask`: that question, and no other one.
+        """Record the answer to the question of a run, and lead it in the background. `ask`: the id of the question that is answered.
 
         Raises:
-            RunNotThere: it asks nothing, or something else.
+            RunNotThere: it asks nothing, or another question.
         """
         await self._note_answer(run, text, by, ask)
         self.lead_aside(run)
 
     def resume_aside(self, run: str, proposal: str, became: str) -> bool:
-        """Lead a run on in the background that waited for that proposal; return whether it is."""
-        return self._start_aside(run, _Wish(proposal=proposal, became=became))
+        """Resume a run that waited for that proposal in the background; return as `lead_aside`."""
+        return self._start_aside(run, _Resumption(proposal, became))
 
     def may_try(self, run: str) -> bool:
-        """Return whether it is not too soon to lead on a run that could not be led on before."""
+        """Return whether a run that could not be led may be tried again by now."""
         failed = self._failed.get(run)
         return failed is None or failed.until <= self._monotonic()
 
     async def refused(self, principal: str) -> str:
-        """Return why nothing is done for that principal any more; "" where it may still read."""
+        """Return why nothing more is done for that principal; "" if it may still read."""
         user, _, host = principal.rpartition("@")
         trust_record = await trust_record_of(self._state, Principal(user, host), now=self._now())
         decision = decide(grant_of(trust_record), TOOL, Trust.READ)
@@ -236,9 +238,9 @@ class Runs:
     # --- from outside -------------------------------------------------------------------------------------------------
 
     async def cancel(self, run: str, why: str) -> Run:
-        """End a run, whoever leads it; they notice with their next step. One that is over stays as it is.
+        """Cancel a run, whichever process leads it; that process notices with its next step. A run that is over stays as it is.
 
-        The proposal that it waits for is withdrawn: nobody is to agree to an act of a run that is not there any more.
+        The proposal that it waits for is withdrawn: nobody should approve an act of a run that no longer exists.
         """
         ended = await self.end(run, "cancelled", why)
         if ended.state == "cancelled":
@@ -246,21 +248,21 @@ class Runs:
         return ended
 
     async def end(self, run: str, signal: End, why: str) -> Run:
-        """End a run so, whoever leads it."""
+        """End a run in that way, whichever process leads it."""
         ended, _ = await end(self.store, run, signal, why, now=self._now, chance=_chance)
         if run in self._over:
             self._over[run].set()
         return ended
 
     async def followed(self, run: str, start: int = 0) -> AsyncIterator[tuple[Run, Frame]]:
-        """Yield the frames of a run from that number on, as they come on record, until it is over or waits for a person."""
+        """Yield the frames of a run from that number on, as they are recorded, until it is over or waits for a person."""
         while True:
             seen = await self._state.last_event()
-            there = await self.store.run(run)
-            for frame in there.frames[start:]:
-                yield there, frame
-            start = there.count
-            if there.state != "running":
+            current = await self.store.run(run)
+            for frame in current.frames[start:]:
+                yield current, frame
+            start = current.count
+            if current.state != "running":
                 return
             await self._state.changed(seen)
 
@@ -268,55 +270,57 @@ class Runs:
 
     @asynccontextmanager
     async def _cancelled_together(self, run: str) -> AsyncIterator[None]:
-        """Record that the run was cancelled when what is inside is."""
+        """Cancel the run when the block is cancelled, now or as soon as the database can be used again."""
+
+        async def cancel() -> None:
+            with suppress(NoSuchRun):  # it was not begun
+                if (await self.store.run(run)).state in ("running", "cancelled"):
+                    await self.cancel(run, self.why_cancelled())
+
+        async def cancel_later() -> None:
+            try:
+                await outlasting(cancel, self._sleep)
+            except KnowledgeError as error:
+                logger.warning("run %s, which no call waits for any more, cannot be cancelled now: %s", run, error)
+
         try:
             yield
         except anyio.get_cancelled_exc_class():
             recorded = False
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
-                await self._cancel_unwanted(run)
+                await cancel()
                 recorded = True
             if not recorded:
-                self._background.start_soon(self._cancel_later, run)
+                self._background.start_soon(cancel_later)
             raise
 
-    async def _cancel_unwanted(self, run: str) -> None:
-        with suppress(NoSuchRun):  # it was not begun
-            if (await self.store.run(run)).state in ("running", "cancelled"):
-                await self.cancel(run, self.why_cancelled())
-
-    async def _cancel_later(self, run: str) -> None:
-        """Cancel a run for which nobody waits any more as soon as the database can be used again."""
-        try:
-            await outlasting(lambda: self._cancel_unwanted(run), self._sleep)
-        except KnowledgeError as error:
-            logger.warning("run %s, for which nobody waits any more, cannot be cancelled now: %s", run, error)
-
-    async def _followed_or_led(self, run: str, wish: _Wish, progress: Progress) -> Run:
+    async def _lead_or_follow(self, run: str, resumption: _Resumption, progress: Progress) -> Run:
         """Return the run when it is over or waits for a person.
 
         Raises:
-            RunLeft: the database was away for too long. Somebody goes on with the run when it is back.
+            RunLeft: the database was away for too long. Some process continues the run when it is back.
         """
         try:
-            told = _FrameListeners(progress, (await outlasting(lambda: self.store.run(run), self._sleep)).count)
-            return await outlasting(lambda: self._through(run, wish, told), self._sleep)
+            current = await outlasting(lambda: self.store.run(run), self._sleep)
+            reporter = _StepReporter(progress, current.count)
+            return await outlasting(lambda: self._lead_until_done(run, resumption, reporter), self._sleep)
         except DatabaseUnavailable as error:
             raise RunLeft(run, error.reason) from error
 
-    async def _through(self, run: str, wish: _Wish, told: _FrameListeners) -> Run:
+    async def _lead_until_done(self, run: str, resumption: _Resumption, reporter: _StepReporter) -> Run:
         while True:
             try:
-                return await self._led(run, wish, told, outlives=False)
+                return await self._lead_once(run, resumption, reporter, outlives=False)
             except RunTaken:
-                with anyio.move_on_after(HOLD_S / 2):  # whoever leads it may die
-                    async for at, frame in self.followed(run, told.count):
-                        await told(at, frame)
-                    await self._sleep(TRY_S)  # it waits for a person, and is still held by who led it up to there
+                with anyio.move_on_after(HOLD_S / 2):  # the process that leads it may die
+                    async for current, frame in self.followed(run, reporter.count):
+                        await reporter(current, frame)
+                    # It waits for a person now, and is still held by the process that led it up to there.
+                    await self._sleep(TRY_S)
             except RunNotThere:
-                if not wish.proposal:
+                if not resumption.proposal:
                     raise
-                wish = _Wish()  # somebody was quicker: it goes on, or is over
+                resumption = _Resumption()  # another process was faster: the run continues, or is over
             except ProviderError as error:
                 if (await self.store.run(run)).plan is not None:
                     raise LeftToOthers(run, str(error)) from error
@@ -324,77 +328,72 @@ class Runs:
             except KnowledgeError:
                 raise
             except Exception:
-                logger.exception("run %s cannot be led on", run)
+                logger.exception("run %s cannot be led", run)
                 return await self.end(run, "failed", BROKEN)
 
     async def _note_answer(self, run: str, text: str, by: str, ask: str) -> None:
         header = (await self.store.run(run)).header
         for _ in range(MOST_TRIES):
+            # A hold that ends at once leaves the run to a process with its model.
             hold = self._hold(HOLD_S if self._has_model_of(header) else 0.0)
             with suppress(RunTaken):
                 await note_answer(self.store, run, text, by, ask=ask, hold=hold, chance=_chance)
-                self._ours[run] = hold.by
+                self._holds[run] = hold.by
                 return
-            await self._sleep(TRY_S)  # somebody else answers it at this moment
+            await self._sleep(TRY_S)  # another process answers it at this moment
         raise RunTaken(run)
 
-    def _start_aside(self, run: str, wish: _Wish) -> bool:
+    def _start_aside(self, run: str, resumption: _Resumption) -> bool:
         if run in self._aside:
             return True
         if len(self._aside) >= MOST_ASIDE:
-            self._background.start_soon(self._left_to_others, run)
+            self._background.start_soon(self._let_go, run)
             return False
         self._aside.add(run)
-        self._background.start_soon(self._in_background, run, wish)
+        self._background.start_soon(self._lead_in_background, run, resumption)
         return True
 
-    async def _in_background(self, run: str, wish: _Wish) -> None:
+    async def _lead_in_background(self, run: str, resumption: _Resumption) -> None:
         try:
-            await self._tried(run, wish)
+            try:
+                await self._lead_once(run, resumption, unwatched, outlives=True)
+            except KnowledgeError:
+                raise
+            except Exception:
+                logger.exception("run %s cannot be led", run)
+                await self.end(run, "failed", BROKEN)
             self._failed.pop(run, None)
         except (RunTaken, RunNotThere, NoSuchRun):
-            pass  # somebody else was quicker
+            pass  # another process was faster
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
                 await self._let_go(run)
-                await self._tell(run)
+                await self._announce(run)
             raise
         except KnowledgeError as error:
-            logger.warning("run %s cannot be led on now: %s", run, error)
+            logger.warning("run %s cannot be led now: %s", run, error)
             self._try_later(run)
             with suppress(KnowledgeError):
-                await self._tell(run)
+                await self._announce(run)
         except Exception:
-            logger.exception("run %s cannot be led on", run)
+            logger.exception("run %s cannot be led", run)
             self._try_later(run)
         finally:
             self._aside.discard(run)
             self._ended.set()
             self._ended = anyio.Event()
 
-    async def _tried(self, run: str, wish: _Wish) -> None:
-        try:
-            await self._led(run, wish, unwatched, outlives=True)
-        except KnowledgeError:
-            raise
-        except Exception:
-            logger.exception("run %s cannot be led on", run)
-            await self.end(run, "failed", BROKEN)
-
-    async def _left_to_others(self, run: str) -> None:
-        try:
-            await self._let_go(run)
-        except KnowledgeError as error:
-            logger.warning("run %s is held for a while yet: %s", run, error)
-
     async def _let_go(self, run: str) -> None:
-        """Hold the run no longer that this process was to lead, and tell others that may."""
-        if by := self._ours.pop(run, ""):
-            await self.store.release(run, by)
-            await self._tell(run)
+        """End this process's hold of a run that it was to lead, and let others know."""
+        if by := self._holds.pop(run, ""):
+            try:
+                await self.store.release(run, by)
+                await self._announce(run)
+            except KnowledgeError as error:
+                logger.warning("run %s stays held for up to %.0f s: %s", run, HOLD_S, error)
 
-    async def _tell(self, run: str) -> None:
-        """Tell other processes that a run may be led."""
+    async def _announce(self, run: str) -> None:
+        """Let other processes know that a run may be led."""
         await self._state.publish("run", [run])
 
     def _try_later(self, run: str) -> None:
@@ -402,79 +401,74 @@ class Runs:
         wait_s = min(2 * before.wait_s, LATEST_AGAIN_S) if before else AGAIN_S
         self._failed[run] = _ResumeFailure(self._monotonic() + wait_s, wait_s)
 
-    async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
-        there = await self.store.run(run)
-        if there.over:
-            self._ours.pop(run, None)
-            return there
-        if why := await self.refused(there.header.principal):
-            self._ours.pop(run, None)
-            return await self.cancel(run, why)  # before a model is told anything more
-        if not self._has_model_of(there.header):
-            self._ours.pop(run, None)
-            return there  # a person may have agreed to its model, and to no other
+    async def _lead_once(self, run: str, resumption: _Resumption, progress: Progress, *, outlives: bool) -> Run:
+        """Lead the run if this process may, and return it as it is then."""
+        current = await self.store.run(run)
+        if current.over:
+            self._holds.pop(run, None)
+            return current
+        if why := await self.refused(current.header.principal):
+            self._holds.pop(run, None)
+            return await self.cancel(run, why)  # before the model is sent anything more
+        if not self._has_model_of(current.header):
+            self._holds.pop(run, None)
+            return current  # a person may have agreed to its model, and to no other
         if await self.day.reached():
             await self._let_go(run)
-            return there  # what a person answered or decided is not to end for it: it goes on when there is room
-        if there.state != "running" and not wish.proposal:
-            return there
-        executor = await self._executor(there, progress, outlives=outlives)
+            return current  # a person's answer or decision is not to be lost because of it: the run waits for room
+        if current.state != "running" and not resumption.proposal:
+            return current
+        executor = await self._executor(current, progress, outlives=outlives)
         first = run not in self._here
         self._here.add(run)
         try:
-            led = await self._as_far_as_there_is_room(executor, run, wish)
-            if led.over:  # also over a call that proposed something
-                await take_back(self._state.trust, led, now=self._now)
-            return led
+            if resumption.proposal:
+                led = await executor.resume(run, resumption.proposal, resumption.became)
+            else:
+                led = await executor.take_up(run, self._holds.pop(run, ""))
+        except NoRoom:
+            led = await self.store.run(run)
         finally:
             if first:
                 self._here.discard(run)
                 self._over.pop(run, None)
+        if led.over:  # perhaps while a call of it proposed something
+            await take_back(self._state.trust, led, now=self._now)
+        return led
 
-    async def _as_far_as_there_is_room(self, executor: Executor, run: str, wish: _Wish) -> Run:
-        try:
-            if wish.proposal:
-                return await executor.resume(run, wish.proposal, wish.became)
-            return await executor.take_up(run, self._ours.pop(run, ""))
-        except NoRoom:
-            return await self.store.run(run)
-
-    async def _nap(self, run: str, seconds: float) -> None:
-        """Wait for so long, or until the run is ended from this process."""
-        with anyio.move_on_after(seconds):
-            await self._over.setdefault(run, anyio.Event()).wait()
-
-    def _permitted(self, progress: Progress) -> Progress:
-        """Return what tells of each step, and ends the run when nothing is done for its principal any more."""
-
-        async def told(run: Run, frame: Frame) -> None:
+    async def _executor(self, run: Run, progress: Progress, *, outlives: bool) -> Executor:
+        async def report(run: Run, frame: Frame) -> None:
             await progress(run, frame)
+            # Trust may be withdrawn during a run: then it ends with the next answer of the model.
             if isinstance(frame, PlanFrame) and run.state == "running":
-                with suppress(KnowledgeError):  # the gate decides on each call in any case
+                with suppress(KnowledgeError):  # the gate decides about each call in any case
                     if why := await self.refused(run.header.principal):
                         await self.cancel(run.id, why)
 
-        return told
+        async def nap(run: str, seconds: float) -> None:
+            with anyio.move_on_after(seconds):
+                await self._over.setdefault(run, anyio.Event()).wait()
 
-    async def _executor(self, run: Run, progress: Progress, *, outlives: bool) -> Executor:
+        # The frames' clock starts at the time of day and then cannot be set.
+        begun_at, since = max(self._now(), run.moved_at), self._monotonic()
         return Executor(
             self.store,
             Processor(await self.model.provider(), self.model.cost),
             self._tools(run.header),
-            now=_steady(max(self._now(), run.moved_at), self._monotonic),
+            now=lambda: begun_at + timedelta(seconds=self._monotonic() - since),
             sleep=self._sleep,
             chance=_chance,
-            progress=self._permitted(progress),
+            progress=report,
             lease_s=HOLD_S,
             outlives=outlives,
             wall=self._now,
-            nap=self._nap,
+            nap=nap,
             cancelled=self.why_cancelled,
-            day=lambda run: outlasting(lambda: self.day.full_for(run), self._sleep),
+            day=lambda run: outlasting(lambda: self.day.limit_for(run), self._sleep),
         )
 
     def _has_model_of(self, header: Header) -> bool:
-        """Return whether the run is one that is led from here; else a process that asks its model goes on with it."""
+        """Return whether this process has the run's model; otherwise a process that has it continues the run."""
         return header.model in ("", self.model.name)
 
     def _hold(self, seconds: float = HOLD_S) -> Hold:
@@ -483,8 +477,8 @@ class Runs:
         return Hold(f"next-{_chance()}", now, now + timedelta(seconds=seconds))
 
 
-class _FrameListeners:
-    """Tells whoever looks on of each frame once. What goes wrong with that, and who does not listen, is no matter of the run."""
+class _StepReporter:
+    """Reports each frame once. A report that fails, or that nobody accepts, does not concern the run."""
 
     def __init__(self, progress: Progress, count: int) -> None:
         self._progress, self.count = progress, count
@@ -496,21 +490,15 @@ class _FrameListeners:
         if self._progress is unwatched:
             return
         try:
-            with anyio.move_on_after(TOLD_S) as telling:
+            with anyio.move_on_after(TOLD_S) as reporting:
                 await self._progress(run, frame)
-        except Exception as error:  # noqa: BLE001 - the host may be gone, in any way that its transport knows
-            logger.debug("nobody was told of a step of run %s: %s", run.id, type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the host may be gone, which each transport says in its own way
+            logger.debug("a step of run %s could not be reported: %s", run.id, type(error).__name__)
             self._progress = unwatched
-        if telling.cancelled_caught:
+        if reporting.cancelled_caught:
             self._progress = unwatched
 
 
 def _chance() -> str:
-    """Return hexadecimal digits that nobody guesses."""
+    """Return hexadecimal digits that nobody can guess."""
     return secrets.token_hex(8)
-
-
-def _steady(at: datetime, monotonic: Callable[[], float]) -> Clock:
-    """Return a clock that shows that now, and goes on evenly, even when the time of day is set."""
-    since = monotonic()
-    return lambda: at + timedelta(seconds=monotonic() - since)

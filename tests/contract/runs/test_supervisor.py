@@ -412,7 +412,7 @@ async def test_a_run_that_could_only_be_tried_for_a_day_has_failed(tmp_path: Pat
         await keeper.look()
         ended = await runs.store.run(run.id)
     assert ended.state == "failed"
-    assert "each try to lead it on failed" in ended.why
+    assert "each try to resume it failed" in ended.why
 
 
 async def test_a_run_that_was_never_led_says_at_once_that_the_key_is_wrong(tmp_path: Path) -> None:
@@ -569,7 +569,7 @@ async def test_what_nobody_foresaw_ends_a_run_and_is_on_record() -> None:
         await there.runs.ended()
         assert (await there.runs.store.run("run-2")).state == "failed"
     assert run.state == "failed"
-    assert "nobody foresaw" in run.why
+    assert "something unexpected failed" in run.why
 
 
 async def test_a_model_that_cannot_be_asked_ends_a_run_for_which_somebody_waits_and_no_other() -> None:
