@@ -1,4 +1,4 @@
-"""The language model that the settings name. What asks it is loaded at the first question, for the vendors' packages take a second."""
+"""The language model in the settings. Its vendor's package is loaded with the first question, because that takes a second."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import anyio
 from agents.loop.model.ports import Provider
 from agents.loop.processor import Cost
 from agents.loop.providers.access import Access, RequestPatience
+from agents.loop.providers.anthropic.provider import anthropic_provider
+from agents.loop.providers.openai.provider import Interface, openai_provider
 from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
+from agents.loop.record.frames import RunLimits
 from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import priced
-from mcp_server.app.settings.values import ModelPrice
 from mcp_server.gate.caller import Clock
 from mcp_server.models.secret_mask import masked
 from mcp_server.runs.daily_limit import DayBounds
 
 
 class ConfiguredModel:
-    """One language model, asked by all that this process does. `sleep` waits between tries, for as long as `patience` allows."""
+    """One language model for everything that this process asks. `sleep` waits between tries, as long as `patience` allows."""
 
     def __init__(
         self,
@@ -32,57 +34,46 @@ class ConfiguredModel:
         self._access, self._now, self._sleep, self._patience = access, now, sleep, patience
         self._lock = anyio.Lock()
         self._provider: Provider | None = None
-        self.book = UsageBook({price.pattern: _price(price) for price in access.prices})
+        prices = {one.pattern: Price(one.input, one.output, one.cached, one.written) for one in access.prices}
+        self.book = UsageBook(prices)
 
     @property
     def name(self) -> str:
-        """Return whose interface and which model, as `vendor:model`."""
+        """Return interface and model, as `vendor:model`."""
         return str(self._access.name)
 
     @property
     def cost(self) -> Cost:
-        """Return what its answers cost."""
+        """Return the function that prices its answers."""
         return self.book.cost_of
 
-    @property
-    def run_tokens(self) -> int | None:
-        """Return how many tokens one run may use."""
-        return self._access.run_tokens
-
-    @property
-    def run_answer_tokens(self) -> int:
-        """Return how long one answer in a run may be."""
-        return self._access.run_answer_tokens
-
-    @property
-    def run_context_tokens(self) -> int:
-        """Return how much of a run it is told at most."""
-        return self._access.run_context_tokens
-
-    @property
-    def run_cost_micros(self) -> int | None:
-        """Return how many millionths of the currency of the prices one run may cost."""
-        return None if self._access.run_cost is None else int(self._access.run_cost * MILLION)
+    def run_limits(self, iterations: int, seconds: float) -> RunLimits:
+        """Return the limits of a run: those that its caller sets, and those in the settings."""
+        access = self._access
+        return RunLimits(
+            iterations=iterations,
+            seconds=seconds,
+            tokens=access.run_tokens,
+            cost_micros=None if access.run_cost is None else int(access.run_cost * MILLION),
+            context_tokens=access.run_context_tokens,
+            answer_tokens=access.run_answer_tokens,
+        )
 
     @property
     def run_day(self) -> DayBounds:
-        """Return how much all runs together may take in a day."""
+        """Return the limits of all runs together in a day."""
         return day_bounds(self._access)
-
-    def helps(self, what: str) -> bool:
-        """Return whether it is to help with that, beside runs."""
-        return what in self._access.helps
 
     @property
     def loaded(self) -> bool:
-        """Return whether what asks it is loaded, so that `provider` returns at once."""
+        """Return whether the provider is loaded, so that `provider` returns at once."""
         return self._provider is not None
 
     async def provider(self) -> Provider:
-        """Return what asks it, the same each time, every question taken down in `book`.
+        """Return the provider, the same each time, with every question recorded in `book`.
 
         Raises:
-            ProviderError: it cannot be asked as it is configured: no key, a package that is not installed.
+            ProviderError: the model cannot be asked as it is configured: no key, a package that is not installed.
         """
         if self._provider is None:
             async with self._lock:
@@ -108,20 +99,12 @@ class ConfiguredModel:
             bound_setting="FORGE_RUN_ANSWER_TOKENS",
         )
         if name.company == "anthropic":
-            from agents.loop.providers.anthropic.provider import anthropic_provider
-
             return anthropic_provider(access, patience=self._patience, sleep=self._sleep, now=self._now)
-        from agents.loop.providers.openai.provider import Interface, openai_provider
-
         interface: Interface = "responses" if name.vendor == "openai-responses" else "chat"
         return openai_provider(access, interface, patience=self._patience, sleep=self._sleep, now=self._now)
 
 
 def day_bounds(access: ModelAccess) -> DayBounds:
-    """Return how much all runs together may take in a day, by the settings of this process."""
+    """Return the limits of all runs together in a day, from the settings of this process."""
     cost = None if access.run_day_cost is None else int(access.run_day_cost * MILLION)
     return DayBounds(access.run_day_tokens, cost, priced=priced(access.name.model, access.prices))
-
-
-def _price(told: ModelPrice) -> Price:
-    return Price(told.input, told.output, told.cached, told.written)

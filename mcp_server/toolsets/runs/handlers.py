@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agents.engine.work.markdown import counted, one_line
 from agents.loop.errors import NoSuchRun, RunExists, RunLeft, RunNotThere
 from agents.loop.explanation import STATE_PHRASES, explain, short_trace
-from agents.loop.record.frames import Header, PersonAnswered, RunLimits
+from agents.loop.record.frames import Header, PersonAnswered
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.summary import summary
@@ -120,14 +120,7 @@ async def _planned(services: RunServices, call: Call, asked: RunArguments) -> Ru
         begun_at=services.now(),
         toolsets=_toolsets(services, asked.toolsets),
         model=model.name,
-        limits=RunLimits(
-            iterations=asked.max_iterations,
-            seconds=float(asked.timeout_seconds),
-            tokens=model.run_tokens,
-            cost_micros=model.run_cost_micros,
-            context_tokens=model.run_context_tokens,
-            answer_tokens=model.run_answer_tokens,
-        ),
+        limits=model.run_limits(asked.max_iterations, float(asked.timeout_seconds)),
     )
     return RunPlan(header)
 

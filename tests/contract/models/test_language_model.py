@@ -126,8 +126,8 @@ async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
 ) -> None:
     with site() as (_, at):
         model = configured(named(tmp_path, at, **environ))
-    told = (model.run_tokens, model.run_cost_micros, model.run_answer_tokens, model.run_context_tokens)
-    assert told == bounds
+    limits = model.run_limits(5, 60.0)
+    assert (limits.tokens, limits.cost_micros, limits.answer_tokens, limits.context_tokens) == bounds
 
 
 def test_the_bounds_of_a_day_are_told_likewise_and_whether_the_model_has_a_price(tmp_path: Path) -> None:
