@@ -1,5 +1,8 @@
 """Where a page refers to another: every link, image and embed with its exact place. Pure, and linear in the length.
 
+Our own reader, since links are rewritten byte by byte when a page moves: markdown-it-py, which the tests compare it with, gives
+the lines of a block and no places inside a line.
+
 Source: CommonMark 0.31.2, sections 4.7, 6.3 and 6.4 and the appendix "A parsing strategy"; GitHub Flavored Markdown for
 tables; Obsidian for wiki links.
 """
@@ -11,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from html import unescape
+from itertools import accumulate
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -21,9 +25,11 @@ from knowledge.pages.paths import is_markdown
 LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "html"]
 
 DEEPEST = 12
-"""Quotes and lists inside one another that are looked into."""
+"""Nested quotes and lists that are looked into."""
 REMEMBERED_CHARACTERS = 500_000
-"""Pages above this are read anew each time."""
+"""Longer pages are read each time."""
+MOST_PARENTHESES = 32
+"""Nested parentheses in a target; one with more is no target (CommonMark asks for at least 32)."""
 
 _LINE = re.compile(r"[^\r\n]*+(\r\n|\r|\n|\Z)")
 _TOKEN = re.compile(r"\\.|`+|<|!?\[|\]", re.DOTALL)
@@ -49,15 +55,13 @@ _PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
 _PIPE = re.compile(r"(?<!\\)\|")
 _ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
 _QUOTE = re.compile(r" {0,3}>[ \t]?")
-_MOST_PARENTHESES = 32
-"""Parentheses inside one another in a target; more are no target."""
 
 
 class LinkSpan(NamedTuple):
-    """A reference to another file. It stands at `start` up to `end`; its path is written at `at` up to `to`.
+    """A reference to another file, at `start` up to `end`; its path is written at `at` up to `to`.
 
-    `path` is that path as it is meant, without escapes; `anchor` is what follows it, `#` or `?` included, as written.
-    `bracketed` says that it stands between angle brackets, where it may hold blanks.
+    `path` is that path without escapes; `anchor` is the rest of the target, `#` or `?` included, as written. `bracketed` says
+    that the target is between angle brackets, where it may hold blanks.
     """
 
     form: LinkForm
@@ -76,7 +80,7 @@ class LinkSpan(NamedTuple):
 
 
 class _FoundLink(NamedTuple):
-    """A link in a leaf, by places in the leaf's own text: the whole, and its target without the brackets around it."""
+    """A link in a leaf, by places in the leaf's own text: all of it, and its target without the brackets around it."""
 
     form: LinkForm
     start: int
@@ -94,6 +98,11 @@ class _Lines(NamedTuple):
     def part(self, first: int, last: int) -> _Lines:
         return _Lines(self.texts[first:last], self.starts[first:last])
 
+    def shifted(self, widths: Sequence[int]) -> _Lines:
+        """Return the lines without so many characters at the beginning of each."""
+        texts = [line[width:] for line, width in zip(self.texts, widths, strict=True)]
+        return _Lines(texts, [start + width for start, width in zip(self.starts, widths, strict=True)])
+
     def worth_reading(self) -> bool:
         return any("[" in line or "<" in line for line in self.texts)
 
@@ -106,31 +115,79 @@ class _Leaf(NamedTuple):
 
 
 def links_in(text: str) -> list[LinkSpan]:
-    """Return every reference to another file, in order: none to the web, none within the page, none in code or comments."""
+    """Return every reference to another file, in order: none to the web, within the page, in code or in comments."""
     if not any(mark in text for mark in ("](", "[[", "]:", "<")):
         return []
     return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
 
 
-@lru_cache(maxsize=8)
-def _remembered(text: str) -> tuple[LinkSpan, ...]:
-    # The page that was written is looked at to verify it, and again before the next write.
-    return _found_in(text)
+def meant(written: str, form: LinkForm) -> str:
+    """Return a written path without escapes, entities and percent signs; a wiki link has none of these."""
+    if form in ("wiki", "embed"):
+        return written.strip()
+    if form not in ("html", "auto") and "\\" in written:
+        written = _ESCAPE.sub(r"\1", written)
+    if "&" in written:
+        written = unescape(written)
+    return unquote(written) if "%" in written else written
 
 
 def _found_in(text: str) -> tuple[LinkSpan, ...]:
     lines = _lines(text)
-    front = read_front_matter(lines.texts)
-    found = list(_front_links(text, lines, front.body))
-    leaves = list(_leaves(lines.part(front.body, len(lines.texts)), 0))
+    body = read_front_matter(lines.texts).body
+    found = list(_front_links(text, lines, body))
+    leaves = list(_leaves(lines.part(body, len(lines.texts)), 0))
     read = [(leaf, *_definitions(leaf)) for leaf in leaves]
     labels = {label for _, _, names, _ in read for label in names}
-    for leaf, body, _, defined in read:
-        inline = (
-            _html_links(body) if leaf.kind == "html" else _inline_links(body, defined[-1].end if defined else 0, labels)
-        )
-        found += [link for one in (*defined, *inline) if (link := _placed(one, body, leaf.lines, text))]
+    for leaf, own, _, defined in read:
+        begin = defined[-1].end if defined else 0
+        inline = _html_links(own) if leaf.kind == "html" else _inline_links(own, begin, labels)
+        found += [link for one in (*defined, *inline) if (link := _placed(one, own, leaf.lines, text))]
     return tuple(sorted(found, key=lambda link: link.start))
+
+
+# The page that was written is looked at to verify it, and again before the next write.
+_remembered = lru_cache(maxsize=8)(_found_in)
+
+
+def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan | None:
+    """Return the link by its places in the page, None unless it leads to another file."""
+    written = body[found.at : found.to]
+    wiki = found.form in ("wiki", "embed")
+    if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
+        return None
+    length = _path_length(written, wiki=wiki)
+    path = meant(written[:length], found.form)
+    if not path.strip():
+        return None
+    offsets = list(accumulate((len(line) + 1 for line in lines.texts[:-1]), initial=0))
+
+    def there(place: int) -> int:
+        row = bisect_right(offsets, place) - 1
+        return lines.starts[row] + place - offsets[row]
+
+    begin = len(written) - len(written.lstrip()) if wiki else 0
+    at = there(found.at) + begin
+    # The lines of a leaf were cut out of quotes and items: only a target that is in one piece on the page is a link there.
+    if text[at : at + length - begin] != written[begin:length]:
+        return None
+    anchor = written[length:].removesuffix("\\") if wiki else written[length:]
+    bracketed = found.form in ("inline", "image", "definition") and body.startswith("<", found.at - 1)
+    end = there(found.end - 1) + 1
+    return LinkSpan(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
+
+
+def _path_length(written: str, *, wiki: bool) -> int:
+    if wiki:
+        path = written.partition("#")[0]
+        # In a table the bar before the words shown is escaped.
+        return len(path.rstrip().removesuffix("\\").rstrip())
+    found = _PATH_PART.match(written)
+    length = found.end() if found else len(written)
+    return length - (length < len(written) and written.endswith("\\", 0, length))
+
+
+# Leaves: the texts of a page that are read as one
 
 
 def _lines(text: str) -> _Lines:
@@ -152,7 +209,7 @@ def _lines(text: str) -> _Lines:
 
 
 def _front_links(text: str, lines: _Lines, body: int) -> Iterator[LinkSpan]:
-    """Yield the wiki links that stand in quotes in the front matter, where YAML takes them for text."""
+    """Yield the wiki links in quotes in the front matter: without quotes YAML reads them as lists."""
     for line, start in zip(lines.texts[:body], lines.starts, strict=False):
         for match in _IN_FRONT_MATTER.finditer(line) if "[[" in line else ():
             form: LinkForm = "embed" if match[0].startswith("!") else "wiki"
@@ -172,10 +229,14 @@ def _leaves(lines: _Lines, depth: int) -> Iterator[_Leaf]:
         elif block.kind == "table":
             yield from _cells(inside)
         elif block.kind == "quote" and depth < DEEPEST:
-            yield from _leaves(_without_marks(inside), depth + 1)
+            # A line without a mark continues the last paragraph of the quote.
+            widths = [match.end() if (match := _QUOTE.match(line)) else 0 for line in inside.texts]
+            yield from _leaves(inside.shifted(widths), depth + 1)
         elif block.kind == "list" and depth < DEEPEST:
-            for item in _items(lines, block.items, block.end):
-                yield from _leaves(item, depth + 1)
+            for first, last in zip(block.items, (*block.items[1:], block.end), strict=True):
+                item = lines.part(first, last)
+                if item.worth_reading():
+                    yield from _leaves(item.shifted(_item_widths(item.texts)), depth + 1)
         else:
             yield _Leaf(inside, "heading" if block.kind == "heading" else "paragraph")
 
@@ -189,40 +250,28 @@ def _cells(lines: _Lines) -> Iterator[_Leaf]:
             at = end + 1
 
 
-def _without_marks(lines: _Lines) -> _Lines:
-    """Return what a quote holds; a line without a mark carries on its last paragraph."""
-    widths = [match.end() if (match := _QUOTE.match(line)) else 0 for line in lines.texts]
-    return _shifted(lines, widths)
-
-
-def _items(lines: _Lines, begins: Sequence[int], end: int) -> Iterator[_Lines]:
-    for first, last in zip(begins, (*begins[1:], end), strict=True):
-        item = lines.part(first, last)
-        if item.worth_reading():
-            yield _shifted(item, _item_widths(item.texts))
-
-
 def _item_widths(texts: Sequence[str]) -> list[int]:
     """Return how many characters at the beginning of each line are the item's mark or the indent under it."""
     mark = _ITEM.match(texts[0])
     if not mark:
         return [0] * len(texts)
     rest = texts[0][mark.end() :]
-    padding = _columns(texts[0], mark.end(), len(rest) - len(rest.lstrip(" \t")))
+    padding = _columns(rest[: len(rest) - len(rest.lstrip(" \t"))], mark.end())
     if not rest.strip(" \t") or padding > 4:
         padding = 1
     width = mark.end() + padding
     widths = [min(len(texts[0]), mark.end() + _characters(rest, padding, mark.end()))]
     for line in texts[1:]:
         indent = len(line) - len(line.lstrip(" \t"))
-        deep = _columns(line, 0, indent) >= width
+        deep = _columns(line[:indent], 0) >= width
         widths.append(_characters(line, width, 0) if deep else indent if indent == len(line) else 0)
     return widths
 
 
-def _columns(line: str, begin: int, count: int) -> int:
+def _columns(blanks: str, begin: int) -> int:
+    """Return how many columns white space fills that begins in column `begin`; a tab goes to the next multiple of 4."""
     column = begin
-    for char in line[begin : begin + count]:
+    for char in blanks:
         column = column + 4 - column % 4 if char == "\t" else column + 1
     return column - begin
 
@@ -234,11 +283,6 @@ def _characters(line: str, columns: int, begin: int) -> int:
         column = column + 4 - column % 4 if line[count] == "\t" else column + 1
         count += 1
     return count
-
-
-def _shifted(lines: _Lines, widths: Sequence[int]) -> _Lines:
-    texts = [line[width:] for line, width in zip(lines.texts, widths, strict=True)]
-    return _Lines(texts, [start + width for start, width in zip(lines.starts, widths, strict=True)])
 
 
 def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_FoundLink]]:
@@ -254,7 +298,7 @@ def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_FoundLink]]:
         stop = _definition_end(body, target[1] + body.startswith(">", target[1]))
         if stop is None:
             break
-        labels.append(_label(head[1]))
+        labels.append(_folded_label(head[1]))
         found.append(_FoundLink("definition", at, stop, *target))
         at = stop + 1
     return body, labels, found
@@ -262,25 +306,32 @@ def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_FoundLink]]:
 
 def _definition_end(body: str, after: int) -> int | None:
     """Return where the line of a definition ends whose target ends at `after`; None if something else follows."""
-    rest = _BLANKS.match(body, after)
-    begin = rest.end() if rest else after
-    newline = body.find("\n", after)
-    ends_here = newline if newline >= 0 else len(body)
+    begin = _after_blanks(body, after)
     title = _TITLE.match(body, begin) if begin > after else None
     if title and body.count("\n", after, begin) <= 1:
-        stop = body.find("\n", title.end())
-        stop = stop if stop >= 0 else len(body)
+        stop = _line_end(body, title.end())
         if not body[title.end() : stop].strip(" \t"):
             return stop
-    return ends_here if not body[after:ends_here].strip(" \t") else None
+    stop = _line_end(body, after)
+    return stop if not body[after:stop].strip(" \t") else None
 
 
-def _label(written: str) -> str:
+def _line_end(body: str, at: int) -> int:
+    end = body.find("\n", at)
+    return end if end >= 0 else len(body)
+
+
+def _after_blanks(body: str, at: int) -> int:
+    blanks = _BLANKS.match(body, at)
+    return blanks.end() if blanks else at
+
+
+def _folded_label(written: str) -> str:
     return " ".join(written.split()).casefold()
 
 
 def _target(body: str, at: int) -> tuple[int, int] | None:
-    """Return where the target that begins at `at` stands, without its angle brackets; None if there is none."""
+    """Return where the target that begins at `at` is, without its angle brackets; None if there is none."""
     if body.startswith("<", at):
         bracketed = _BRACKETED.match(body, at)
         return bracketed.span(1) if bracketed else None
@@ -289,7 +340,7 @@ def _target(body: str, at: int) -> tuple[int, int] | None:
         char = body[end]
         if char == "(":
             depth += 1
-            if depth > _MOST_PARENTHESES:
+            if depth > MOST_PARENTHESES:
                 return None
         elif char == ")":
             if not depth:
@@ -319,63 +370,52 @@ def _inline_target(body: str, at: int) -> tuple[int, int, int] | None:
     return (*target, end + 1) if body.startswith(")", end) else None
 
 
-def _after_blanks(body: str, at: int) -> int:
-    blanks = _BLANKS.match(body, at)
-    return blanks.end() if blanks else at
-
-
-class _Ticks:
-    """Runs of backticks, and where the next of the same length begins."""
-
-    def __init__(self, body: str) -> None:
-        self._starts: dict[int, list[int]] = {}
-        for run in re.finditer(r"`+", body) if "`" in body else ():
-            self._starts.setdefault(run.end() - run.start(), []).append(run.start())
-
-    def after(self, end: int, length: int) -> int:
-        """Return where the code span ends whose opening run of that length ends at `end`, `end` itself if it is none."""
-        starts = self._starts.get(length, [])
-        index = bisect_right(starts, end)
-        return starts[index] + length if index < len(starts) else end
+# Links in a leaf
 
 
 def _inline_links(body: str, at: int, labels: set[str]) -> Iterator[_FoundLink]:
     """Yield the links of a leaf from `at` on; `labels` are those that definitions give."""
     if any(mark in body for mark in ("](", "[[", "<")):
-        yield from _Inline(body, labels).links(at)
+        yield from _InlineReader(body, labels).links(at)
 
 
-class _Inline:
+class _InlineReader:
     """One pass over the signs of a leaf: code and HTML first, then brackets from the inside out."""
 
     def __init__(self, body: str, labels: set[str]) -> None:
         self._body, self._labels = body, labels
-        self._ticks = _Ticks(body)
+        self._tick_runs: dict[int, list[int]] = {}
+        for run in re.finditer(r"`+", body) if "`" in body else ():
+            self._tick_runs.setdefault(run.end() - run.start(), []).append(run.start())
         self._openers: list[tuple[int, bool]] = []
-        self._closed = 0  # openers below it lie in front of a link, and a link holds no other
+        self._closed = 0  # openers below it are in front of a link, and a link holds no other
         self._no_comment_end = False
 
     def links(self, at: int) -> Iterator[_FoundLink]:
         while token := _TOKEN.search(self._body, at):
             start, at, mark = token.start(), token.end(), token[0]
             if mark[0] == "`":
-                at = self._ticks.after(at, len(mark))
+                at = self._after_code(at, len(mark))
             elif mark == "<":
                 found, at = self._angle(start)
                 yield from found
-            elif mark == "]":
-                link, at = self._close(start)
+            elif mark in ("]", "[", "!["):
+                link, at = self._close(start) if mark == "]" else self._open(start, at)
                 if link:
                     yield link
-            elif mark in ("[", "!["):
-                link, at = self._open(start, at)
-                if link:
-                    yield link
+
+    def _after_code(self, end: int, length: int) -> int:
+        """Return where the code span ends whose opening run of ticks ends at `end`, `end` itself if nothing closes it."""
+        # An escaped tick in front of a run leaves a shorter one, which may be the only one of its length.
+        starts = self._tick_runs.get(length, [])
+        index = bisect_right(starts, end)
+        return starts[index] + length if index < len(starts) else end
 
     def _angle(self, at: int) -> tuple[list[_FoundLink], int]:
         """Return the links in what begins with `<` at `at`, and where it ends."""
         if self._body.startswith("<!--", at) and not self._no_comment_end:
             end = self._body.find("-->", at + 2)
+            # Looked for once: thousands of `<!--` would each search to the end of the text.
             self._no_comment_end = end < 0
             return [], at + 1 if end < 0 else end + 3
         if auto := _AUTOLINK.match(self._body, at):
@@ -405,7 +445,7 @@ class _Inline:
         if inactive:
             return None, at + 1
         target = _inline_target(self._body, at + 1)
-        after = target[2] if target else _reference_end(self._body, start + 1 + image, at, self._labels)
+        after = target[2] if target else self._reference_end(start + 1 + image, at)
         if not after:
             return None, at + 1
         if not image:
@@ -413,17 +453,16 @@ class _Inline:
         found = _FoundLink("image" if image else "inline", start, after, *target[:2]) if target else None
         return found, after
 
-
-def _reference_end(body: str, begin: int, end: int, labels: set[str]) -> int:
-    """Return where the link by label ends whose words stand at `begin` up to `end`; 0 if it is none."""
-    if not labels:
-        return 0
-    label = _LABEL.match(body, end + 1)
-    if label and label[1].strip():
-        return label.end() if _label(label[1]) in labels else 0
-    if _label(body[begin:end][:1000]) not in labels:
-        return 0
-    return label.end() if label else end + 1
+    def _reference_end(self, begin: int, end: int) -> int:
+        """Return where the link by label ends whose words are at `begin` up to `end`; 0 if it is none."""
+        if not self._labels:
+            return 0
+        label = _LABEL.match(self._body, end + 1)
+        if label and label[1].strip():
+            return label.end() if _folded_label(label[1]) in self._labels else 0
+        if _folded_label(self._body[begin:end][:1000]) not in self._labels:
+            return 0
+        return label.end() if label else end + 1
 
 
 def _addresses(body: str, tag: re.Match[str]) -> Iterator[_FoundLink]:
@@ -443,59 +482,3 @@ def _html_links(body: str) -> Iterator[_FoundLink]:
         elif tag := _TAG.match(body, token.start()):
             yield from _addresses(body, tag)
             at = tag.end()
-
-
-def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan | None:
-    """Return the link by its places in the page, if it leads to another file of it."""
-    written = body[found.at : found.to]
-    wiki = found.form in ("wiki", "embed")
-    if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
-        return None
-    length = _path_length(written, wiki=wiki)
-    path = meant(written[:length], found.form)
-    if not path.strip():
-        return None
-    offsets = _offsets(lines)
-
-    def there(place: int) -> int:
-        row = bisect_right(offsets, place) - 1
-        return lines.starts[row] + place - offsets[row]
-
-    begin = len(written) - len(written.lstrip()) if wiki else 0
-    at = there(found.at) + begin
-    end = there(found.end - 1) + 1
-    # What was joined from cut lines is only a link in the page if its target is written there in one piece.
-    if text[at : at + length - begin] != written[begin:length]:
-        return None
-    anchor = written[length:].removesuffix("\\") if wiki else written[length:]
-    bracketed = found.form in ("inline", "image", "definition") and body.startswith("<", found.at - 1)
-    return LinkSpan(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
-
-
-def _offsets(lines: _Lines) -> list[int]:
-    offsets = [0]
-    for line in lines.texts[:-1]:
-        offsets.append(offsets[-1] + len(line) + 1)
-    return offsets
-
-
-def _path_length(written: str, *, wiki: bool) -> int:
-    if wiki:
-        cut = written.find("#")
-        path = written if cut < 0 else written[:cut]
-        # In a table the bar before the words shown is escaped.
-        return len(path.rstrip().removesuffix("\\").rstrip())
-    found = _PATH_PART.match(written)
-    length = found.end() if found else len(written)
-    return length - (length < len(written) and written.endswith("\\", 0, length))
-
-
-def meant(written: str, form: LinkForm) -> str:
-    """Return a written path as it is meant: without escapes, entities and percent signs; a wiki link's is meant as it stands."""
-    if form in ("wiki", "embed"):
-        return written.strip()
-    if form not in ("html", "auto"):
-        written = _ESCAPE.sub(r"\1", written) if "\\" in written else written
-    if "&" in written:
-        written = unescape(written)
-    return unquote(written) if "%" in written else written

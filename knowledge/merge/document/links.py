@@ -1,7 +1,7 @@
-"""Where links lead, and how they are written anew when a page moves. Pure.
+"""The pages that links lead to, and how links are rewritten when a page moves. Pure.
 
-A path in a link is looked for beside the page, then from the root of the knowledge base; without a suffix it may mean a
-page or a folder's index. A wiki link names a page by file name, title or alias, or by path from the root.
+The path of a link is looked for beside the page, then from the root of the knowledge base; without a suffix it may mean a
+page or a folder's index. A wiki link names a page by file name, title or alias, or by its path from the root.
 """
 
 from __future__ import annotations
@@ -12,59 +12,48 @@ from dataclasses import dataclass
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in, meant
 from knowledge.pages.map_view import readable
-from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent
+from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent, without_suffix
 
+# Characters that end a target, or begin an escape, an entity, an anchor or a scheme. A percent sign or an ampersand that begins
+# none of these stays: people write `R&D.md`.
 _NEVER_BARE = re.compile(r"[\x00-\x20\x7f<>\\`|\[\]#?:]|%(?=[0-9A-Fa-f]{2})|&(?=#?\w+;)")
 _NEVER_BRACKETED = re.compile(r"[\x00-\x1f\x7f<>\\`|#?:]|%(?=[0-9A-Fa-f]{2})|&(?=#?\w+;)")
 _NEVER_IN_HTML = re.compile(r"[\x00-\x20\x7f<>\"'#?:&]|%(?=[0-9A-Fa-f]{2})")
+_NEVER_IN_WIKI = re.compile(r"[\[\]|#^\n]")
 _PARENTHESES = re.compile(r"[()]")
 _ESCAPED = re.compile(r"\\.")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODED_BEYOND_ASCII = re.compile(r"%[89A-Fa-f][0-9A-Fa-f]")
-_NEVER_IN_WIKI = re.compile(r"[\[\]|#^\n]")
 _LABEL_SIGNS = re.compile(r"([\[\]\\`*_<])")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTargets:
-    """What there is to lead to.
+    """What links may lead to.
 
     `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the pages that a
-    wiki link of that name may mean: by file name without suffix, title or alias, case left out.
+    wiki link of that name may mean: by file name without suffix, title or alias, ignoring case.
     """
 
     exists: Callable[[str], bool]
     called: Callable[[str], Sequence[str]] = lambda _: ()
 
 
-def names_of(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> LinkTargets:
-    """Return the names of these pages, which are given with their titles and aliases, and of `files` that are no pages."""
-    there = {"", *pages, *files}
-    for path in (*pages, *files):
-        while path := parent(path):
-            there.add(path)
-    called: dict[str, list[str]] = {}
-    for path, titles in pages.items():
-        for name in dict.fromkeys(_name(one) for one in (_stem(path), *titles)):
-            called.setdefault(name, []).append(path)
-    return LinkTargets(there.__contains__, lambda name: called.get(_name(name), ()))
-
-
 def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
-    """Return the path that a link of `page` leads to, None if there is nothing; of several pages of a name, the nearest."""
+    """Return the path that a link of `page` leads to, None if there is nothing; of several pages of one name, the nearest."""
     if not link.wiki:
         return next((path for path in _meanings(page, link.path) if names.exists(path)), None)
+    directories = [parent(page)]
     if not link.path.startswith(("/", "./", "../")):
-        if "/" not in link.path and (found := names.called(_plain(link.path))):
+        if "/" not in link.path and (found := names.called(without_suffix(link.path))):
             return min(found, key=lambda path: (parent(path) != parent(page), path.count("/"), path))
-        from_root = next((path for path in _pages_first(_normal("", link.path)) if names.exists(path)), None)
-        if from_root is not None:
-            return from_root
-    return next((path for path in _pages_first(_normal(parent(page), link.path)) if names.exists(path)), None)
+        directories.insert(0, "")
+    meanings = (path for directory in directories for path in _wiki_meanings(_joined(directory, link.path)))
+    return next((path for path in meanings if names.exists(path)), None)
 
 
 def broken(text: str, page: str, names: LinkTargets) -> set[str]:
-    """Return the paths, as meant, of the links of `page` that lead nowhere.
+    """Return the paths of the links of `page` that lead nowhere.
 
     A wiki link that is a mere name never counts: naming a page that is still to be written is what such links are for.
     """
@@ -75,27 +64,18 @@ def broken(text: str, page: str, names: LinkTargets) -> set[str]:
     }
 
 
-def retargeted(text: str, *, page: str, old: str, new: str, names: LinkTargets) -> str:
-    """Return the text of `page` with every link to `old` leading to `new`; every other character is as it was.
+def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
+    """Return the text of `page`, which may be among those that move, with its links leading where they led before.
 
-    `names` are those before the move. A link stays of its kind: relative, from the root, by name while that names one page
-    only, with its suffix or without, with the words it shows. A link that still leads there is not touched.
+    `moves` gives new paths by old ones, `names` are those before the move. A link stays of its kind: relative, from the root,
+    by name while that names one page only, with its suffix or without, with the words it shows. A link that still leads
+    there, and every other character, stays as it is.
     """
-    return after_moves(text, page=page, moves={old: new}, names=names)
-
-
-def relocated(text: str, *, old: str, new: str, names: LinkTargets) -> str:
-    """Return the text of the page that moves from `old` to `new`, its own links leading where they led, to itself included."""
-    return after_moves(text, page=old, moves={old: new}, names=names)
-
-
-def after_moves(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
-    """Return the text of `page`, which may be among those that move, with its links leading where they led before."""
-    move = _Move(page, moves.get(page, page), moves, names, _moved(names, moves))
+    move = _Move(page, moves.get(page, page), moves, names, _names_after(names, moves))
     parts: list[str] = []
     at = 0
     for link in links_in(text):
-        start, end, written = move.anew(text, link)
+        start, end, written = move.rewrite(text, link)
         if text[start:end] != written and start >= at:
             parts += [text[at:start], written]
             at = end
@@ -104,7 +84,7 @@ def after_moves(text: str, *, page: str, moves: Mapping[str, str], names: LinkTa
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A page that was at `page` and is `now` there, and what moves beside it; names before, and `after`."""
+    """The move of `page` to `now`, and of other pages; names before, and `after`."""
 
     page: str
     now: str
@@ -112,8 +92,8 @@ class _Move:
     names: LinkTargets
     after: LinkTargets
 
-    def anew(self, text: str, link: LinkSpan) -> tuple[int, int, str]:
-        """Return which part of the text is to be replaced by what, so that the link leads where it led."""
+    def rewrite(self, text: str, link: LinkSpan) -> tuple[int, int, str]:
+        """Return the part of the text to be replaced, and the text for it, so that the link leads where it led."""
         written = text[link.at : link.to]
         led = resolve(self.page, link, self.names)
         if led is None:
@@ -124,7 +104,7 @@ class _Move:
         if link.wiki and _NEVER_IN_WIKI.search(leads):
             return link.start, link.end, _as_inline(text, link, self.now, leads)
         wanted = list(_wiki_paths(link, self.now, leads) if link.wiki else self._paths(link, led, leads))
-        fits = (path for path in wanted if _only(self.now, link._replace(path=path), leads, self.after))
+        fits = (path for path in wanted if _leads_only(self.now, link._replace(path=path), leads, self.after))
         path = next(fits, wanted[-1])
         return link.at, link.to, path if link.wiki else _written(link, written, path)
 
@@ -132,21 +112,21 @@ class _Move:
         """Return whether the link may stay as it is, because it leads there in the same way as before."""
         if led == leads and parent(self.page) == parent(self.now):
             return self.page == self.now or resolve(self.now, link, self.after) == leads
-        beside = _normal(parent(self.now), link.path)
+        beside = _joined(parent(self.now), link.path)
         if self._is_beside(link, led) and (beside is None or leads not in _in_order(beside)):
             return False
-        return _only(self.now, link, leads, self.after)
+        return _leads_only(self.now, link, leads, self.after)
 
     def _is_beside(self, link: LinkSpan, led: str) -> bool:
-        """Return whether an ordinary link goes by the way from its page, not by that from the root."""
-        beside = None if link.wiki or link.path.startswith("/") else _normal(parent(self.page), link.path)
+        """Return whether an ordinary link is relative to its page, and not to the root."""
+        beside = None if link.wiki or link.path.startswith("/") else _joined(parent(self.page), link.path)
         return beside is not None and led in _in_order(beside)
 
     def _lost(self, link: LinkSpan, written: str) -> str:
-        """Return a link that led nowhere, leading to that same place; it may be there for others, or tomorrow."""
+        """Return a broken link, leading to the same missing place: it may be there for others, or tomorrow."""
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
-        there = _normal(parent(self.page), link.path)
+        there = _joined(parent(self.page), link.path)
         return written if there is None else _written(link, written, _relative(parent(self.now), there, link.path))
 
     def _paths(self, link: LinkSpan, led: str, leads: str) -> Iterator[str]:
@@ -164,66 +144,57 @@ class _Move:
         yield "/" + leads
 
 
-def _only(page: str, link: LinkSpan, path: str, names: LinkTargets) -> bool:
+def _leads_only(page: str, link: LinkSpan, path: str, names: LinkTargets) -> bool:
     """Return whether a link leads to `path`, and no other page could be meant."""
     if resolve(page, link, names) != path:
         return False
     by_name = link.wiki and "/" not in link.path
-    return not by_name or len(set(names.called(_plain(link.path)))) <= 1
+    return not by_name or len(set(names.called(without_suffix(link.path)))) <= 1
 
 
-def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
-    """Yield `leads` without its suffix or its index name where the link went without, then whole."""
-    name = led.rpartition("/")[2]
-    said = written.rstrip("/").rpartition("/")[2]
-    if said == _stem(led) and is_markdown(name):
-        yield _plain(leads)
-    elif name == INDEX_NAME and said != name and leads.rpartition("/")[2] == INDEX_NAME:
-        yield parent(leads) + "/" * (written.endswith("/") and bool(parent(leads)))
-    yield leads
+def _names_after(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
+    """Return the names as they are after these moves."""
+    there = set(moves.values())
+
+    def exists(path: str) -> bool:
+        if path in there or any(new.startswith(path + "/") for new in there):
+            return True
+        return path not in moves and names.exists(path)
+
+    def called(name: str) -> list[str]:
+        wanted = _folded(name)
+        # A page keeps its title and aliases; its old file name, which may also have been made its title, stays behind.
+        stays = [
+            moves.get(path, path)
+            for path in names.called(name)
+            if path not in moves or wanted not in (_folded(_stem(path)), _folded(readable(path.rpartition("/")[2])))
+        ]
+        comes = [new for new in moves.values() if is_markdown(new) and _folded(_stem(new)) == wanted]
+        return list(dict.fromkeys([*stays, *comes]))
+
+    return LinkTargets(exists, called)
 
 
-def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
-    """Yield what may stand in a wiki link to `leads`: a name if it was one, else a path of the same kind; then any that fits."""
-    short = leads if is_markdown(link.path) or not is_markdown(leads) else _plain(leads)
-    if "/" not in link.path:
-        yield short.rpartition("/")[2]
-    if link.path.startswith(("./", "../")):
-        yield _relative(parent(now), short, link.path)
-    if link.path.startswith("/"):
-        yield "/" + short
-    yield short
-    yield leads
-    yield "/" + leads
-
-
-def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
-    """Return a wiki link as an ordinary one, because its new path has a sign that no wiki link can hold."""
-    shown = text[link.start : link.end].strip("![]").partition("|")[2].strip() or _stem(link.path)
-    inline = link._replace(form="image" if link.form == "embed" else "inline")
-    target = _written(inline, "", _relative(parent(now), leads, ""))
-    mark = "!" if link.form == "embed" else ""
-    words = _LABEL_SIGNS.sub(r"\\\1", shown)
-    return f"{mark}[{words}]({target}{link.anchor})"
+# Paths in links
 
 
 def _meanings(page: str, path: str) -> Iterator[str]:
-    """Yield the paths that one in an ordinary link of `page` may mean, in the order of preference."""
-    if not path.startswith("/") and (beside := _normal(parent(page), path)) is not None:
+    """Yield the paths that an ordinary link of `page` may mean, in the order of preference."""
+    if not path.startswith("/") and (beside := _joined(parent(page), path)) is not None:
         yield from _in_order(beside)
-    if (from_root := _normal("", path)) is not None:
+    if (from_root := _joined("", path)) is not None:
         yield from _in_order(from_root)
 
 
 def _in_order(path: str) -> Iterator[str]:
     if not is_markdown(path):
         yield f"{path}/{INDEX_NAME}" if path else INDEX_NAME
-    if path and not is_markdown(path):
-        yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
+        if path:
+            yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
     yield path
 
 
-def _pages_first(path: str | None) -> Iterator[str]:
+def _wiki_meanings(path: str | None) -> Iterator[str]:
     if path and not is_markdown(path):
         yield from (path + suffix for suffix in MARKDOWN_SUFFIXES)
     if path:
@@ -231,7 +202,7 @@ def _pages_first(path: str | None) -> Iterator[str]:
         yield f"{path}/{INDEX_NAME}"
 
 
-def _normal(directory: str, path: str) -> str | None:
+def _joined(directory: str, path: str) -> str | None:
     """Return where `path` leads from `directory`, from the root if it begins with `/`; None if it leaves the knowledge base."""
     parts = [] if path.startswith("/") or not directory else directory.split("/")
     for part in path.split("/"):
@@ -252,29 +223,63 @@ def _relative(directory: str, path: str, like: str) -> str:
     while common < min(len(here), len(parts)) and here[common] == parts[common]:
         common += 1
     way = [".."] * (len(here) - common) + parts[common:]
-    if not way or not any(way):
+    if not any(way):
         return "./"
     return "./" + "/".join(way) if like.startswith("./") and way[0] != ".." else "/".join(way)
 
 
+def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
+    """Yield `leads` without its suffix or its index name where the link had none, then in full."""
+    name = led.rpartition("/")[2]
+    said = written.rstrip("/").rpartition("/")[2]
+    if said == _stem(led) and is_markdown(name):
+        yield without_suffix(leads)
+    elif name == INDEX_NAME and said != name and leads.rpartition("/")[2] == INDEX_NAME:
+        yield parent(leads) + "/" * (written.endswith("/") and bool(parent(leads)))
+    yield leads
+
+
+def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
+    """Yield what a wiki link to `leads` may hold: a name if it was one, else a path of the same kind; then any that fits."""
+    short = leads if is_markdown(link.path) or not is_markdown(leads) else without_suffix(leads)
+    if "/" not in link.path:
+        yield short.rpartition("/")[2]
+    if link.path.startswith(("./", "../")):
+        yield _relative(parent(now), short, link.path)
+    if link.path.startswith("/"):
+        yield "/" + short
+    yield short
+    yield leads
+    yield "/" + leads
+
+
+# How a link is written
+
+
+def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
+    """Return a wiki link as an ordinary one, because its new path has a sign that no wiki link can hold."""
+    shown = text[link.start : link.end].strip("![]").partition("|")[2].strip() or _stem(link.path)
+    inline = link._replace(form="image" if link.form == "embed" else "inline")
+    target = _written(inline, "", _relative(parent(now), leads, ""))
+    mark = "!" if link.form == "embed" else ""
+    words = _LABEL_SIGNS.sub(r"\\\1", shown)
+    return f"{mark}[{words}]({target}{link.anchor})"
+
+
 def _written(link: LinkSpan, before: str, path: str) -> str:
-    """Return `path` as it is to stand in the link, each part as it stood `before` where it did."""
+    """Return `path` as it is written in the link, each part as it was written `before` where it is the same."""
     kept = {meant(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
     if link.bracketed and "%20" not in before:
         never = _NEVER_BRACKETED
-    encodes = _ENCODED_BEYOND_ASCII.search(before) is not None
-    anew = [_encoded(part, never, beyond_ascii=encodes) for part in path.split("/")]
-    parts = [kept.get(part, new) for part, new in zip(path.split("/"), anew, strict=True)]
-    if link.form == "html" or link.bracketed or _is_balanced("/".join(parts)):
-        return "/".join(parts)
-    written = "/".join(anew)
+    encoded = [never.sub(_percent, part) for part in path.split("/")]
+    if _ENCODED_BEYOND_ASCII.search(before):
+        encoded = [_BEYOND_ASCII.sub(_percent, part) for part in encoded]
+    written = "/".join(kept.get(part, new) for part, new in zip(path.split("/"), encoded, strict=True))
+    if link.form == "html" or link.bracketed or _is_balanced(written):
+        return written
+    written = "/".join(encoded)
     return written if _is_balanced(written) else _PARENTHESES.sub(_percent, written)
-
-
-def _encoded(part: str, never: re.Pattern[str], *, beyond_ascii: bool) -> str:
-    part = never.sub(_percent, part)
-    return _BEYOND_ASCII.sub(_percent, part) if beyond_ascii else part
 
 
 def _percent(found: re.Match[str]) -> str:
@@ -290,55 +295,10 @@ def _is_balanced(path: str) -> bool:
     return not depth
 
 
-def _moved(names: LinkTargets, moves: Mapping[str, str]) -> LinkTargets:
-    """Return the names as they are after these moves."""
-    there = set(moves.values())
-
-    def exists(path: str) -> bool:
-        if path in there or any(new.startswith(path + "/") for new in there):
-            return True
-        return path not in moves and names.exists(path)
-
-    def called(name: str) -> list[str]:
-        before = names.called(name)
-        # A page keeps its title and aliases; its old file name, also made readable as a title, stays behind.
-        stays = [moves.get(path, path) for path in before if path not in moves or not _is_file_name(name, path)]
-        comes = [new for new in moves.values() if is_markdown(new) and _name(_stem(new)) == _name(name)]
-        return list(dict.fromkeys([*stays, *comes]))
-
-    return LinkTargets(exists, called)
-
-
-def _is_file_name(name: str, path: str) -> bool:
-    file = path.rpartition("/")[2]
-    return _name(name) in (_name(_plain(file)), _name(readable(file)))
-
-
 def _stem(path: str) -> str:
     """Return the file name without the suffix of a page."""
-    return _plain(path.rpartition("/")[2])
+    return without_suffix(path.rpartition("/")[2])
 
 
-def _plain(path: str) -> str:
-    """Return a path or name without the suffix of a page."""
-    for suffix in MARKDOWN_SUFFIXES:
-        if path.lower().endswith(suffix):
-            return path[: -len(suffix)]
-    return path
-
-
-def _name(written: str) -> str:
-    return " ".join(written.split()).casefold()
-
-
-__all__ = [
-    "LinkSpan",
-    "LinkTargets",
-    "after_moves",
-    "broken",
-    "links_in",
-    "names_of",
-    "relocated",
-    "resolve",
-    "retargeted",
-]
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from knowledge.errors import NoSuchPath, PageExists, PageGone, UnknownRevision
 from knowledge.history.ports import Ledger
-from knowledge.merge.document.links import relocated, retargeted
+from knowledge.merge.document.links import update_links
 from knowledge.merge.document.unit_origins import trace
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Conflict, Origin, Unit, unit_digest
@@ -61,9 +61,11 @@ class Moving:
                 if found is not None:
                     before[page] = text_of(page, found)
             names = await self._linking.names(before.values(), known={old: before[old]}, comes=new)
-            after = {new: relocated(before[old], old=old, new=new, names=names)}
-            for page in before.keys() - {old}:
-                after[page] = retargeted(before[page], page=page, old=old, new=new, names=names)
+            moves = {old: new}
+            after = {
+                moves.get(page, page): update_links(text, page=page, moves=moves, names=names)
+                for page, text in before.items()
+            }
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             others = len(after) - 1

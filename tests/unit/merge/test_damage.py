@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.merge.damage import problems
-from knowledge.merge.document.links import names_of
+from tests.support.knowledge_bases.link_targets import link_targets
 
-NAMES = names_of({"a.md": [], "b.md": []})
+NAMES = link_targets({"a.md": [], "b.md": []})
 PAGE = (
     "---\ntitle: A\ntags: [x]\n---\n# A\n\nText with a [link](b.md).\n\n"
     "## Second\n\n```\ncode\n```\n\nMore text.\n\nSet\n---\n\nEnd.\n"

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from knowledge.merge.document.links import LinkSpan, broken, links_in, names_of, relocated, resolve, retargeted
+from knowledge.merge.document.link_spans import LinkSpan, links_in
+from knowledge.merge.document.links import broken, resolve, update_links
+from tests.support.knowledge_bases.link_targets import link_targets
 
 ORACLE = MarkdownIt("commonmark").enable("table")
 
@@ -26,7 +28,7 @@ PAGES = {
     "other/twin.md": [],
     "guides/twin.md": [],
 }
-NAMES = names_of(PAGES, ["img/plan.png"])
+NAMES = link_targets(PAGES, ["img/plan.png"])
 
 
 def shown(text: str) -> list[tuple[str, str]]:
@@ -164,7 +166,7 @@ PAGE = st.sampled_from(sorted(PAGES))
 
 
 def leads(text: str, page: str, pages: dict[str, list[str]]) -> list[str | None]:
-    names = names_of(pages, ["img/plan.png"])
+    names = link_targets(pages, ["img/plan.png"])
     return [resolve(page, link, names) for link in links_in(text)]
 
 
@@ -173,7 +175,7 @@ def leads(text: str, page: str, pages: dict[str, list[str]]) -> list[str | None]
 def test_every_link_leads_to_the_same_page_after_it_moved(data: st.DataObject, page: str, old: str, new: str) -> None:
     text = data.draw(pages(page))
     now = new if page == old else page
-    after = retargeted(text, page=page, old=old, new=new, names=NAMES)
+    after = update_links(text, page=page, moves={old: new}, names=NAMES)
     wanted = [new if one == old else one for one in leads(text, page, PAGES)]
     assert leads(after, now, moved_names(old, new)) == wanted
     for code in ("`[code](guides/deploy.md)`", "[a](a.md) [[a]]", "<!-- [[deploy]] -->"):
@@ -185,7 +187,7 @@ def test_every_link_leads_to_the_same_page_after_it_moved(data: st.DataObject, p
 def test_links_to_other_pages_keep_every_byte(data: st.DataObject, page: str, old: str, new: str) -> None:
     assume(page != old)
     text = data.draw(pages(page))
-    after = retargeted(text, page=page, old=old, new=new, names=NAMES)
+    after = update_links(text, page=page, moves={old: new}, names=NAMES)
     kept = [link for link in links_in(text) if resolve(page, link, NAMES) != old]
     now = iter(links_in(after))
     for link in kept:
@@ -202,10 +204,10 @@ def test_moving_and_moving_back_gives_the_same_bytes(data: st.DataObject, page: 
     assume(page != old)
     assume("(./" not in text and not old.endswith("_index.md"))
     assume("[[twin" not in text and "[[_index" not in text)
-    back = names_of(moved_names(old, new), ["img/plan.png"])
+    back = link_targets(moved_names(old, new), ["img/plan.png"])
     assume(not any("/" not in link.path and link.wiki and ".md" in link.path for link in links_in(text)))
-    there = retargeted(text, page=page, old=old, new=new, names=NAMES)
-    assert retargeted(there, page=page, old=new, new=old, names=back) == text
+    there = update_links(text, page=page, moves={old: new}, names=NAMES)
+    assert update_links(there, page=page, moves={new: old}, names=back) == text
 
 
 @pytest.mark.parametrize(
@@ -229,22 +231,22 @@ def test_moving_and_moving_back_gives_the_same_bytes(data: st.DataObject, page: 
     ],
 )
 def test_a_link_stays_of_its_kind(written: str, becomes: str) -> None:
-    assert retargeted(written, page="a.md", old="guides/deploy.md", new="ops/ship it.md", names=NAMES) == becomes
+    assert update_links(written, page="a.md", moves={"guides/deploy.md": "ops/ship it.md"}, names=NAMES) == becomes
 
 
 def test_a_name_that_two_pages_would_bear_becomes_a_path() -> None:
-    after = retargeted("[[deploy|words]]", page="a.md", old="guides/deploy.md", new="new/twin.md", names=NAMES)
+    after = update_links("[[deploy|words]]", page="a.md", moves={"guides/deploy.md": "new/twin.md"}, names=NAMES)
     assert after == "[[new/twin|words]]"
 
 
 def test_a_path_that_no_wiki_link_can_hold_becomes_an_ordinary_link() -> None:
-    after = retargeted("[[deploy#how|the words]]", page="a.md", old="guides/deploy.md", new="c#.md", names=NAMES)
+    after = update_links("[[deploy#how|the words]]", page="a.md", moves={"guides/deploy.md": "c#.md"}, names=NAMES)
     assert after == "[the words](c%23.md#how)"
 
 
 def test_the_links_of_a_page_that_moves_lead_where_they_led_to_itself_and_to_nothing_too() -> None:
     text = "[a](../a.md) [self](deploy.md#how) [self](#how) ![p](../img/plan.png) [gone](gone.md) [[twin]] [out](../../x.md)"
-    after = relocated(text, old="guides/deploy.md", new="guides/deep/d.md", names=NAMES)
+    after = update_links(text, page="guides/deploy.md", moves={"guides/deploy.md": "guides/deep/d.md"}, names=NAMES)
     assert after == (
         "[a](../../a.md) [self](d.md#how) [self](#how) ![p](../../img/plan.png) [gone](../gone.md) [[guides/twin]]"
         " [out](../../x.md)"

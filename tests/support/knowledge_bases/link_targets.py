@@ -1,0 +1,23 @@
+"""What the links of made-up pages may lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from knowledge.merge.document.links import LinkTargets
+from knowledge.pages.paths import ancestors, without_suffix
+
+
+def link_targets(pages: Mapping[str, Sequence[str]], files: Sequence[str] = ()) -> LinkTargets:
+    """Return the names of these pages, which are given with their titles and aliases, and of other `files`."""
+    there = {*pages, *files}
+    there.update(directory for path in (*pages, *files) for directory in ancestors(path))
+    called: dict[str, list[str]] = {}
+    for path, titles in pages.items():
+        for name in dict.fromkeys(map(_folded, (without_suffix(path.rpartition("/")[2]), *titles))):
+            called.setdefault(name, []).append(path)
+    return LinkTargets(there.__contains__, lambda name: called.get(_folded(name), ()))
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()
