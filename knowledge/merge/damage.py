@@ -1,4 +1,4 @@
-"""What a write has broken in a page: looked for after every write, so that it can be taken back. Pure.
+"""Damage that a write has done to a page: looked for after every write, so that the write can be undone. Pure.
 
 Only what was sound before counts. A page may be odd; a write must not make it so.
 """
@@ -10,28 +10,30 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge.merge.document.links import LinkTargets, broken, links_in, resolve
-from knowledge.merge.document.units import cut, front_matter
+from knowledge.merge.document.link_spans import links_in
+from knowledge.merge.document.links import LinkTargets, broken, resolve
+from knowledge.merge.document.units import BOM, cut, front_matter
 from knowledge.merge.model import DocumentPiece
 
 _SHOWN = 60
-_HTML_ENDS = (
-    ("<!--", "-->"),
-    ("<script", "</script>"),
-    ("<pre", "</pre>"),
-    ("<style", "</style>"),
-    ("<textarea", "</textarea>"),
-    ("<?", "?>"),
-    ("<![CDATA[", "]]>"),
-)
+_HTML_ENDS = {
+    "<!--": "-->",
+    "<script": "</script>",
+    "<pre": "</pre>",
+    "<style": "</style>",
+    "<textarea": "</textarea>",
+    "<?": "?>",
+    "<![cdata[": "]]>",
+}
+"""What HTML blocks begin with that no blank line ends, and what ends them; case-folded."""
 
 
-class _Read(NamedTuple):
-    """A page as it reads. `unclosed` is the first line, from 1, of what swallows the rest of it; 0 when nothing does."""
+class _PageReading(NamedTuple):
+    """A page as it reads. `unclosed` is the line, from 1, that swallows the rest of it; 0 without one."""
 
     lines: tuple[str, ...]
     body: int
-    keys: bool
+    has_keys: bool
     front_problem: str
     headings: Counter[str]
     code: tuple[tuple[int, int], ...]
@@ -39,16 +41,21 @@ class _Read(NamedTuple):
 
 
 def problems(path: str, before: str | None, after: str, *, names: LinkTargets) -> list[str]:
-    """Return what is wrong with a page after a write and was not before, one plain sentence each; empty when all is well.
+    """Return the damage of a write, one plain sentence each; empty when the page is as sound as before.
 
     `before` is None for a new page; `names` are those after the write.
     """
     old, new = _read(before or ""), _read(after)
-    found = [*_signs(before or "", after), *_front(before, old, new), *_swallowed(before, old, new)]
-    return found + _lost_headings(old, new) + _links(path, before, after, names)
+    return [
+        *_broken_characters(before or "", after),
+        *_broken_front_matter(before, old, new),
+        *_swallowed_text(before, old, new),
+        *_lost_headings(old, new),
+        *_broken_links(path, before, after, names),
+    ]
 
 
-def _signs(before: str, after: str) -> list[str]:
+def _broken_characters(before: str, after: str) -> list[str]:
     found = []
     if "\x00" in after and "\x00" not in before:
         found.append("the page has NUL characters, which no editor shows")
@@ -57,39 +64,38 @@ def _signs(before: str, after: str) -> list[str]:
     return found
 
 
-def _front(before: str | None, old: _Read, new: _Read) -> list[str]:
+def _broken_front_matter(before: str | None, old: _PageReading, new: _PageReading) -> list[str]:
     if new.front_problem and not old.front_problem:
         return [new.front_problem]
-    if not old.keys or new.body:
+    if before is None or not old.has_keys or new.body:
         return []
-    head = "\n".join(old.lines[: old.body])
-    if before is not None and head in "\n".join(new.lines):
-        return ["the front matter does not stand at the beginning of the page any more, so it is read as text"]
-    return []
+    # A front matter that was removed is no damage; one that is still there, further down, is.
+    moved = "\n".join(old.lines[: old.body]) in "\n".join(new.lines)
+    return (
+        ["the front matter does not stand at the beginning of the page any more, so it is read as text"]
+        if moved
+        else []
+    )
 
 
-def _swallowed(before: str | None, old: _Read, new: _Read) -> list[str]:
-    """Return a sentence about a fence or comment that is not closed any more, if it takes text along that was none before."""
+def _swallowed_text(before: str | None, old: _PageReading, new: _PageReading) -> list[str]:
+    """Return a sentence about a fence or comment that is no longer closed, if it swallows what was text before."""
     if before is None or not new.unclosed or old.unclosed:
         return []
-    was_text = {line for number, line in enumerate(old.lines) if line.strip() and not _inside(number, old.code)}
-    taken = [line for line in new.lines[new.unclosed :] if line in was_text]
-    if not taken:
+    code = {number for start, end in old.code for number in range(start, end)}
+    was_text = {line for number, line in enumerate(old.lines) if line.strip() and number not in code}
+    if was_text.isdisjoint(new.lines[new.unclosed :]):
         return []
     opener = _cut(new.lines[new.unclosed - 1].strip())
     return [f"{opener!r} in line {new.unclosed} is never closed, so the rest of the page is no text any more"]
 
 
-def _inside(number: int, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(start <= number < end for start, end in spans)
-
-
-def _lost_headings(old: _Read, new: _Read) -> list[str]:
-    """Return a sentence for every heading whose line is still there and no heading."""
+def _lost_headings(old: _PageReading, new: _PageReading) -> list[str]:
+    """Return a sentence for every heading whose line is still there but is no longer a heading."""
     gone = old.headings - new.headings
     if not gone:
         return []
-    was, now = _standing(old.lines, gone), _standing(new.lines, gone)
+    was, now = _count_lines(old.lines, gone), _count_lines(new.lines, gone)
     return [
         f"{_cut(heading.strip())!r} was a heading and is still there, but as something else"
         for heading in gone
@@ -97,8 +103,8 @@ def _lost_headings(old: _Read, new: _Read) -> list[str]:
     ]
 
 
-def _standing(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
-    """Count where these headings are written, as headings or not."""
+def _count_lines(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
+    """Count how often these lines are there, as headings or not; an underlined heading is two lines or more."""
     found: Counter[str] = Counter()
     for height in {heading.count("\n") + 1 for heading in wanted}:
         for at in range(len(lines) - height + 1):
@@ -108,8 +114,8 @@ def _standing(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
     return found
 
 
-def _links(path: str, before: str | None, after: str, names: LinkTargets) -> list[str]:
-    """Return a sentence for every path that a link leads to in vain; links that are as they were are not followed."""
+def _broken_links(path: str, before: str | None, after: str, names: LinkTargets) -> list[str]:
+    """Return a sentence for every path that a link no longer reaches; links that are as they were are not followed."""
     known = {(link.form, link.path) for link in links_in(before)} if before else set()
     fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
     if not any(resolve(path, link, names) is None for link in fresh):
@@ -119,38 +125,35 @@ def _links(path: str, before: str | None, after: str, names: LinkTargets) -> lis
 
 
 @lru_cache(maxsize=8)
-def _read(text: str) -> _Read:
-    plain = text.removeprefix("\ufeff")
-    if "\r" in plain:
-        plain = plain.replace("\r\n", "\n").replace("\r", "\n")
+def _read(text: str) -> _PageReading:
+    plain = text.removeprefix(BOM).replace("\r\n", "\n").replace("\r", "\n")
     lines = plain.split("\n")
     front = front_matter(plain)
     pieces = [piece for piece in cut(plain).pieces if piece.kind not in ("front", "blank")]
     headings = Counter(piece.text.removesuffix("\n") for piece in pieces if piece.kind == "heading")
-    code = [_span(piece) for piece in pieces if piece.kind in ("fence", "html", "comment")]
+    code = tuple(_span(piece) for piece in pieces if piece.kind in ("fence", "html", "comment"))
     unclosed = _unclosed(lines, pieces[-1]) if pieces else 0
-    return _Read(tuple(lines), front.body, bool(front.metadata), front.problem, headings, tuple(code), unclosed)
+    return _PageReading(tuple(lines), front.body, bool(front.metadata), front.problem, headings, code, unclosed)
 
 
 def _span(piece: DocumentPiece) -> tuple[int, int]:
     """Return the first line of a piece, from 0, and the one after it."""
-    return piece.line - 1, piece.line - 1 + piece.text.removesuffix("\n").count("\n") + 1
+    return piece.line - 1, piece.line + piece.text.removesuffix("\n").count("\n")
 
 
 def _unclosed(lines: Sequence[str], last: DocumentPiece) -> int:
-    """Return the line, from 1, of a fence or of HTML that goes on to the end of the page because nothing closes it."""
+    """Return the line, from 1, of a last piece that reaches the end of the page because nothing closes it; 0 if it is closed."""
     start, end = _span(last)
     opener = lines[start].strip()
+    closed = True
     if last.kind == "fence":
         mark = opener[: len(opener) - len(opener.lstrip(opener[0]))]
         closer = lines[end - 1].strip() if end - start > 1 else ""
         closed = closer.startswith(mark) and not closer.strip(mark[0])
-        return 0 if closed else last.line
-    if last.kind == "html":
-        inside = last.text.casefold()
-        ending = next((end for start, end in _HTML_ENDS if opener.casefold().startswith(start.casefold())), None)
-        return last.line if ending and ending.casefold() not in inside else 0
-    return 0
+    elif last.kind == "html":
+        endings = (ending for begin, ending in _HTML_ENDS.items() if opener.casefold().startswith(begin))
+        closed = next(endings, "") in last.text.casefold()
+    return 0 if closed else last.line
 
 
 def _cut(text: str) -> str:

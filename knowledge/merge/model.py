@@ -1,4 +1,4 @@
-"""What merging speaks of: pieces of a document, evidence, verdicts, and the plan that comes out. Pure."""
+"""The data of merging: pieces of a document, evidence, verdicts, and the plan of a merge. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LONGEST_SIDE = 1_000
 class DocumentPiece(NamedTuple):
     """Consecutive lines of a document that belong together.
 
-    `text` holds them exactly, line ends included; `line` counts from 1. `section` is the heading path that the piece lies
-    in; a heading lies in its own.
+    `text` holds them exactly, line ends included; `line` counts from 1. `section` is the heading path above the piece; a
+    heading is part of its own.
     """
 
     kind: PieceKind
@@ -37,9 +37,9 @@ class DocumentPiece(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """The smallest text whose origin is kept: a paragraph, a list item with all in it, a table row, a key of the front matter.
+    """The smallest text that has an origin: a paragraph, an outermost list item, a table row, a key of the front matter.
 
-    `piece` is the index of the piece that it lies in.
+    `piece` is the index of the piece that holds it.
     """
 
     kind: UnitKind
@@ -51,7 +51,7 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutDocument:
-    """A document in pieces: joined they are `text` again, character for character. Two cuts are equal if they are the same one."""
+    """A document in pieces: joined they are `text` again, character for character. Compared by identity, so that it is hashed fast."""
 
     text: str
     pieces: tuple[DocumentPiece, ...]
@@ -66,12 +66,18 @@ class Confidence:
     authority: float
     corroboration: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.confidence:.2f} (recency {self.recency:.2f}, authority {self.authority:.2f}, "
+            f"corroboration {self.corroboration:.2f})"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What a language model holds of two statements: that they cannot both be true. Both are word for word as they stand.
+    """A language model's opinion that two statements, quoted word for word, cannot both be true.
 
-    `by` names the model, `about` says what they differ in, in words of ours, `sure` is how sure the model says it is, 0..1.
+    `by` names the model, `about` says what they differ in, in our words, `sure` is how sure the model says it is, 0..1.
     """
 
     existing: str
@@ -83,11 +89,11 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvidence:
-    """Where incoming knowledge comes from.
+    """The source of incoming knowledge.
 
-    `authority` is what the caller claims at most, None for what the table gives. `corroborated_by` are the lineages that
-    the server has verified itself; `claimed_by` those that were only named. `against` are texts of the page that a person
-    decided against, in favour of this. `doubts` are what a model found between it and the page.
+    `authority` is the most that the caller claims, None for the table's. `corroborated_by` are the lineages that the server
+    has verified itself; `claimed_by` those that were only named. `against` are texts of the page that a person rejected in
+    favour of this. `doubts` are a model's contradictions between it and the page.
     """
 
     source: str
@@ -101,9 +107,10 @@ class IncomingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where one unit of a page comes from, as recorded. `digest` and `section` are how it is found again.
+    """The recorded source of one unit of a page. By `digest` and `section` it is matched with the unit again.
 
-    `revision` is the one it came in with, `by` the principal who brought it, "" for an editor that told nobody.
+    `revision` is the first one that had the unit, "" while that is not written yet. `by` is the principal who brought it, ""
+    for an editor that named nobody.
     """
 
     digest: bytes
@@ -118,7 +125,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a disagreement. `text` is what it says, cut where it is long; `confidence` None when nothing is known."""
+    """One side of a disagreement. `text` is cut where it is long; `confidence` is None when nothing is known."""
 
     path: str
     section: str
@@ -132,7 +139,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class BlockVerdict:
-    """What became of one block of the incoming text, or of one of the document; `reason` is one sentence with the numbers."""
+    """The outcome for one block of the incoming text, or of the document; `reason` is one sentence with the numbers."""
 
     section: str
     verdict: VerdictWord
@@ -143,7 +150,7 @@ class BlockVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Both sides changed the same block since the base. `ours` is what the document says now, `theirs` what came in.
+    """Both sides changed the same block since the base. `ours` is the document's text now, `theirs` the incoming one.
 
     `line` is where `ours` begins in the current document, from 1.
     """
@@ -157,7 +164,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """The incoming text says otherwise than the document, or than another page. `kind` is what differs: `number`, `date`, ...
+    """The incoming text contradicts the document or another page. `kind` is what differs: `number`, `date`, ...
 
     `model` says that only a language model found it.
     """
@@ -171,10 +178,10 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What merging would do. `text` is the document afterwards, equal to the current one when nothing would be written.
+    """The outcome of a merge that was not written yet. `text` equals the current document when nothing would be written.
 
-    `origins` are those of the units of `text`, in their order. `form` is how the incoming text was taken, `note` what the
-    caller should know beside the verdicts.
+    `origins` belong to the units of `text`, in order. `form` is how the incoming text was understood, `note` is for the
+    caller beside the verdicts.
     """
 
     text: str
@@ -187,17 +194,17 @@ class MergePlan:
     cut: CutDocument | None = None
     """`text` in pieces, where that is known already."""
     known: str | None = None
-    """The document as the caller knows it now, who has not read what others wrote since the base; None where it is `text`."""
+    """The document as the caller knows it after this, without what others wrote since the base; None where that is `text`."""
 
 
 @lru_cache(maxsize=20_000)
 def unit_digest(text: str) -> bytes:
-    """Return the name of a unit: 16 bytes over its text, white space folded, so that wrapping and indenting keep it."""
+    """Return 16 bytes that identify a unit: a hash of its text, white space folded, so that wrapping and indenting keep it."""
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
 def cut_short(text: str) -> str:
-    """Return what is put on record of one side of a disagreement: its text, white space at the ends off, cut where it is long."""
+    """Return one side of a disagreement as it is put on record: stripped, and cut where it is long."""
     text = text.strip()
     return text if len(text) <= LONGEST_SIDE else text[: LONGEST_SIDE - len(CUT_MARK)] + CUT_MARK
 
@@ -205,3 +212,8 @@ def cut_short(text: str) -> str:
 def section_name(path: Sequence[str]) -> str:
     """Return a heading path as it is shown and asked for: `A > B`."""
     return SECTION_SEPARATOR.join(path)
+
+
+def quoted_section(path: Sequence[str]) -> str:
+    """Return a heading path as sentences hold it."""
+    return f'"{section_name(path)}"' if path else "the beginning of the page"

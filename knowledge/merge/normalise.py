@@ -1,23 +1,21 @@
-"""Reading what a caller sent in the conventions of the file it is for. Pure.
+"""Text that a caller sent, in the conventions of the file it is for. Pure.
 
-A caller was shown LF lines, no BOM and no front matter, and sends that back. None of it is a change that it made.
+A caller was shown LF lines, no BOM and no front matter, and sends that back. None of it is a change by the caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge.merge.document.units import BOM, bare, cut, split_lines
+from knowledge.merge.document.units import BLANK, BOM, bare, cut, split_lines
 from knowledge.merge.three_way.line_join import matches
-
-_BLANK = " \t\r\n"
 
 
 def fitted(incoming: str, base: str, current: str) -> tuple[str, str]:
     """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter and end of `base`.
 
     Line ends are changed in a text that uses one kind only, to the one kind of `current`. Where the base mixes them, each line
-    that is in it keeps what it has there.
+    that is in it keeps the end it has there.
     """
     if not current:
         return incoming, base
@@ -27,9 +25,15 @@ def fitted(incoming: str, base: str, current: str) -> tuple[str, str]:
     base = _with_end(base, style)
     mixed = _only_end(base) is None and _only_end(incoming) == "\n"
     incoming = _with_ends_of(incoming, base) if mixed else _with_end(incoming, style)
-    if incoming.strip(_BLANK) and base.strip(_BLANK):
-        incoming = _with_tail_of(_with_front_of(incoming, base), base)
+    if incoming.strip(BLANK) and base.strip(BLANK):
+        incoming = _with_front_of(incoming, base)
+        incoming = incoming.rstrip("\r\n") + base[len(base.rstrip("\r\n")) :]
     return bom + incoming, bom + base
+
+
+def adapted(content: str, to: Sequence[str]) -> str:
+    """Return `content` with the line ends of those lines, if they use one kind and so does it."""
+    return _with_end(content, _only_end("".join(to)))
 
 
 def _only_end(text: str) -> str | None:
@@ -60,19 +64,8 @@ def _with_ends_of(text: str, base: str) -> str:
 
 def _with_front_of(text: str, base: str) -> str:
     """Return `text`, with the front matter of `base` and the blank lines after it if it has none."""
-    pieces = cut(base).pieces
-    own = cut(text).pieces
+    pieces, own = cut(base).pieces, cut(text).pieces
     if pieces[0].kind != "front" or own[0].kind == "front":
         return text
     lead = pieces[1].text if len(pieces) > 1 and pieces[1].kind == "blank" and own[0].kind != "blank" else ""
     return pieces[0].text + lead + text
-
-
-def _with_tail_of(text: str, base: str) -> str:
-    """Return `text` with as many line ends after its last line as `base` has."""
-    return text.rstrip("\r\n") + base[len(base.rstrip("\r\n")) :]
-
-
-def adapted(content: str, to: Sequence[str]) -> str:
-    """Return `content` with the line ends of those lines, if they use one kind and so does it."""
-    return _with_end(content, _only_end("".join(to)))

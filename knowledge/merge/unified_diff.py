@@ -1,4 +1,4 @@
-"""What a write changed, as people read it: a unified diff, and how many lines came and went. Pure.
+"""What a write changed, as people read it: a unified diff, and how many lines were added and removed. Pure.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -22,52 +22,53 @@ def unified(
     most_characters: int = 6000,
     longest_line: int = LONGEST_LINE,
 ) -> str:
-    """Return what became of `before`, "" if nothing did; at most about so many characters, and then it says what was cut.
+    """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
 
     Of a line at most `longest_line` characters are shown. A line that differs only in its end is a changed line, and the end
     is named behind it.
     """
     old, new = _lines(before), _lines(after)
-    changed = hunks(old, new)
-    if not changed:
+    groups = _groups(hunks(old, new), context)
+    if not groups:
         return ""
     shown = [f"--- {path}", f"+++ {path}"]
     size = sum(map(len, shown))
-    for index, group in enumerate(_groups(changed, context)):
+    for index, group in enumerate(groups):
         part = list(_hunk(group, old, new, context, longest_line))
         size += sum(len(line) + 1 for line in part)
         if size > most_characters:
             if not index:
                 shown += _as_much_as_fits(part, most_characters)
-            rest = list(_groups(changed, context))[index:]
-            return "\n".join([*shown, _what_was_cut(rest, cut_through=not index)])
+            return "\n".join([*shown, _note_on_rest(groups[index:], cut_through=not index)])
         shown += part
     return "\n".join(shown)
 
 
 def counts(before: str, after: str) -> tuple[int, int]:
     """Return how many lines were added, and how many removed; a changed line counts as both."""
-    changed = hunks(_lines(before), _lines(after))
+    return _counted(hunks(_lines(before), _lines(after)))
+
+
+def _counted(changed: Sequence[LineHunk]) -> tuple[int, int]:
     return sum(hunk.last - hunk.first for hunk in changed), sum(hunk.end - hunk.start for hunk in changed)
 
 
 def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     # A last line without an end is another line than one with it.
-    whole = [line + "\n" for line in lines[:-1]]
-    return [*whole, lines[-1]] if lines[-1] else whole
+    ended = [line + "\n" for line in lines[:-1]]
+    return [*ended, lines[-1]] if lines[-1] else ended
 
 
-def _groups(changed: Sequence[LineHunk], context: int) -> Iterator[list[LineHunk]]:
-    """Yield the changes whose context meets together."""
-    group: list[LineHunk] = []
+def _groups(changed: Sequence[LineHunk], context: int) -> list[list[LineHunk]]:
+    """Return the changes, those together whose context meets."""
+    groups: list[list[LineHunk]] = []
     for hunk in changed:
-        if group and hunk.start - group[-1].end > 2 * context:
-            yield group
-            group = []
-        group.append(hunk)
-    if group:
-        yield group
+        if groups and hunk.start - groups[-1][-1].end <= 2 * context:
+            groups[-1].append(hunk)
+        else:
+            groups.append([hunk])
+    return groups
 
 
 def _hunk(
@@ -111,9 +112,8 @@ def _as_much_as_fits(part: Sequence[str], most_characters: int) -> Sequence[str]
     return part
 
 
-def _what_was_cut(rest: Sequence[Sequence[LineHunk]], *, cut_through: bool) -> str:
-    added = sum(hunk.last - hunk.first for group in rest for hunk in group)
-    removed = sum(hunk.end - hunk.start for group in rest for hunk in group)
+def _note_on_rest(rest: Sequence[Sequence[LineHunk]], *, cut_through: bool) -> str:
+    added, removed = _counted([hunk for group in rest for hunk in group])
     begun = "; the first of them is cut off above" if cut_through else ""
     places = "changed place is" if len(rest) == 1 else "changed places are"
     return f"... {len(rest)} {places} not shown whole (+{added} -{removed} lines){begun}"

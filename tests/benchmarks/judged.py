@@ -16,7 +16,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.undecided import Pair as Asked
 from knowledge.merge.evidence.undecided import undecided
 from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan
+from knowledge.merge.setting import MergeSetting
 from mcp_server.app.factories.writer import Meaning
 from mcp_server.app.settings.loader import load as settings_of
 from mcp_server.models.contradiction_judge import ModelJudge
@@ -100,13 +101,9 @@ def _case(pair: Pair, chance: random.Random, pairs: Sequence[Pair]) -> Case:
     page = "# Page\n\n" + "\n\n".join(around) + "\n"
     asked = undecided(
         cut(page),
-        _nobody(page),
         cut(pair.new),
         IncomingEvidence("code:src/a.py", NOW),
-        page=_facts(),
-        rules=DEFAULT_RULES,
-        now=NOW,
-        similarity=Meaning(words),
+        replace(_setting(page), similarity=Meaning(words)),
     )
     return Case(pair, page, asked)
 
@@ -115,21 +112,15 @@ def merged(case: Case, doubts: Sequence[Doubt] = ()) -> MergePlan:
     """Return what becomes of the page when the new statement is merged into it."""
     return weigh(
         cut(case.page),
-        _nobody(case.page),
         cut(case.pair.new),
         IncomingEvidence("code:src/a.py", NOW, doubts=tuple(doubts)),
-        page=_facts(),
-        rules=DEFAULT_RULES,
-        now=NOW,
+        _setting(case.page),
     )
 
 
-def _facts() -> PageFacts:
-    return PageFacts("page.md", "user", NOW, tracked=True)
-
-
-def _nobody(page: str) -> list[None]:
-    return [None for _ in units(cut(page))]
+def _setting(page: str) -> MergeSetting:
+    facts = PageFacts("page.md", "user", NOW, tracked=True)
+    return MergeSetting(facts, [None for _ in units(cut(page))], DEFAULT_RULES, NOW, None, "")
 
 
 def truth() -> Opinion:

@@ -15,7 +15,7 @@ from knowledge.merge.model import (
     MergePlan,
     Unit,
 )
-from knowledge.merge.splice import Put
+from knowledge.merge.splice import Insertion
 
 
 def appended(w: Weighing, content: CutDocument, within: PageSection | None) -> MergePlan:
@@ -52,9 +52,9 @@ def _append(w: Weighing, content: CutDocument, fresh: Sequence[Unit]) -> None:
         log = newest_first(w.page)
         after = form.numbers[0] if log else form.numbers[-1]
         line = w.ground.units[after].line - 1 if log else w.ground.last_line(after)
-        put = Put(line, text, block=False)
+        put = Insertion(line, text, block=False)
     else:
-        put = Put(placement.after_line, text, block=True)
+        put = Insertion(placement.after_line, text, block=True)
     w.ops.append(Op([order], put=put, expected=tuple(units(cut(text)))))
 
 

@@ -1,6 +1,6 @@
 """Cutting a document into pieces that together are the document again, and those into units. Pure.
 
-Front matter, headings and blocks end where the reading side sees them end: the scanner is the same one.
+Blocks end where the reader sees them end: both use the scanner of `knowledge.pages.markdown.blocks` (kb/decisions/0022).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from knowledge.pages.markdown.blocks import scan
 from knowledge.pages.markdown.inline import plain
 
 BOM = "\ufeff"
+BLANK = " \t\r\n"
 
 REMEMBERED = 24
 REMEMBERED_CHARACTERS = 500_000
-"""Longer texts are not remembered cut."""
+"""Longer texts are cut each time, and not kept."""
 REMEMBERED_SECTIONS = 1_024
 """Versions of a page differ in a few of their sections: the others are cut once."""
 LONGEST_SECTION = 10_000
@@ -33,11 +34,16 @@ _INNER_END = re.compile(r"[\r\n](?=[^\r\n])")
 _KEY = re.compile(
     r"(?:[^\s#&*!|>'\"%@`\[\]{},?:-]|[?:-](?=\S))[^\r\n]*?:(?=[ \t\r\n]|$)|\"[^\"\r\n]*\"[ \t]*:|'[^'\r\n]*'[ \t]*:"
 )
-_BLANK = " \t\r\n"
+
+
+# Lines
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of `text` with their ends, which are LF, CR LF and CR and nothing else; joined they are `text`."""
+    """Return the lines of `text` with their ends, which are LF, CR LF and CR and nothing else; joined they are `text`.
+
+    `str.splitlines` also ends lines at form feeds and Unicode separators, where no Markdown line ends.
+    """
     if "\r" in text:
         return _LINE.findall(text)
     lines = [line + "\n" for line in text.split("\n")]
@@ -50,6 +56,38 @@ def bare(line: str) -> str:
     return line.rstrip("\r\n")
 
 
+def without_last_blanks(lines: Sequence[str], start: int, end: int) -> int:
+    """Return where `lines[start:end]` ends without the blank lines at its end; one line always stays."""
+    while end > start + 1 and not lines[end - 1].strip(BLANK):
+        end -= 1
+    return end
+
+
+# Front matter
+
+
+def front_matter(text: str) -> FrontMatter:
+    """Return what the front matter of a page says; the last few are remembered."""
+    found = _FRONT.match(text)
+    if found:
+        return _read_front_once(found[0])
+    return _read_front(text) if _may_have_front(text) else read_front_matter(())
+
+
+def _may_have_front(text: str) -> bool:
+    return text.removeprefix(BOM).startswith(("---", "+++"))
+
+
+def _read_front(text: str) -> FrontMatter:
+    return read_front_matter([bare(line) for line in split_lines(text.removeprefix(BOM))])
+
+
+_read_front_once = lru_cache(maxsize=REMEMBERED)(_read_front)
+
+
+# Pieces
+
+
 def cut(text: str) -> CutDocument:
     """Return `text` in pieces, in order. Never raises; the joined texts of the pieces are `text`, character for character.
 
@@ -58,63 +96,21 @@ def cut(text: str) -> CutDocument:
     return _cut_once(text) if len(text) <= REMEMBERED_CHARACTERS else _cut(text)
 
 
-def front_matter(text: str) -> FrontMatter:
-    """Return what the front matter of a page says; the last few are remembered."""
-    found = _FRONT.match(text)
-    return _front_once(found[0]) if found else read_front_matter(_seen(text) if _may_have_front(text) else ())
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _front_once(head: str) -> FrontMatter:
-    return read_front_matter(_seen(head))
-
-
-def _may_have_front(text: str) -> bool:
-    return text.removeprefix(BOM).startswith(("---", "+++"))
-
-
-def _seen(text: str) -> list[str]:
-    """Return the lines of a page as they are read: without their ends, and without a byte order mark."""
-    return [bare(line) for line in split_lines(text.removeprefix(BOM))]
-
-
-def _is_marked(piece: DocumentPiece) -> bool:
-    """Return whether a piece is a heading with `#`, which is one line; others have their marks on a line of their own."""
-    return piece.kind == "heading" and not _INNER_END.search(piece.text)
-
-
-def level_of(heading: DocumentPiece) -> int:
-    """Return the level of a piece that is a heading."""
-    if _is_marked(heading):
-        text = heading.text.removeprefix(BOM).lstrip(" \t")
-        return len(text) - len(text.lstrip("#"))
-    return 1 if split_lines(heading.text)[-1].lstrip(" \t").startswith("=") else 2
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _cut_once(text: str) -> CutDocument:
-    return _cut(text)
-
-
 def _cut(text: str) -> CutDocument:
-    return CutDocument(text, tuple(_pieces(text)))
+    pieces: list[DocumentPiece] = []
+    end = body = 0
+    if _may_have_front(text) and (body := front_matter(text).body):
+        end = sum(map(len, split_lines(text)[:body]))
+        pieces.append(DocumentPiece("front", text[:end], 1, ()))
+    return CutDocument(text, (*pieces, *_body(text, end, body, is_page=True)))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def units(document: CutDocument) -> tuple[Unit, ...]:
-    """Return the smallest texts of `document` whose origin is kept, in order.
+_cut_once = lru_cache(maxsize=REMEMBERED)(_cut)
 
-    These are the keys of the front matter with the comments above them, the outermost list items with all in them, the
-    rows of tables (the head is one, the line of dashes is none), and otherwise the piece itself. Blank lines and rules
-    are no units.
-    """
-    found: list[Unit] = []
-    for number, piece in enumerate(document.pieces):
-        if (same := _SAME.get(piece.kind)) is not None:
-            found.append(Unit(same, piece.text, piece.line, piece.section, number))
-        elif piece.kind in ("list", "table", "front"):
-            found += [Unit(k, t, piece.line + n, piece.section, number) for k, t, n in _inside_of(piece)]
-    return tuple(found)
+
+def blocks_of(text: str) -> tuple[DocumentPiece, ...]:
+    """Return the pieces of a part of a document, where nothing is front matter."""
+    return tuple(_body(text, 0, 0))
 
 
 def first_heading(text: str) -> str:
@@ -122,42 +118,16 @@ def first_heading(text: str) -> str:
     return next((" ".join(piece.section[-1:]) for piece in cut(text).pieces if piece.kind == "heading"), "")
 
 
-def blocks_of(text: str) -> tuple[DocumentPiece, ...]:
-    """Return the pieces of a part of a document: what looks like front matter is none there."""
-    return tuple(_body(text, 0, 0))
-
-
-def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
-    """Return at which of `lines`, from 0, the outermost items of the list begin that they are; one if they are no list."""
-    blocks = scan(lines).blocks
-    if len(blocks) == 1 and blocks[0].kind == "list" and blocks[0].start == 0:
-        return blocks[0].items
-    return (0,)
-
-
-@lru_cache(maxsize=8 * REMEMBERED)
-def starts_of(text: str) -> tuple[int, ...]:
-    """Return what `item_starts` says of the lines of `text`; the last few lists are remembered."""
-    return item_starts([bare(line) for line in split_lines(text)])
-
-
-def _pieces(text: str) -> Iterator[DocumentPiece]:
-    end, lines = _front(text)
-    if end:
-        yield DocumentPiece("front", text[:end], 1, ())
-    yield from _body(text, end, lines, is_page=True)
-
-
-def _front(text: str) -> tuple[int, int]:
-    """Return how many characters the front matter has, and how many lines; none of both where there is none."""
-    if not _may_have_front(text):
-        return 0, 0
-    body = front_matter(text).body
-    return sum(map(len, split_lines(text)[:body])) if body else 0, body
+def heading_level(heading: DocumentPiece) -> int:
+    """Return the level of a piece that is a heading: of the `#` before its words, or of the line under them."""
+    if not _INNER_END.search(heading.text):
+        text = heading.text.removeprefix(BOM).lstrip(" \t")
+        return len(text) - len(text.lstrip("#"))
+    return 1 if split_lines(heading.text)[-1].lstrip(" \t").startswith("=") else 2
 
 
 class _SectionPiece(NamedTuple):
-    """A piece that begins so many lines below the first one of its section; `level` and `title` are a heading's."""
+    """A piece that begins `below` lines below the first one of its section; `level` and `title` are a heading's."""
 
     kind: PieceKind
     text: str
@@ -167,7 +137,7 @@ class _SectionPiece(NamedTuple):
 
 
 class _SectionLines(NamedTuple):
-    """What is in a stretch of so many lines; `ended` says whether a heading with `#` right below it is one."""
+    """The pieces of a stretch of `lines` lines; `ended` says whether a `#` line right below it would be a heading."""
 
     parts: tuple[_SectionPiece, ...]
     lines: int
@@ -175,7 +145,7 @@ class _SectionLines(NamedTuple):
 
 
 def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterator[DocumentPiece]:
-    """Yield the pieces of `text` from `start` on, above which so many lines are."""
+    """Yield the pieces of `text` from `start` on, above which there are `line` lines."""
     above: list[tuple[int, tuple[str, ...]]] = []
     path: tuple[str, ...] = ()
     for section in _sections(text, start, is_page=is_page):
@@ -190,14 +160,15 @@ def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterato
 
 
 def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_SectionLines]:
-    """Yield what is in each stretch of `text` from one heading with `#` to the next, from `start` on.
+    """Yield the stretches of `text` from one `#` heading to the next, from `start` on.
 
-    What looks like a heading may be code: that is seen when what is above it has been cut.
+    Cut one by one they can be remembered one by one. A line that looks like a heading may be code: that is known only when
+    the text above it has been cut.
     """
     enough = 0
-    # An Obsidian comment ends where its end comes, whatever is in between.
+    # An Obsidian comment ends where its mark comes again, whatever is in between.
     for mark in () if "%%" in text else _ATX_START.finditer(text, start + 1):
-        # Of what did not end at the last one twice as much is cut next, so that long code is read in linear time.
+        # Where one stretch did not end, twice as much is cut next: long code full of `#` takes linear time, not quadratic.
         if mark.start() - start < enough:
             continue
         found = _section(text[start : mark.start()], is_first=is_page and not start)
@@ -210,14 +181,15 @@ def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_SectionLines
 
 
 def _section(text: str, *, is_first: bool) -> _SectionLines:
-    return (_section_once if len(text) <= LONGEST_SECTION else _section_cut)(text, is_first)
+    return (_cut_section_once if len(text) <= LONGEST_SECTION else _cut_section)(text, is_first)
 
 
-def _section_cut(text: str, is_first: bool) -> _SectionLines:  # noqa: FBT001  (lru_cache takes it either way for another call)
+def _cut_section(text: str, is_first: bool) -> _SectionLines:  # noqa: FBT001  (lru_cache takes it either way for another call)
     lines = split_lines(text)
     seen = [bare(line) for line in lines]
     if is_first and seen:
         seen[0] = seen[0].removeprefix(BOM)
+    # The heading below is added as a trial: if it is read as one, nothing above it is still open.
     blocks = scan([*seen, "#"]).blocks
     ended = blocks[-1].kind == "heading" and blocks[-1].start == len(seen)
     parts: list[_SectionPiece] = []
@@ -226,22 +198,23 @@ def _section_cut(text: str, is_first: bool) -> _SectionLines:  # noqa: FBT001  (
         if block.start > at:
             parts.append(_SectionPiece("blank", "".join(lines[at : block.start]), at, 0, ""))
         title = plain(block.text) if block.kind == "heading" else ""
-        parts.append(
-            _SectionPiece(block.kind, "".join(lines[block.start : block.end]), block.start, block.level, title)
-        )
+        own = "".join(lines[block.start : block.end])
+        parts.append(_SectionPiece(block.kind, own, block.start, block.level, title))
         at = block.end
     if at < len(lines):
         parts.append(_SectionPiece("blank", "".join(lines[at:]), at, 0, ""))
     return _SectionLines(tuple(parts), len(lines), ended)
 
 
-_section_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_section_cut)
+_cut_section_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_cut_section)
 
 
-_Inside = tuple[UnitKind, str, int]
+# Units
+
+_UnitInside = tuple[UnitKind, str, int]
 """A unit inside a piece: its kind, its text, and how many lines below the first one of the piece it begins."""
 
-_SAME: dict[str, UnitKind] = {
+_ONE_UNIT: dict[str, UnitKind] = {
     "heading": "heading",
     "paragraph": "paragraph",
     "fence": "fence",
@@ -250,43 +223,68 @@ _SAME: dict[str, UnitKind] = {
     "quote": "quote",
     "comment": "comment",
 }
+"""Kinds of pieces that are one unit."""
 
 
-def _inside_of(piece: DocumentPiece) -> tuple[_Inside, ...]:
-    return (_inside_once if len(piece.text) <= LONGEST_SECTION else _inside)(piece.kind, piece.text)
+@lru_cache(maxsize=REMEMBERED)
+def units(document: CutDocument) -> tuple[Unit, ...]:
+    """Return the smallest texts of `document` that have an origin, in order.
+
+    These are the keys of the front matter with the comments above them, the outermost list items with everything in them,
+    the rows of tables (the head is one, the line of dashes is not), and every other piece as a whole. Blank lines and rules
+    are no units.
+    """
+    found: list[Unit] = []
+    for number, piece in enumerate(document.pieces):
+        if (same := _ONE_UNIT.get(piece.kind)) is not None:
+            found.append(Unit(same, piece.text, piece.line, piece.section, number))
+        elif piece.kind in ("list", "table", "front"):
+            split = _split_piece_once if len(piece.text) <= LONGEST_SECTION else _split_piece
+            found += [Unit(k, t, piece.line + n, piece.section, number) for k, t, n in split(piece.kind, piece.text)]
+    return tuple(found)
 
 
-def _inside(kind: PieceKind, text: str) -> tuple[_Inside, ...]:
-    """Return what a list, a table or a front matter is made of."""
+def _split_piece(kind: PieceKind, text: str) -> tuple[_UnitInside, ...]:
+    """Return the units of a list, a table or a front matter."""
     lines = split_lines(text)
-    if kind == "list":
-        return _spans("item", lines, starts_of(text))
     if kind == "table":
         return tuple(("row", line, at) for at, line in enumerate(lines) if at != 1)
+    if kind == "list":
+        return _spans("item", lines, item_starts_in(text))
     starts = front_starts(lines)
     if starts:
         return _spans("front", lines[:-1], starts)
     return (("front", text, 0),) if len(lines) > 2 else ()
 
 
-_inside_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_inside)
+_split_piece_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_split_piece)
 
 
-def _spans(kind: UnitKind, lines: Sequence[str], starts: Sequence[int]) -> tuple[_Inside, ...]:
-    """Return what begins at each of `starts`, without the blank lines after it."""
-    found: list[_Inside] = []
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        last = end
-        while last > start + 1 and not lines[last - 1].strip(_BLANK):
-            last -= 1
-        found.append((kind, "".join(lines[start:last]), start))
-    return tuple(found)
+def _spans(kind: UnitKind, lines: Sequence[str], starts: Sequence[int]) -> tuple[_UnitInside, ...]:
+    return tuple(
+        (kind, "".join(lines[start : without_last_blanks(lines, start, end)]), start)
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+    )
+
+
+@lru_cache(maxsize=8 * REMEMBERED)
+def item_starts_in(text: str) -> tuple[int, ...]:
+    """Return the lines of `text`, from 0, at which the outermost items of a list begin; the last few lists are remembered."""
+    return item_starts([bare(line) for line in split_lines(text)])
+
+
+def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
+    """Return the indexes of the lines at which the outermost items of the list begin; only the first if it is no list."""
+    blocks = scan(lines).blocks
+    if len(blocks) == 1 and blocks[0].kind == "list" and blocks[0].start == 0:
+        return blocks[0].items
+    return (0,)
 
 
 def front_starts(lines: Sequence[str]) -> tuple[int, ...]:
-    """Return where, in the lines of a front matter with its fences, each top-level key begins, its comments above it included.
+    """Return the indexes of the lines at which the top-level keys of a front matter begin, with the comments above them.
 
-    Nothing if it is not made of plain keys.
+    `lines` include its fences. Returns nothing if it is not made of plain keys.
     """
     if len(lines) < 3 or bare(lines[0]).removeprefix(BOM).rstrip(" \t") != "---":
         return ()
@@ -294,7 +292,7 @@ def front_starts(lines: Sequence[str]) -> tuple[int, ...]:
     above = 1
     for at in range(1, len(lines) - 1):
         line = lines[at]
-        if line[0] in "#\r\n" or not line.strip(_BLANK):
+        if line[0] in "#\r\n" or not line.strip(BLANK):
             continue
         if line[0] not in " \t" and _KEY.match(line):
             starts.append(above if starts else 1)

@@ -1,4 +1,4 @@
-"""How far a claim is to be believed, and what a directory says about that. Pure.
+"""How far a claim is to be believed, and the rules that a directory sets for it. Pure.
 
 Source: the project's design, section 5 (confidence and authority) and section 3 (lineage).
 """
@@ -13,18 +13,18 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from knowledge.merge.model import Confidence
+from knowledge.merge.model import Confidence, IncomingEvidence, Origin
 from knowledge.pages.claim_source import AUTHORITY, UNKNOWN_AUTHORITY, source_kind
-from knowledge.pages.paths import MARKDOWN_SUFFIXES
+from knowledge.pages.paths import without_suffix
 
 UNKNOWN = "unknown"
-"""The source of what nobody can say where it came from."""
+"""The source of text whose origin nobody knows."""
 USER = "user"
 HALF_LIFE_DAYS = 180.0
 LONGEST_HALF_LIFE_DAYS = 36_500.0
 ENOUGH_SOURCES = 2
 DECIMALS = 6
-"""Kept of a confidence, so that equal claims are equal whatever order their parts were added in."""
+"""Digits kept, so that equal claims are equal in whatever order their parts were added: a tie goes to the newer."""
 
 _LAST_NUMBER = re.compile(r"/(?:near/)?\d+$")
 _REVISION = re.compile(r"@[^/@]*$")
@@ -32,7 +32,7 @@ _LINES = re.compile(r":L?\d+(?:[-:]L?\d+)*$")
 
 
 class Weights(NamedTuple):
-    """What each part counts; together 1."""
+    """The weight of each part; together 1."""
 
     recency: float = 0.4
     authority: float = 0.4
@@ -44,7 +44,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a directory weighs claims. `authority` is by kind of source; a kind that it does not name has the table's."""
+    """How a directory weighs claims. `authority` is by kind of source; other kinds have the table's."""
 
     weights: Weights = DEFAULT_WEIGHTS
     half_life_days: float = HALF_LIFE_DAYS
@@ -73,27 +73,43 @@ def confidence(
 ) -> Confidence:
     """Return how far a claim of `source`, seen at `observed_at`, is to be believed at `now`.
 
-    `authority` is what the caller claims: it counts only where it is less than what the rules give. `corroborated_by`
-    are lineages that the server has verified. A time that is not known counts as long ago.
+    `authority` is the caller's claim: it counts only where it is less than what the rules give. `corroborated_by` are
+    lineages that the server has verified. An unknown time counts as long ago.
     """
-    recency = _recency(observed_at, now, rules.half_life_days)
+    recency = 0.0
+    if observed_at is not None:
+        days = (_aware(now) - _aware(observed_at)).total_seconds() / 86_400
+        recency = 1.0 if days <= 0 else float(0.5 ** (days / rules.half_life_days))
     allowed = rules.authority_of(source)
-    given = allowed if authority is None else min(allowed, _unit_interval(authority))
+    # A claim that is no number claims nothing.
+    given = allowed if authority is None else 0.0 if math.isnan(authority) else min(allowed, max(0.0, authority))
     support = min(len(independent(source, corroborated_by)), ENOUGH_SOURCES) / ENOUGH_SOURCES
     weights = rules.weights
     total = weights.recency * recency + weights.authority * given + weights.corroboration * support
     return Confidence(round(min(1.0, total), DECIMALS), recency, given, support)
 
 
+def confidence_in(claim: IncomingEvidence | Origin, *, now: datetime, rules: Rules = DEFAULT_RULES) -> Confidence:
+    """Return how far evidence, or a unit of a page with that origin, is to be believed at `now`."""
+    return confidence(
+        claim.source,
+        claim.observed_at,
+        now=now,
+        rules=rules,
+        authority=claim.authority,
+        corroborated_by=claim.corroborated_by,
+    )
+
+
 def independent(source: str, lineages: Iterable[str]) -> tuple[str, ...]:
-    """Return the lineages among these that are not the claim's own, each once, in order; what is unknown is no witness."""
+    """Return the lineages among these that are not the claim's own, each once, in order; unknown sources are no witnesses."""
     own = lineage_of(source)
     found = dict.fromkeys(map(lineage_of, lineages))
     return tuple(lineage for lineage in found if lineage not in (own, UNKNOWN))
 
 
 def same_lineage(one: str, other: str) -> bool:
-    """Return whether both sources are one and the same voice. Two unknown ones are not: nobody knows."""
+    """Return whether both sources are one voice. Two unknown ones are not: nobody knows."""
     lineage = lineage_of(one)
     return lineage != UNKNOWN and lineage == lineage_of(other)
 
@@ -102,41 +118,30 @@ def lineage_of(source: str) -> str:
     """Return the source without revision, message number, line or section: what stays the same when it says more later.
 
     `zulip:design/merge/4711` is `zulip:design/merge`, `code:src/limits.py@4f2a` is `code:src/limits.py`,
-    `kb:guides/trust#levels` is `kb:guides/trust`, `plane:PROJ-12` stays. Whoever the user is, `user` is one lineage.
-    A lineage is its own lineage: it is cut until nothing is left to cut.
+    `kb:guides/trust#levels` is `kb:guides/trust`, `plane:PROJ-12` stays. Every user is the one lineage `user`.
     """
+    # Cut until nothing is left to cut, so that a lineage is its own lineage: `code:a.py@x:12` has two ends.
     while (lineage := _cut(source)) != source:
         source = lineage
     return lineage
 
 
 def _cut(source: str) -> str:
-    kind, locator = source_kind(source), source.partition(":")[2].strip()
+    kind, locator = source_kind(source), " ".join(source.partition(":")[2].split())
     if kind in ("", UNKNOWN):
         return UNKNOWN
     if kind == USER or not locator:
         return kind
-    lasting = _lasting(kind, " ".join(locator.split())).strip()
-    return f"{kind}:{lasting}" if lasting else kind
-
-
-def _lasting(kind: str, locator: str) -> str:
     if kind == "url":
-        return _lasting_url(locator)
-    if kind == "zulip":
+        lasting = _lasting_url(locator)
+    elif kind == "zulip":
         # A topic may hold `#` and `@`; case does not tell channels or topics apart.
-        return (_LAST_NUMBER.sub("", locator) or locator).lstrip("#").casefold()
-    if kind == "maintainer":
-        return locator.casefold()
-    lasting = locator.partition("#")[0] or locator
-    if kind == "code":
-        lasting = _LINES.sub("", lasting)
-    lasting = _REVISION.sub("", lasting) or lasting
-    if kind == "plane":
-        return lasting.upper()
-    if kind == "kb":
-        return _without_suffix(lasting.strip("/"))
-    return _LINES.sub("", lasting) if kind == "code" else lasting
+        lasting = (_LAST_NUMBER.sub("", locator) or locator).lstrip("#").casefold()
+    elif kind == "maintainer":
+        lasting = locator.casefold()
+    else:
+        lasting = _lasting_place(kind, locator)
+    return f"{kind}:{lasting.strip()}" if lasting.strip() else kind
 
 
 def _lasting_url(locator: str) -> str:
@@ -147,50 +152,43 @@ def _lasting_url(locator: str) -> str:
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))
 
 
-def _without_suffix(path: str) -> str:
-    for suffix in MARKDOWN_SUFFIXES:
-        if path.lower().endswith(suffix):
-            return path[: -len(suffix)]
-    return path
-
-
-def _recency(observed_at: datetime | None, now: datetime, half_life_days: float) -> float:
-    if observed_at is None:
-        return 0.0
-    age = _aware(now) - _aware(observed_at)
-    days = age.total_seconds() / 86_400
-    return 1.0 if days <= 0 else float(0.5 ** (days / half_life_days))
+def _lasting_place(kind: str, locator: str) -> str:
+    lasting = locator.partition("#")[0] or locator
+    if kind == "code":
+        # Lines may be named before the revision or after it.
+        lasting = _LINES.sub("", lasting)
+        return _LINES.sub("", _REVISION.sub("", lasting) or lasting)
+    lasting = _REVISION.sub("", lasting) or lasting
+    if kind == "plane":
+        return lasting.upper()
+    return without_suffix(lasting.strip("/")) if kind == "kb" else lasting
 
 
 def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _unit_interval(value: float) -> float:
-    return 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
-
-
 def rules_of(front_matters: Sequence[Mapping[str, object]]) -> tuple[Rules, tuple[str, ...]]:
     """Return the rules that these front matters set, the nearest `_index.md` first, and what is wrong in them.
 
-    The nearest wins, key by key. A value that means nothing is left out and named in a sentence; weights that do not
-    add up to 1 are scaled until they do, which is named too.
+    The nearest wins, key by key. An invalid value is ignored and named in a sentence; so are weights that do not add up to
+    1, which are scaled until they do.
     """
     rules, problems = DEFAULT_RULES, list[str]()
     for metadata in reversed(front_matters):
         wanted = metadata.get("merge")
         if isinstance(wanted, Mapping):
-            rules = _with(rules, wanted, problems)
+            rules = _changed_rules(rules, wanted, problems)
         elif wanted is not None:
             problems.append(
-                f"`merge` is {_shown(wanted)}, not a mapping with weights, half_life_days or authority; ignored"
+                f"`merge` is `{_shown(wanted)}`, not a mapping with weights, half_life_days or authority; ignored"
             )
     return rules, tuple(problems)
 
 
-def _with(rules: Rules, wanted: Mapping[object, object], problems: list[str]) -> Rules:
+def _changed_rules(rules: Rules, wanted: Mapping[object, object], problems: list[str]) -> Rules:
     problems += [
-        f"`merge.{_bare(key)}` is not known; there are weights, half_life_days and authority"
+        f"`merge.{_shown(key)}` is not known; there are weights, half_life_days and authority"
         for key in wanted
         if key not in ("weights", "half_life_days", "authority")
     ]
@@ -202,7 +200,7 @@ def _with(rules: Rules, wanted: Mapping[object, object], problems: list[str]) ->
             rules = replace(rules, half_life_days=days)
         else:
             problems.append(
-                f"`merge.half_life_days` is {_shown(wanted['half_life_days'])}, not a number of days above 0 and up to "
+                f"`merge.half_life_days` is `{_shown(wanted['half_life_days'])}`, not a number of days above 0 and up to "
                 f"{LONGEST_HALF_LIFE_DAYS:.0f}; {rules.half_life_days:g} is used"
             )
     if "authority" in wanted:
@@ -211,16 +209,16 @@ def _with(rules: Rules, wanted: Mapping[object, object], problems: list[str]) ->
 
 
 def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
-    """Return the weights with those that are named changed; refused as a whole where one of them is no weight."""
+    """Return the weights with the named ones changed; all are refused where one of them is no weight."""
     if not isinstance(wanted, Mapping):
-        problems.append(f"`merge.weights` is {_shown(wanted)}, not a mapping; refused")
+        problems.append(f"`merge.weights` is `{_shown(wanted)}`, not a mapping; refused")
         return before
     named: dict[str, float] = {}
     for key, value in wanted.items():
         number = _number(value)
         if key not in Weights._fields or number is None or number < 0:
             problems.append(
-                f"`merge.weights.{_bare(key)}: {_bare(value)}` is no weight: a number from 0 up for "
+                f"`merge.weights.{_shown(key)}: {_shown(value)}` is no weight: a number from 0 up for "
                 f"{', '.join(Weights._fields)}; these weights are refused"
             )
             return before
@@ -238,13 +236,13 @@ def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
 
 def _authorities(wanted: object, problems: list[str]) -> dict[str, float]:
     if not isinstance(wanted, Mapping):
-        problems.append(f"`merge.authority` is {_shown(wanted)}, not a mapping from kind to a number; refused")
+        problems.append(f"`merge.authority` is `{_shown(wanted)}`, not a mapping from kind to a number; refused")
         return {}
     found: dict[str, float] = {}
     for key, value in wanted.items():
         number = _number(value)
         if number is None or not 0 <= number <= 1:
-            problems.append(f"`merge.authority.{_bare(key)}` is {_shown(value)}, not a number from 0 to 1; left out")
+            problems.append(f"`merge.authority.{_shown(key)}` is `{_shown(value)}`, not a number from 0 to 1; left out")
         else:
             found[str(key).strip().lower()] = number
     return found
@@ -261,9 +259,5 @@ def _number(value: object) -> float | None:
 
 
 def _shown(value: object) -> str:
-    return f"`{_bare(value)}`"
-
-
-def _bare(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 40 else text[:37] + "..."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,10 +16,10 @@ from knowledge.merge.claims.statements import (
     stemming_language,
 )
 from knowledge.merge.document.page_index import PageIndex
-from knowledge.merge.document.unit_origins import PageFacts, presumed
+from knowledge.merge.document.unit_origins import presumed
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.evidence.confidence import Rules, confidence, independent, lineage_of, same_lineage
-from knowledge.merge.evidence.placement import PageSection, Placement, Placer, Similarity
+from knowledge.merge.evidence.confidence import confidence, independent, lineage_of, same_lineage
+from knowledge.merge.evidence.placement import PageSection, Placement, Placer
 from knowledge.merge.evidence.rephrase import bare_text, in_form_of
 from knowledge.merge.model import (
     BlockVerdict,
@@ -36,8 +35,9 @@ from knowledge.merge.model import (
     section_name,
     unit_digest,
 )
-from knowledge.merge.splice import Put, Replaced, Spliced, SplicedPage
-from knowledge.merge.three_way.kinds.front_matter import name_of
+from knowledge.merge.setting import MergeSetting
+from knowledge.merge.splice import Insertion, Replacement, Spliced, SplicedPage
+from knowledge.merge.three_way.kinds.front_matter import key_name
 from knowledge.pages.document import find_section, parse
 
 LONGEST_SIDE = 500
@@ -59,8 +59,8 @@ class Op:
     """One change of the page, and the verdicts that it carries out."""
 
     orders: list[int]
-    put: Put | None = None
-    replaced: Replaced | None = None
+    put: Insertion | None = None
+    replaced: Replacement | None = None
     touched: int | None = None
     keeps_origin: bool = False
     expected: tuple[Unit, ...] = ()
@@ -94,20 +94,22 @@ class FoundStatements:
 class Weighing:
     """One page, one piece of evidence, and what comes of it."""
 
-    def __init__(
-        self,
-        current: CutDocument,
-        origins: Sequence[Origin | None],
-        evidence: IncomingEvidence,
-        *,
-        page: PageFacts,
-        rules: Rules,
-        now: datetime,
-        similarity: Similarity | None,
-        revision: str,
-    ) -> None:
-        self.page, self.facts, self.evidence, self.rules, self.now = current, page, evidence, rules, now
-        self.revision, self.similarity = revision, similarity
+    def __init__(self, current: CutDocument, evidence: IncomingEvidence, setting: MergeSetting) -> None:
+        self.page, self.facts, self.evidence, self.rules, self.now = (
+            current,
+            setting.page,
+            evidence,
+            setting.rules,
+            setting.now,
+        )
+        self.revision, self.similarity = setting.revision or "", setting.similarity
+        page, rules, revision, similarity, origins = (
+            self.facts,
+            self.rules,
+            self.revision,
+            setting.similarity,
+            setting.origins,
+        )
         self.ground = SplicedPage(current)
         self.origins = [
             origin or replace(presumed(unit, page, rules), revision=revision)
@@ -198,7 +200,7 @@ class Weighing:
     def keys_coming(self) -> Counter[str]:
         """Return how often each key of the front matter comes."""
         if self._coming is None or self._coming[0] is not self.incoming:
-            self._coming = self.incoming, Counter(name_of(unit.text) for unit in self.incoming if unit.kind == "front")
+            self._coming = self.incoming, Counter(key_name(unit.text) for unit in self.incoming if unit.kind == "front")
         return self._coming[1]
 
     @cached_property
@@ -207,7 +209,7 @@ class Weighing:
         found: dict[str, int] = {}
         for number, unit in enumerate(self.ground.units):
             if unit.kind == "front":
-                found.setdefault(name_of(unit.text), number)
+                found.setdefault(key_name(unit.text), number)
         return found
 
     def lies_within(self, number: int, target: PageSection | None) -> bool:
@@ -234,7 +236,7 @@ class Weighing:
         start, end = self.ground.span(old_number)
         expected = unit._replace(text=text)
         order = self.verdict("update", old.section, self.update_reason(old_number, gone), old_number)
-        self.ops.append(Op([order], replaced=Replaced(start, end, text), touched=old_number, expected=(expected,)))
+        self.ops.append(Op([order], replaced=Replacement(start, end, text), touched=old_number, expected=(expected,)))
         self.replaced_units.add(old_number)
         self.matched[number] = old_number
 

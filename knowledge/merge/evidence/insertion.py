@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from knowledge.merge.document.units import cut, units
+from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.context import New, Op, Weighing, shown
-from knowledge.merge.evidence.placement import PageSection, heading_level
+from knowledge.merge.evidence.placement import PageSection
 from knowledge.merge.evidence.rephrase import ListForm, folded_lines, folded_text
 from knowledge.merge.model import (
     DocumentPiece,
     Unit,
     section_name,
 )
-from knowledge.merge.splice import Put
+from knowledge.merge.splice import Insertion
 
 
 def place_news(w: Weighing) -> None:
@@ -69,11 +69,13 @@ def _put_beside(w: Weighing, new: New, beside: int) -> bool:
             _write(w, new, put, old.section, f"beside line {old.line}")
         return True
     piece = w.placer.after_what_it_leads_to(old.piece)
-    _write(w, new, Put(w.placer.line_after(piece), _block(new), block=True), old.section, f"after line {old.line}")
+    _write(
+        w, new, Insertion(w.placer.line_after(piece), _block(new), block=True), old.section, f"after line {old.line}"
+    )
     return True
 
 
-def _write(w: Weighing, new: New, put: Put, section: Sequence[str], where: str) -> None:
+def _write(w: Weighing, new: New, put: Insertion, section: Sequence[str], where: str) -> None:
     reason = f"new: {shown(w.weight)}; placed {where}"
     if new.beside is not None and new.whole:
         old = w.confidence(new.beside)
@@ -107,12 +109,12 @@ def _put_section(w: Weighing, head: int, news: Sequence[New]) -> None:
     """Make a section with the heading at piece `head` of the content and everything new below it."""
     heading = w.content.pieces[head]
     said = "\n\n".join(folded_text(new.unit.text) for new in news)
-    level = heading_level(heading.text)
+    level = heading_level(heading)
     placement = w.placer.place(said, path=heading.section, level=level, hint=w.hint, within=w.within)
     shift = placement.level - level if placement.level else 0
     blocks = [_heading(heading, shift)]
     blocks += _blocks_below(w, head, news, shift)
-    put = Put(placement.after_line, "\n\n".join(blocks), block=True)
+    put = Insertion(placement.after_line, "\n\n".join(blocks), block=True)
     orders = [new.order for new in news]
     section = (*placement.section, heading.section[-1])
     for order in orders:
@@ -160,7 +162,7 @@ def _put_into_section(w: Weighing, news: Sequence[New]) -> None:
                 _write(w, run[at], put, placement.section, f"in the list {placement.reason}")
             continue
         text = _between_items(w, run[0].unit.piece).join(folded_text(new.unit.text) for new in run)
-        put = Put(placement.after_line, text, block=True)
+        put = Insertion(placement.after_line, text, block=True)
         for new in run:
             reason = f"new: {shown(w.weight)}; placed {placement.reason}"
             w.verdicts[new.order] = replace(
@@ -183,7 +185,7 @@ def _block(new: New) -> str:
     return folded_text(new.unit.text)
 
 
-def _expected(unit: Unit, put: Put) -> tuple[Unit, ...]:
+def _expected(unit: Unit, put: Insertion) -> tuple[Unit, ...]:
     """Return the units that what is put in is to be read as."""
     found = tuple(one for one in units(cut(put.text)) if one.kind != "heading")
     return found or (unit,)
@@ -193,7 +195,7 @@ def _heading(piece: DocumentPiece, shift: int) -> str:
     """Return a heading of the content, `shift` levels deeper."""
     if not shift:
         return folded_text(piece.text)
-    level = min(6, max(1, heading_level(piece.text) + shift))
+    level = min(6, max(1, heading_level(piece) + shift))
     words = folded_text(piece.text).split("\n")[0].strip().strip("#").strip()
     return f"{'#' * level} {words}"
 

@@ -9,61 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import groupby
 
 from knowledge.merge.document.dated_log import is_log, unwrapped
 from knowledge.merge.document.log_entries import appended
 from knowledge.merge.document.page_index import said_in, sort_of
-from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import units
-from knowledge.merge.evidence.confidence import Rules
 from knowledge.merge.evidence.context import Weighing
 from knowledge.merge.evidence.insertion import place_news
-from knowledge.merge.evidence.placement import PageSection, Similarity, folded_heading
+from knowledge.merge.evidence.placement import PageSection, folded_heading
 from knowledge.merge.evidence.weigh.blocks import weigh_block
 from knowledge.merge.evidence.weigh.keys import weigh_key
 from knowledge.merge.evidence.weigh.prose import find_stands, weigh_prose
 from knowledge.merge.evidence.weigh.rows import weigh_rows, weigh_table
+from knowledge.merge.evidence.weigh.table import rows_without_head, table_of
 from knowledge.merge.model import (
     CutDocument,
     DocumentPiece,
     IncomingEvidence,
     MergePlan,
-    Origin,
     Unit,
     unit_digest,
 )
-from knowledge.merge.three_way.kinds.cells import rows_without_head, table_of
+from knowledge.merge.setting import MergeSetting
 
 
 def weigh(
     current: CutDocument,
-    origins: Sequence[Origin | None],
     content: CutDocument,
     evidence: IncomingEvidence,
+    setting: MergeSetting,
     *,
-    page: PageFacts,
-    rules: Rules,
-    now: datetime,
     section: str | None = None,
-    append: bool = False,
-    similarity: Similarity | None = None,
-    revision: str = "",
 ) -> MergePlan:
-    """Return what becomes of the page when `content` from `evidence` is weighed against it, unit by unit.
+    """Return the plan for weighing `content` from `evidence` against the page, unit by unit.
 
-    `origins` are those of the units of `current`. `section` keeps to one section, `append` takes the content as an entry of a
-    log. `revision` is that of `current`; new origins name none yet. Weighing the same again changes nothing.
+    `section` keeps to one section. New origins name no revision yet. Weighing the same again changes nothing.
 
     Raises:
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
     """
-    weighing = Weighing(
-        current, origins, evidence, page=page, rules=rules, now=now, similarity=similarity, revision=revision
-    )
+    weighing = Weighing(current, evidence, setting)
     within = weighing.asked_for(section) if section is not None else None
-    if append:
+    if setting.append:
         return appended(weighing, content, within)
     return _weighed(weighing, content, within)
 
@@ -127,6 +115,3 @@ def _came_before(w: Weighing, unit: Unit) -> bool:
     before = name in w.seen
     w.seen.add(name)
     return before
-
-
-__all__ = ["PageFacts", "weigh"]

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
-from knowledge.merge.document.units import cut, split_lines
+from knowledge.merge.document.units import cut, heading_level, split_lines
 from knowledge.merge.model import CutDocument, DocumentPiece, section_name
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import analyzer
@@ -53,7 +53,6 @@ _REFERENCE = frozenset(
 )
 _DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
 _SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
-_SETEXT_ONE = re.compile(r"\n[ \t]{0,3}=+[ \t]*$")
 _LEADS_IN = re.compile(r":[*_\s]*$")
 
 
@@ -133,7 +132,7 @@ def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
     pieces = page.pieces
     body = 1 if pieces and pieces[0].kind == "front" else 0
     heads = [index for index, piece in enumerate(pieces) if piece.kind == "heading"]
-    levels = [heading_level(pieces[index].text) for index in heads]
+    levels = [heading_level(pieces[index]) for index in heads]
     found = [PageSection((), 0, None, body, heads[0] if heads else len(pieces), len(pieces))]
     for number, (index, level) in enumerate(zip(heads, levels, strict=True)):
         own_end = heads[number + 1] if number + 1 < len(heads) else len(pieces)
@@ -143,14 +142,6 @@ def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
         )
         found.append(PageSection(pieces[index].section, level, index, index + 1, own_end, last))
     return tuple(found)
-
-
-def heading_level(text: str) -> int:
-    """Return the level, 1 to 6, of the heading that `text` is."""
-    bare = text.lstrip("\ufeff \t")
-    if bare.startswith("#"):
-        return len(bare) - len(bare.lstrip("#"))
-    return 1 if _SETEXT_ONE.search(text.rstrip("\r\n").replace("\r\n", "\n").replace("\r", "\n")) else 2
 
 
 def is_reference(section: PageSection, page: CutDocument) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.model import Unit
-from knowledge.merge.splice import Put, SplicedPage
+from knowledge.merge.splice import Insertion, SplicedPage
 from knowledge.pages.markdown.inline import plain
 
 SORTED_FROM = 3
@@ -117,14 +117,14 @@ class ListForm:
         self._keys = keys
         self._added = 0
 
-    def puts(self, units: Sequence[Unit], *, after: int | None = None) -> list[tuple[int, Put]]:
+    def puts(self, units: Sequence[Unit], *, after: int | None = None) -> list[tuple[int, Insertion]]:
         """Return, by the index of each of `units`, the lines that make it an item: sorted in, after item `after`, or at the end."""
         order = list(range(len(units)))
         if self.is_sorted:
             order.sort(key=lambda at: _sort_key(bare_text(units[at])))
         return [(at, self._put(units[at], after)) for at in order]
 
-    def _put(self, unit: Unit, after: int | None) -> Put:
+    def _put(self, unit: Unit, after: int | None) -> Insertion:
         text, box = bare_text(unit), item_of(unit.text).box if unit.kind == "item" else ""
         last = self.items[-1]
         box = box or ("[ ] " if self.boxes else "")
@@ -133,7 +133,7 @@ class ListForm:
             # `1.` before every item is how some write a list that counts itself.
             counts = len(self.items) < 2 or self.items[-2].number != last.number
             number = (last.number or 0) + (self._added if counts else 0)
-            return Put(
+            return Insertion(
                 self.ground.last_line(self.numbers[-1]),
                 as_item(text, last, number=number, box=box),
                 block=False,
@@ -144,12 +144,14 @@ class ListForm:
             at = sum(other <= key for other in self._keys)
             if at == 0:
                 first = self.ground.units[self.numbers[0]].line
-                return Put(first - 1, as_item(text, self.items[0], box=box) + ("\n" if self.loose else ""), block=False)
-            return Put(
+                return Insertion(
+                    first - 1, as_item(text, self.items[0], box=box) + ("\n" if self.loose else ""), block=False
+                )
+            return Insertion(
                 self.ground.last_line(self.numbers[at - 1]), as_item(text, last, box=box), block=False, apart=self.loose
             )
         place = self.numbers[-1] if after is None or after not in self.numbers else after
-        return Put(self.ground.last_line(place), as_item(text, last, box=box), block=False, apart=self.loose)
+        return Insertion(self.ground.last_line(place), as_item(text, last, box=box), block=False, apart=self.loose)
 
 
 def _sort_key(text: str) -> str:

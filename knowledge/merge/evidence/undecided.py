@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from knowledge.merge.claims.statements import Statement, likeness
-from knowledge.merge.document.unit_origins import PageFacts
-from knowledge.merge.evidence.confidence import Rules, same_lineage
+from knowledge.merge.evidence.confidence import same_lineage
 from knowledge.merge.evidence.context import Weighing
 from knowledge.merge.evidence.merge import compared
-from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.evidence.weigh.prose import may_doubt, page_statements
-from knowledge.merge.model import CutDocument, IncomingEvidence, Origin, section_name
+from knowledge.merge.model import CutDocument, IncomingEvidence, section_name
+from knowledge.merge.setting import MergeSetting
 
 MOST_PAIRS = 20
 """Pairs that are asked about for one piece of evidence."""
@@ -48,15 +46,11 @@ class _Scored(NamedTuple):
 
 def undecided(
     current: CutDocument,
-    origins: Sequence[Origin | None],
     content: CutDocument,
     evidence: IncomingEvidence,
+    setting: MergeSetting,
     *,
-    page: PageFacts,
-    rules: Rules,
-    now: datetime,
     section: str | None = None,
-    similarity: Similarity | None = None,
 ) -> tuple[Pair, ...]:
     """Return the pairs of statements that are near each other and that may yet contradict each other, the nearest first.
 
@@ -66,7 +60,7 @@ def undecided(
     Raises:
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
     """
-    w = Weighing(current, origins, evidence, page=page, rules=rules, now=now, similarity=similarity, revision="")
+    w = Weighing(current, evidence, setting)
     compared(w, content, w.asked_for(section) if section is not None else None)
     new = _left(w)[:MOST_NEW]
     there = [old for old in page_statements(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]

@@ -1,6 +1,6 @@
-"""Which parts of a sequence are still which, after somebody edited it. Pure.
+"""Which parts of a sequence are still which after somebody edited it. Pure.
 
-Equal parts are matched first, then, between two matches, those that are most alike.
+Equal parts are matched first, then, between two matches, the most similar ones.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ LOOKED_AT = 4_000
 """Characters at either end of a text that count for its likeness."""
 REMEMBERED = 1_024
 """Texts whose words are remembered, as one is compared with several others."""
+BODY = 7
+"""The level of every part that is no heading: below all headings."""
 
 _WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
 _NAMED = frozenset({"heading", "item", "row", "key"})
-"""Kinds of which one that is not alike is another one."""
-BODY = 7
-"""The level of what is no heading: below all of them."""
+"""Kinds of parts that name something: one in the place of another that is not like it is a different one."""
 
 
 class AlignedNode(NamedTuple):
     """A part of a sequence: a block of a document, an item of a list, a row of a table.
 
-    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is what it is
-    recognised by, its text without what does not count. `level` is a heading's.
+    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is its text as it
+    is compared, without what does not count. `level` is a heading's.
     """
 
     kind: str
@@ -48,7 +48,7 @@ Likeness = Callable[[AlignedNode, AlignedNode], float]
 
 
 def words(text: str) -> frozenset[str]:
-    """Return what `text` is made of, for telling how alike two texts are."""
+    """Return the words of a text by which its likeness is told; of a long one, those at both ends."""
     return _words(text) if len(text) <= 2 * LOOKED_AT else _words(text[:LOOKED_AT] + text[-LOOKED_AT:])
 
 
@@ -65,17 +65,15 @@ def likeness(one: AlignedNode, other: AlignedNode) -> float:
     if not mine or not yours:
         return 0.0
     alike = 2 * len(mine & yours) / (len(mine) + len(yours))
-    return alike if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT else max(alike, _same_lines(one, other))
-
-
-def _same_lines(one: AlignedNode, other: AlignedNode) -> float:
-    """Return how much of the shorter of two parts the lines are that both have; a line of one word tells nothing."""
-    mine, yours = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
-    return len(mine & yours) / min(len(mine), len(yours)) if mine and yours else 0.0
+    if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT:
+        return alike
+    # A short block to which much was added keeps its lines; lines of one word (`{`, `---`) prove nothing.
+    lines, others = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
+    return max(alike, len(lines & others) / min(len(lines), len(others))) if lines and others else alike
 
 
 def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness = likeness) -> list[int]:
-    """Return for each part of `base` the index of what it is in `side`, -1 for what is gone; increasing."""
+    """Return for each part of `base` its index in `side`, -1 for a part that is gone; increasing."""
     found = [-1] * len(base)
     same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
     for x, y in same:
@@ -85,19 +83,7 @@ def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Liken
             pairs = _most_alike(base[start:end], side[first:last], alike)
             for i, j in [*pairs, *_in_place(base[start:end], side[first:last], pairs)]:
                 found[start + i] = first + j
-    _renamed(base, side, found)
-    return found
-
-
-def _in_place(
-    base: Sequence[AlignedNode], side: Sequence[AlignedNode], pairs: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Return what stands where something of its kind stood, alike or not."""
-    found: list[tuple[int, int]] = []
-    for start, end, first, last in hunks_of(pairs, len(base), len(side)):
-        kinds = [node.kind for node in base[start:end]]
-        if _NAMED.isdisjoint(kinds) and kinds == [node.kind for node in side[first:last]]:
-            found += zip(range(start, end), range(first, last), strict=True)
+    _match_renamed_headings(base, side, found)
     return found
 
 
@@ -105,9 +91,10 @@ def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike:
     """Return the pairs in order whose likenesses add up to the most."""
     n, m = len(base), len(side)
     if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
-        return []  # it stands in its place, alike or not
+        return []  # it is in its place, alike or not
     if n * m > MOST_PAIRS:
-        return _alike_in_place(base, side, alike)
+        # Much was rewritten: only what is alike at the same distance from the beginning is found, in one pass.
+        return [(at, at) for at in range(min(n, m)) if alike(base[at], side[at]) >= ALIKE]
     score = [[alike(one, other) for other in side] for one in base]
     best = [[0.0] * (m + 1) for _ in range(n + 1)]
     for i in range(n - 1, -1, -1):
@@ -127,13 +114,20 @@ def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike:
     return found
 
 
-def _alike_in_place(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness) -> list[tuple[int, int]]:
-    """Return what is alike at the same distance from the beginning: the rewriting of much, looked at in one pass."""
-    return [(at, at) for at in range(min(len(base), len(side))) if alike(base[at], side[at]) >= ALIKE]
+def _in_place(
+    base: Sequence[AlignedNode], side: Sequence[AlignedNode], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the parts in the place of parts of their kind, alike or not."""
+    found: list[tuple[int, int]] = []
+    for start, end, first, last in hunks_of(pairs, len(base), len(side)):
+        kinds = [node.kind for node in base[start:end]]
+        if _NAMED.isdisjoint(kinds) and kinds == [node.kind for node in side[first:last]]:
+            found += zip(range(start, end), range(first, last), strict=True)
+    return found
 
 
-def _renamed(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
-    """Match headings that say something else now, but stand over what they stood over."""
+def _match_renamed_headings(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
+    """Match headings with other words over the same text."""
     taken = set(found)
     for at, node in enumerate(base[:-1]):
         if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:

@@ -1,7 +1,7 @@
 """Joining what two sides made of a document. Pure.
 
-Blocks are matched first, then joined one by one, each by what it is. What comes out is cut again: it must be the blocks
-that were planned, or it is not written.
+Blocks are matched first, then joined one by one, each by its kind. The result is cut again: it must be the blocks that were
+planned, or it is not written (kb/decisions/0022).
 """
 
 from __future__ import annotations
@@ -12,23 +12,33 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge.merge.document.units import BOM, bare, blocks_of, cut, level_of, split_lines, starts_of
+from knowledge.merge.document.units import (
+    BLANK,
+    BOM,
+    bare,
+    blocks_of,
+    cut,
+    heading_level,
+    item_starts_in,
+    split_lines,
+)
 from knowledge.merge.model import Conflict, CutDocument, DocumentPiece, section_name
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, likeness
-from knowledge.merge.three_way.kinds.front_matter import joined_front
-from knowledge.merge.three_way.kinds.lists import joined_list
-from knowledge.merge.three_way.kinds.prose import is_one, joined_strictly, joined_text
-from knowledge.merge.three_way.kinds.tables import joined_table
-from knowledge.merge.three_way.line_account import is_accounted, settled
+from knowledge.merge.three_way.kinds.front_matter import join_front_matter
+from knowledge.merge.three_way.kinds.lists import join_list
+from knowledge.merge.three_way.kinds.prose import is_one, join_strictly, join_text
+from knowledge.merge.three_way.kinds.tables import join_table
+from knowledge.merge.three_way.line_account import is_accounted, settle_lines
 from knowledge.merge.three_way.line_join import clean, merge_lines
-from knowledge.merge.three_way.moves import followed
-from knowledge.merge.three_way.sequence import Clash, Inner, in_sequence
+from knowledge.merge.three_way.moves import follow_moves
+from knowledge.merge.three_way.sequence import Clash, PartJoin, merge_of
 from knowledge.merge.three_way.unit_changes import UnitChange, changes_between
 
-_BLANK = " \t\r\n"
 _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
+"""Kinds joined by lines, with how many lines at their beginning and end must stay: what opens and closes them."""
 _CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
 _WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
+"""Kinds of which half means something else: joining by plain lines must leave them as one side has them."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
@@ -36,7 +46,7 @@ _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A joined document. Where there are conflicts it says there what the current one says; `cut` is `text` in pieces."""
+    """A joined document. Where there are conflicts it keeps the current text; `cut` is `text` in pieces."""
 
     text: str
     changes: tuple[UnitChange, ...]
@@ -45,7 +55,7 @@ class Joined:
 
 
 class _Parts(NamedTuple):
-    """A document taken apart; `end` is what follows its last block, `closed` whether that block's last line has its end."""
+    """A document taken apart; `end` follows its last block, `closed` says whether that block's last line has its end."""
 
     bom: str
     lead: str
@@ -60,12 +70,12 @@ def join(base: CutDocument, current: CutDocument, incoming: CutDocument) -> Join
         return Joined(current.text, (), (), current)
     if current.text == base.text:
         return Joined(incoming.text, changes_between(current, incoming), (), incoming)
-    eol = line_end(current.text, base.text, incoming.text)
+    eol = _line_end(current.text, base.text, incoming.text)
     b, o, t = _taken_apart(base, eol), _taken_apart(current, eol), _taken_apart(incoming, eol)
     found = _by_blocks(b, o, t, eol) or _by_lines(base, current, incoming)
     if found is None:
-        whole = Conflict("", base.text, current.text, incoming.text, 1)
-        return Joined(current.text, (), (whole,), current)
+        conflict = Conflict("", base.text, current.text, incoming.text, 1)
+        return Joined(current.text, (), (conflict,), current)
     document, clashes = found
     conflicts = tuple(
         Conflict(
@@ -80,9 +90,19 @@ def join(base: CutDocument, current: CutDocument, incoming: CutDocument) -> Join
     return Joined(document.text, changes_between(current, document), conflicts, document)
 
 
+def _line_end(*texts: str) -> str:
+    """Return the line end of the first line that has one in the first text that has any; LF without."""
+    return next((found[0] for text in texts if (found := _LINE_END.search(text))), "\n")
+
+
+def _bare_last(text: str) -> str:
+    """Return a text without its last line end."""
+    return next((text[: -len(end)] for end in ("\r\n", "\n", "\r") if text.endswith(end)), text)
+
+
 def _as_written(text: str, document: str) -> str:
-    """Return a part of a document without the line end that its last line has not."""
-    return bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(bare_last(text)) else text
+    """Return a part of a document without the line end that its last line does not have."""
+    return _bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(_bare_last(text)) else text
 
 
 def _taken_apart(document: CutDocument, eol: str) -> _Parts:
@@ -102,48 +122,44 @@ def _taken_apart(document: CutDocument, eol: str) -> _Parts:
 
 def _nodes(pieces: Sequence[DocumentPiece]) -> list[AlignedNode]:
     found: list[AlignedNode] = []
-    last = len(pieces) - 1
-    for at, piece in enumerate(pieces):
-        if piece.kind == "blank":
-            continue
-        following = pieces[at + 1] if at < last else None
-        gap = None if following is None else following.text if following.kind == "blank" else ""
-        level = level_of(piece) if piece.kind == "heading" else BODY
-        found.append(AlignedNode(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
+    for piece, following in zip(pieces, [*pieces[1:], None], strict=False):
+        if piece.kind != "blank":
+            gap = None if following is None else following.text if following.kind == "blank" else ""
+            level = heading_level(piece) if piece.kind == "heading" else BODY
+            found.append(AlignedNode(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
     return found
 
 
-def line_end(*texts: str) -> str:
-    """Return the line end of the first line that has one in the first text that has any; LF without."""
-    for text in texts:
-        found = _LINE_END.search(text)
-        if found:
-            return found[0]
-    return "\n"
+# By blocks
 
 
 def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, list[Clash]] | None:
-    """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
-    nodes = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
-    sequences = in_sequence(nodes, joined_block, gap=eol, rescue=_rescued)
-    sequences.merge()
-    if not settled(sequences):
+    """Return the document joined by its blocks and what clashes, None if the result is not what was planned."""
+    base = b.nodes
+    if _has_front(o.nodes) and _has_front(t.nodes) and not _has_front(base):
+        # Both sides gave the page a front matter: over an empty one in the base the two meet key by key.
+        base = [AlignedNode("front", "", None, ""), *base]
+    moves = follow_moves(base, o.nodes, t.nodes, _likeness)
+    merge = merge_of(moves, join_block, gap=eol, rescue=_rescued)
+    merge.merge()
+    if not settle_lines(merge):
         return None
-    joint = sequences.joint()
-    parts = list(joint.parts)
+    joined = merge.result()
+    parts = list(joined.parts)
     frame = o._replace(
-        bom=_newer(b.bom, o.bom, t.bom),
-        lead=_newer(b.lead, o.lead, t.lead),
+        bom=t.bom if o.bom == b.bom else o.bom,
+        lead=t.lead if o.lead == b.lead else o.lead,
     )
     # How theirs ends counts where their last block is the last.
-    last = sequences.kept[-1].theirs if sequences.kept else -1
-    if (b.closed, b.end) == (o.closed, o.end) and last == len(nodes.theirs) - 1:
+    last = merge.kept[-1].theirs if merge.kept else -1
+    if (b.closed, b.end) == (o.closed, o.end) and last == len(moves.theirs) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
+    # Blocks that run into each other (a paragraph under a list) get a blank line between them.
     for _ in range(3):
         document = cut(_assembled(frame, parts))
         wrong = _not_as_planned(document, parts)
         if not wrong:
-            return document, list(joint.clashes)
+            return document, list(joined.clashes)
         loose = [at for at in wrong if at < len(parts) and not parts[at].gap]
         if not loose:
             return None
@@ -152,19 +168,8 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, 
     return None
 
 
-def _with_front(base: list[AlignedNode], ours: list[AlignedNode], theirs: list[AlignedNode]) -> list[AlignedNode]:
-    """Return the base with an empty front matter if both sides gave it one, so that the two meet key by key."""
-    if _has_front(ours) and _has_front(theirs) and not _has_front(base):
-        return [AlignedNode("front", "", None, ""), *base]
-    return base
-
-
 def _has_front(nodes: Sequence[AlignedNode]) -> bool:
     return bool(nodes) and nodes[0].kind == "front"
-
-
-def _newer(base: str, ours: str, theirs: str) -> str:
-    return theirs if ours == base else ours
 
 
 def _assembled(frame: _Parts, parts: Sequence[AlignedNode]) -> str:
@@ -173,21 +178,13 @@ def _assembled(frame: _Parts, parts: Sequence[AlignedNode]) -> str:
         texts += node.text, node.gap or ""
     if parts:
         if not frame.closed and not frame.end:
-            texts[-2] = bare_last(texts[-2])
+            texts[-2] = _bare_last(texts[-2])
         texts[-1] = frame.end
     return "".join(texts)
 
 
-def bare_last(text: str) -> str:
-    """Return a text without its last line end."""
-    for ending in ("\r\n", "\n", "\r"):
-        if text.endswith(ending):
-            return text[: -len(ending)]
-    return text
-
-
 def _not_as_planned(document: CutDocument, parts: Sequence[AlignedNode]) -> list[int]:
-    """Return after which of `parts` a blank line may be missing: where the cut document goes another way than planned."""
+    """Return the parts after which a blank line may be missing, where the cut document is not what was planned."""
     pieces = [piece for piece in document.pieces if piece.kind != "blank"]
     for at, node in enumerate(parts):
         if at >= len(pieces):
@@ -198,32 +195,30 @@ def _not_as_planned(document: CutDocument, parts: Sequence[AlignedNode]) -> list
     return [] if len(pieces) == len(parts) else [len(parts) - 1]
 
 
-def joined_block(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
+def join_block(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> PartJoin:
     """Return what both sides made of one block."""
-    if not base.kind == ours.kind == theirs.kind:
-        return Inner(None)
     kind = base.kind
+    if not kind == ours.kind == theirs.kind:
+        return PartJoin(None)
     if kind == "front":
-        return joined_front(base.text or _NO_FRONT, ours.text, theirs.text)
-    if kind == "list":
-        return _checked(joined_list(base, ours, theirs), kind)
-    if kind == "table":
-        return _checked(joined_table(base, ours, theirs), kind)
-    if kind == "paragraph":
-        return _checked(Inner(joined_text(base.text, ours.text, theirs.text)), kind)
-    if kind == "heading":
-        return _checked(Inner(_joined_heading(base.text, ours.text, theirs.text)), kind)
+        return join_front_matter(base.text or _NO_FRONT, ours.text, theirs.text)
     if kind in _EDGES:
         edges = (1, 0) if _CALLOUT.match(base.text) else _EDGES[kind]
-        return Inner(joined_strictly(base.text, ours.text, theirs.text, kind, edges=edges))
-    return Inner(None)
+        return PartJoin(join_strictly(base.text, ours.text, theirs.text, kind, edges=edges))
+    if kind == "list":
+        joined = join_list(base, ours, theirs)
+    elif kind == "table":
+        joined = join_table(base, ours, theirs)
+    elif kind == "paragraph":
+        joined = PartJoin(join_text(base.text, ours.text, theirs.text))
+    elif kind == "heading":
+        joined = PartJoin(_join_heading(base.text, ours.text, theirs.text))
+    else:
+        return PartJoin(None)
+    return joined if not joined.text or is_one(joined.text, kind) else PartJoin(None)
 
 
-def _checked(inner: Inner, kind: str) -> Inner:
-    return inner if not inner.text or is_one(inner.text, kind) else Inner(None)
-
-
-def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
+def _join_heading(base: str, ours: str, theirs: str) -> str | None:
     """Return a heading whose level one side changed and whose words the other; None if both changed its words."""
     b, o, t = _ATX.match(base), _ATX.match(ours), _ATX.match(theirs)
     if not b or not o or not t:
@@ -236,7 +231,7 @@ def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
     return "".join(parts)
 
 
-def _alike(one: AlignedNode, other: AlignedNode) -> float:
+def _likeness(one: AlignedNode, other: AlignedNode) -> float:
     if one.kind == other.kind == "front":
         return 1.0
     if one.kind == other.kind == "list":
@@ -249,8 +244,8 @@ def _alike(one: AlignedNode, other: AlignedNode) -> float:
 
 @lru_cache(maxsize=64)
 def _items(text: str) -> frozenset[str]:
-    lines, starts = split_lines(text), starts_of(text)
-    return frozenset("".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
+    lines, starts = split_lines(text), item_starts_in(text)
+    return frozenset("".join(lines[a:b]).strip(BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
@@ -267,14 +262,16 @@ def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
     return _nodes(pieces)
 
 
+# By lines
+
+
 def _by_lines(base: CutDocument, current: CutDocument, incoming: CutDocument) -> tuple[CutDocument, list[Clash]] | None:
-    """Return the document joined by plain lines, if no block that must be whole is cut by that."""
+    """Return the document joined by plain lines, None if that cuts a block that must be whole, or loses or doubles a line."""
     texts = [split_lines(document.text) for document in (base, current, incoming)]
-    parts = merge_lines(*texts, strict=True)
     clashes: list[Clash] = []
     found: list[str] = []
     at = 0
-    for part in parts:
+    for part in merge_lines(*texts, strict=True):
         if part.clash:
             at = _place(texts[1], part.lines, at)
             section = next((piece.section for piece in reversed(current.pieces) if piece.line <= at + 1), ())
@@ -290,11 +287,8 @@ def _by_lines(base: CutDocument, current: CutDocument, incoming: CutDocument) ->
 
 
 def _place(lines: Sequence[str], wanted: Sequence[str], start: int) -> int:
-    """Return where `wanted` stands in `lines` from `start` on, `start` where it does not."""
+    """Return where `wanted` is in `lines` from `start` on, `start` if it is not there."""
     for at in range(start, len(lines) - len(wanted) + 1 if wanted else 0):
         if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted:
             return at
     return start
-
-
-__all__ = ["Joined", "UnitChange", "changes_between", "join"]

@@ -1,8 +1,8 @@
-"""What became of a sequence, and joining what two sides made of it. Pure, and close to linear whatever comes in.
+"""The difference of two sequences, and joining what two sides made of one. Pure, and close to linear whatever comes in.
 
-Sequences are of lines, or of anything else that can be compared by a key. Anchors first (keys that stand once on either
-side, in their longest common order), then the shortest edit between two anchors; where that would take long, equal keys in
-order of appearance.
+Sequences are of lines, or of anything else that has a key. Matched are first anchors (keys that both sides have once, in their
+longest common order), then the shortest edit between two anchors; where that would take long, equal keys in order of
+appearance. `difflib` is quadratic for repeated lines, of which tables and code are full (kb/decisions/0022).
 
 Source: Myers, An O(ND) Difference Algorithm (1986); Bram Cohen's patience diff; Khanna, Kunal, Pierce, A Formal
 Investigation of Diff3 (2007).
@@ -29,7 +29,7 @@ class LineHunk(NamedTuple):
 
 
 class JoinedLines(NamedTuple):
-    """A stretch of a joined sequence. With a clash `lines` are ours, and the base and the other side are there to see."""
+    """A stretch of a joined sequence. In a clash `lines` are ours, beside the base and the other side."""
 
     lines: Sequence[str]
     clash: bool = False
@@ -80,7 +80,7 @@ def hunks(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[LineHunk]:
 
 
 def hunks_of(pairs: Sequence[tuple[int, int]], length: int, other: int) -> list[LineHunk]:
-    """Return what lies between matched `pairs` of two sequences of these lengths."""
+    """Return the stretches between matched `pairs` of two sequences of these lengths."""
     found: list[LineHunk] = []
     start = first = 0
     for x, y in [*pairs, (length, other)]:
@@ -100,13 +100,14 @@ class Group(NamedTuple):
 
 
 Meets = Callable[[int, int, LineHunk, Sequence[LineHunk]], bool]
-"""Whether a side's change belongs to what is about the base from one place to another, with changes of the other side."""
+"""Whether a change belongs to a group: called with the base's stretch that the group is about, the change, and the other side's
+changes in the group."""
 
 
 def grouped(
     mine: Sequence[LineHunk], other: Sequence[LineHunk], ours_meet: Meets, theirs_meet: Meets
 ) -> Iterator[Group]:
-    """Yield the changes of two sides in order, those together that meet."""
+    """Yield the changes of two sides in order, those that meet together."""
     x = y = 0
     while x < len(mine) or y < len(other):
         left, right = x, y
@@ -127,24 +128,31 @@ def grouped(
 def merge_lines(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False
 ) -> list[JoinedLines]:
-    """Return what both sides made of `base`, in stretches; where they made different things of the same lines, a clash.
+    """Return what both sides made of `base`, in stretches; where they changed the same lines differently, a clash.
 
-    Edits that only touch are joined: what is inserted before or after lines that the other side changed, and changes of
+    Edits that only touch are joined: an insertion before or after lines that the other side changed, and changes of
     neighbouring lines. Of two insertions at one place both stay, ours first, what is in both of them once. `strict` wants
     an unchanged line between edits of two sides.
     """
 
     def meet(low: int, high: int, hunk: LineHunk, _others: Sequence[LineHunk]) -> bool:
-        return _meets(low, high, hunk, strict=strict)
+        return hunk.start < high or (hunk.start == high and (strict or low == high == hunk.end))
 
     parts: list[JoinedLines] = []
     at = 0
     for low, high, mine, other in grouped(hunks(base, ours), hunks(base, theirs), meet, meet):
         if low > at:
             parts.append(JoinedLines(base[at:low]))
-        mine_now = _slice(ours, mine, low, high)
-        other_now = _slice(theirs, other, low, high)
-        parts.append(_joined(base[low:high], mine_now, other_now, strict=strict))
+        mine_now = ours[slice(*span_of(mine, low, high))] if mine else ()
+        other_now = theirs[slice(*span_of(other, low, high))] if other else ()
+        if not other or (mine and mine_now == other_now):
+            parts.append(JoinedLines(mine_now))
+        elif not mine:
+            parts.append(JoinedLines(other_now))
+        elif low == high and not strict:
+            parts.append(JoinedLines(union(mine_now, other_now)))
+        else:
+            parts.append(JoinedLines(mine_now, clash=True, base=base[low:high], theirs=other_now))
         at = high
     if at < len(base):
         parts.append(JoinedLines(base[at:]))
@@ -173,33 +181,13 @@ def union(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     return found
 
 
-def _meets(low: int, high: int, hunk: LineHunk, *, strict: bool) -> bool:
-    """Return whether `hunk`, which begins no earlier, changes what `base[low:high]` is of; insertions at one place meet."""
-    return hunk.start < high or (hunk.start == high and (strict or low == high == hunk.end))
-
-
-def _slice(side: Sequence[str], changed: Sequence[LineHunk], low: int, high: int) -> Sequence[str] | None:
-    """Return what a side has for `base[low:high]`, given its hunks in there; None without any."""
-    if not changed:
-        return None
-    return side[changed[0].first - (changed[0].start - low) : changed[-1].last + (high - changed[-1].end)]
-
-
-def _joined(
-    base: Sequence[str], ours: Sequence[str] | None, theirs: Sequence[str] | None, *, strict: bool
-) -> JoinedLines:
-    """Return what becomes of `base`; None is a side that left it alone."""
-    if ours is None or theirs is None:
-        return JoinedLines(ours if ours is not None else theirs or ())
-    if ours == theirs:
-        return JoinedLines(ours)
-    if not base and not strict:
-        return JoinedLines(union(ours, theirs))
-    return JoinedLines(ours, clash=True, base=base, theirs=theirs)
+def span_of(changed: Sequence[LineHunk], low: int, high: int) -> tuple[int, int]:
+    """Return the span that a side has for `base[low:high]`, given its changes in there, at least one."""
+    return changed[0].first - (changed[0].start - low), changed[-1].last + (high - changed[-1].end)
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple[int, int]]:
-    """Return the keys that stand once on either side, as index pairs, in their longest common order."""
+    """Return the keys that both sides have once, as index pairs, in their longest common order."""
     low, high, first, last = within
     here, there = Counter(a[low:high]), Counter(b[first:last])
     where = {key: at for at, key in enumerate(b[first:last], first) if there[key] == 1}
@@ -207,7 +195,7 @@ def _anchors(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple
 
 
 def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest run of `pairs`, sorted by their first, whose seconds increase."""
+    """Return the longest selection of `pairs`, sorted by their first, whose seconds increase."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -228,10 +216,11 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _between(a: Sequence[int], b: Sequence[int], within: LineHunk) -> list[tuple[int, int]]:
-    """Return matches of two stretches without anchors: those of a shortest edit, or quick ones where that is far."""
+    """Return matches of two stretches without anchors: those of a shortest edit, or quick ones where that takes too long."""
     low, high, first, last = within
-    exact = _shortest(a[low:high], b[first:last])
-    found = exact if exact is not None else _in_order_of_appearance(a[low:high], b[first:last])
+    found = _shortest(a[low:high], b[first:last])
+    if found is None:
+        found = _in_order_of_appearance(a[low:high], b[first:last])
     return [(low + x, first + y) for x, y in found]
 
 

@@ -1,4 +1,4 @@
-"""What one side put elsewhere, put there for the others as well, so that their edits of it meet it. Pure."""
+"""Blocks that one side moved, moved for the others as well, so that their edits of it meet it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
 
 SUBSTANCE = 12
-"""Letters and digits that text must have for its leaving here and turning up there to be a move."""
+"""Letters and digits that a text must have for its leaving here and turning up there to be a move."""
 
 
 class _MovedRun(NamedTuple):
@@ -21,8 +21,8 @@ class _MovedRun(NamedTuple):
     before: int
 
 
-class Followed(NamedTuple):
-    """Three versions with everything that a side moved in its new place, and where each part of the base is in the others."""
+class FollowedMoves(NamedTuple):
+    """Three versions with everything that a side moved in its new place, and the index of each part of the base in the others."""
 
     base: Sequence[AlignedNode]
     ours: Sequence[AlignedNode]
@@ -31,21 +31,21 @@ class Followed(NamedTuple):
     to_theirs: list[int]
 
 
-def followed(
+def follow_moves(
     base: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode], alike: Likeness = likeness
-) -> Followed:
+) -> FollowedMoves:
     """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
     to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    if runs := _runs(base, ours, to_ours):
-        base, theirs = _after(runs, base, theirs, to_theirs)
+    if runs := _moved_runs(base, ours, to_ours):
+        base, theirs = _move_in_both(runs, base, theirs, to_theirs)
         to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    if runs := _runs(base, theirs, to_theirs):
-        base, ours = _after(runs, base, ours, to_ours)
+    if runs := _moved_runs(base, theirs, to_theirs):
+        base, ours = _move_in_both(runs, base, ours, to_ours)
         to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    return Followed(base, ours, theirs, to_ours, to_theirs)
+    return FollowedMoves(base, ours, theirs, to_ours, to_theirs)
 
 
-def _after(
+def _move_in_both(
     runs: Sequence[_MovedRun], base: Sequence[AlignedNode], other: Sequence[AlignedNode], to_other: Sequence[int]
 ) -> tuple[list[AlignedNode], list[AlignedNode]]:
     """Return `base` and `other` with what one side moved where it put it."""
@@ -57,20 +57,20 @@ def _after(
     segments: list[_MovedRun] = []
     for run in runs:
         segment = _segment(run, base, other, there, owner)
-        if segment is None:
-            continue
-        done.append(run)
-        if segment.start < segment.end:
-            segments.append(segment)
+        if segment is not None:
+            done.append(run)
+            if segment.start < segment.end:
+                segments.append(segment)
     return _moved(base, done), _moved(other, segments)
 
 
-def _runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequence[int]) -> list[_MovedRun]:
-    """Return what was moved, in the order in which it stands now."""
+def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequence[int]) -> list[_MovedRun]:
+    """Return the runs of parts that were moved, in the order in which they are now."""
     taken = {y for y in to if y >= 0}
     groups: list[list[tuple[int, int]]] = []
     for x, y in _elsewhere(base, mover, to):
         last = groups[-1][-1] if groups else None
+        # Parts that left together and came together are one run; between them only what is gone, or new.
         if (
             last
             and last[1] < y
@@ -86,6 +86,7 @@ def _runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequenc
         if not _is_substantial([base[x] for x, _ in group]):
             continue
         start, end = group[0][0], group[-1][0] + 1
+        # A heading moves with what is left of its section.
         level = base[start].level
         while level < BODY and end < len(base) and to[end] < 0 and base[end].level > level:
             end += 1
@@ -96,18 +97,16 @@ def _runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: Sequenc
 
 
 def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[tuple[int, int]]:
-    """Return what is gone from its place and stands, once, in another."""
+    """Return the parts that are gone from their place and are, once, in another."""
     taken = {y for y in to if y >= 0}
     gone = [(node.kind, node.key) for node, y in zip(base, to, strict=True) if y < 0]
-    new = {(node.kind, node.key): at for at, node in enumerate(side) if at not in taken}
+    new = [((node.kind, node.key), at) for at, node in enumerate(side) if at not in taken]
     if not gone or not new:
         return []
-    often = Counter(gone) + Counter((node.kind, node.key) for at, node in enumerate(side) if at not in taken)
-    return [
-        (at, new[node.kind, node.key])
-        for at, node in enumerate(base)
-        if to[at] < 0 and (node.kind, node.key) in new and often[node.kind, node.key] == 2
-    ]
+    places = dict(new)
+    often = Counter(gone) + Counter(name for name, _ in new)
+    names = [(node.kind, node.key) for node in base]
+    return [(at, places[name]) for at, name in enumerate(names) if to[at] < 0 and name in places and often[name] == 2]
 
 
 def _is_substantial(nodes: Sequence[AlignedNode]) -> bool:
@@ -123,17 +122,16 @@ def _segment(
     there: Sequence[int],
     owner: Mapping[int, int],
 ) -> _MovedRun | None:
-    """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part.
+    """Return the part of `other` that is that run with what was added to it, and before what it goes; None if it is not one part.
 
-    `there` says where each part of `base` is in `other`, `owner` the same the other way round.
+    `there` gives the index of each part of `base` in `other`, `owner` the reverse.
     """
     places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
     if not places:
         return _MovedRun(0, 0, 0)
     start, end = places[0], places[-1] + 1
-    if places != sorted(places) or any(
-        at in owner and not run.start <= owner[at] < run.end for at in range(start, end)
-    ):
+    foreign = any(at in owner and not run.start <= owner[at] < run.end for at in range(start, end))
+    if foreign or places != sorted(places):
         return None
     level = min(base[at].level for at in range(run.start, run.end))
     while level < BODY and end < len(other) and end not in owner and other[end].level > level:
@@ -146,13 +144,12 @@ def _segment(
 def _moved(nodes: Sequence[AlignedNode], runs: Sequence[_MovedRun]) -> list[AlignedNode]:
     """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
     away = {at for run in runs for at in range(run.start, run.end)}
-    coming: dict[int, list[_MovedRun]] = {}
+    coming: dict[int, list[int]] = {}
     for run in runs:
-        coming.setdefault(run.before, []).append(run)
+        coming.setdefault(run.before, []).extend(range(run.start, run.end))
     order: list[int] = []
     for at in range(len(nodes) + 1):
-        for run in coming.get(at, ()):
-            order += range(run.start, run.end)
+        order += coming.get(at, ())
         if at < len(nodes) and at not in away:
             order.append(at)
     found: list[AlignedNode] = []

@@ -1,7 +1,7 @@
 """Joining what two sides made of a sequence of blocks, items or rows. Pure.
 
-What only one side changed is taken, what both changed is handed to who knows the kind; what cannot be joined stays as it is
-on our side and is told as a clash.
+A change by one side only is taken. A part that both changed is handed to a function that knows its kind; where that cannot join
+the two, our side stays and the difference is reported as a clash.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
-from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches
-from knowledge.merge.three_way.moves import Followed
+from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
+from knowledge.merge.three_way.moves import FollowedMoves
 
 
 class Clash(NamedTuple):
-    """Both sides changed the same. `line` and `section` are where `ours` is, or would be."""
+    """Both sides changed the same part differently. `line` and `section` are where `ours` is, or would be."""
 
     base: str
     ours: str
@@ -28,7 +28,7 @@ class Clash(NamedTuple):
 
 
 class KeptPart(NamedTuple):
-    """A part of the joined sequence, and which part of each side it comes from, -1 for none.
+    """A part of the joined sequence, and the index of its part on each side, -1 for none.
 
     `joined` tells whether it was put together from what both sides made of it, with nothing left over.
     """
@@ -39,28 +39,29 @@ class KeptPart(NamedTuple):
     joined: bool = False
 
 
-class Inner(NamedTuple):
-    """What became of one part that both sides changed: "" for nothing, None for `text` if that cannot be said."""
+class PartJoin(NamedTuple):
+    """A part that both sides changed, joined: `text` is "" for nothing left, None if the two cannot be joined."""
 
     text: str | None
     clashes: Sequence[Clash] = ()
 
 
-class Joint(NamedTuple):
+class JoinedSequence(NamedTuple):
     """A joined sequence; the gaps between its parts are settled, that after the last is not."""
 
     parts: Sequence[AlignedNode]
     clashes: Sequence[Clash]
 
 
-Join = Callable[[AlignedNode, AlignedNode, AlignedNode], Inner]
+Join = Callable[[AlignedNode, AlignedNode, AlignedNode], PartJoin]
+"""Joins the versions of one part: base, ours, theirs."""
 Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
 """A last try at what clashes: base, ours, theirs."""
 
 
 @dataclass(slots=True)
-class Sequences:
-    """Three versions of a sequence. `gap` is what goes between parts that no side has next to each other."""
+class SequenceMerge:
+    """Three versions of a sequence, and what comes of them. `gap` goes between parts that no side has next to each other."""
 
     base: Sequence[AlignedNode]
     ours: Sequence[AlignedNode]
@@ -69,21 +70,21 @@ class Sequences:
     gap: str
     alike: Likeness = likeness
     rescue: Rescue | None = None
-    kept: list[KeptPart] = field(default_factory=list)
-    clashes: list[Clash] = field(default_factory=list)
     to_ours: list[int] = field(default_factory=list)
     to_theirs: list[int] = field(default_factory=list)
+    kept: list[KeptPart] = field(default_factory=list)
+    clashes: list[Clash] = field(default_factory=list)
     from_ours: dict[int, int] = field(default_factory=dict)
 
-    def merged(self) -> Joint:
+    def merged(self) -> JoinedSequence:
         """Return the joined sequence."""
         self.merge()
-        return self.joint()
+        return self.result()
 
-    def joint(self) -> Joint:
-        """Return what is kept, each with the blank lines that belong between it and the next."""
+    def result(self) -> JoinedSequence:
+        """Return the kept parts, each with the blank lines that belong between it and the next."""
         found = [one.node._replace(gap=self._between(one, following)) for one, following in pairwise(self.kept)]
-        return Joint([*found, *(last.node._replace(gap=None) for last in self.kept[-1:])], self.clashes)
+        return JoinedSequence([*found, *(last.node._replace(gap=None) for last in self.kept[-1:])], self.clashes)
 
     def merge(self) -> None:
         """Settle what is kept and what clashes."""
@@ -94,18 +95,18 @@ class Sequences:
         other = _changes(self.base, self.theirs, self.to_theirs)
         at = 0
         for group in grouped(mine, other, partial(self._meets, self.ours), partial(self._meets, self.theirs)):
-            self._unchanged(at, group.low)
-            self._group(*group)
+            self._keep_unchanged(at, group.low)
+            self._join_group(*group)
             at = group.high
-        self._unchanged(at, len(self.base))
-        self._once()
+        self._keep_unchanged(at, len(self.base))
+        self._drop_twins()
 
-    def _once(self) -> None:
-        """Leave out what theirs added where ours added the same, though not at quite the same place."""
+    def _drop_twins(self) -> None:
+        """Drop what theirs added where ours added the same, though not at quite the same place."""
         run: list[KeptPart] = []
         found: list[KeptPart] = []
         for kept in [*self.kept, None]:
-            if kept and not self._is_same(kept):
+            if kept and not self._is_on_both(kept):
                 run.append(kept)
                 continue
             own = {(self.ours[one.ours].kind, self.ours[one.ours].key) for one in run if one.ours >= 0}
@@ -114,7 +115,7 @@ class Sequences:
             run = []
         self.kept = found
 
-    def _is_same(self, kept: KeptPart) -> bool:
+    def _is_on_both(self, kept: KeptPart) -> bool:
         return kept.ours >= 0 and kept.theirs >= 0 and self.ours[kept.ours].key == self.theirs[kept.theirs].key
 
     def _meets(
@@ -122,7 +123,7 @@ class Sequences:
     ) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
 
-        So does what it adds to a section that the other side, whose changes there are `others`, took out.
+        An addition to a section that the other side, whose changes there are `others`, took out does so as well.
         """
         if hunk.start < high or (hunk.start == high == low == hunk.end):
             return True
@@ -135,37 +136,33 @@ class Sequences:
                 return at >= low and to_other[at] < 0
         return False
 
-    def _unchanged(self, low: int, high: int) -> None:
+    def _keep_unchanged(self, low: int, high: int) -> None:
         for at in range(low, high):
             x, y = self.to_ours[at], self.to_theirs[at]
             ours, theirs = self.ours[x], self.theirs[y]
-            # The same to both, though they may be written differently.
+            # Their keys are equal, but they may be written differently: the side that rewrote it is taken.
             node = theirs if ours.text == self.base[at].text else ours
             self.kept.append(KeptPart(ours._replace(text=node.text), x, y))
 
-    def _group(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
+    def _join_group(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
         """Settle `base[low:high]`, which these changes are about."""
         if not other:
-            self._one_side(low, high, mine, ours=True)
+            first, last = span_of(mine, low, high)
+            came = {self.to_ours[at]: self.to_theirs[at] for at in range(low, high)}
+            self.kept += [KeptPart(self.ours[at], at, came.get(at, -1)) for at in range(first, last)]
         elif not mine:
-            self._one_side(low, high, other, ours=False)
+            first, last = span_of(other, low, high)
+            came = {self.to_theirs[at]: self.to_ours[at] for at in range(low, high)}
+            self.kept += [KeptPart(self.theirs[at], came.get(at, -1), at) for at in range(first, last)]
         elif low == high:
             self._both_added(mine[0], other[0])
         elif high == low + 1 and self.to_ours[low] >= 0 and self.to_theirs[low] >= 0:
             self._both_edited(low)
         else:
-            self._both(low, high, mine, other)
-
-    def _one_side(self, low: int, high: int, changed: Sequence[LineHunk], *, ours: bool) -> None:
-        other = self.to_theirs if ours else self.to_ours
-        first, last = _span(changed, low, high)
-        came = {(self.to_ours if ours else self.to_theirs)[at]: other[at] for at in range(low, high)}
-        for at in range(first, last):
-            node, there = (self.ours if ours else self.theirs)[at], came.get(at, -1)
-            self.kept.append(KeptPart(node, at, there) if ours else KeptPart(node, there, at))
+            self._both_changed(low, high, mine, other)
 
     def _both_added(self, mine: LineHunk, other: LineHunk) -> None:
-        """Keep both insertions: what both have once, deeper sections first, as they belong to what stands above."""
+        """Keep both insertions: what both have once, deeper sections first, as they belong to what is above them."""
         ours, theirs = self.ours[mine.first : mine.last], self.theirs[other.first : other.last]
         start = first = 0
         same = matches([(n.kind, n.key) for n in ours], [(n.kind, n.key) for n in theirs])
@@ -180,18 +177,18 @@ class Sequences:
     def _both_edited(self, at: int) -> None:
         x, y = self.to_ours[at], self.to_theirs[at]
         base, ours, theirs = self.base[at], self.ours[x], self.theirs[y]
-        inner = Inner(ours.text) if ours.key == theirs.key else self.join(base, ours, theirs)
-        self.clashes += inner.clashes
-        if inner.text is None:
+        joined = PartJoin(ours.text) if ours.key == theirs.key else self.join(base, ours, theirs)
+        self.clashes += joined.clashes
+        if joined.text is None:
             self.clashes.append(Clash(base.text, ours.text, theirs.text, ours.line, ours.section))
-        # Each side took away the rest of what the other took away.
-        if inner.text != "":
-            text = ours.text if inner.text is None else inner.text
-            self.kept.append(KeptPart(ours._replace(text=text), x, y, inner.text is not None and not inner.clashes))
+        # "": each side took away the rest of what the other took away.
+        if joined.text != "":
+            text = ours.text if joined.text is None else joined.text
+            self.kept.append(KeptPart(ours._replace(text=text), x, y, joined.text is not None and not joined.clashes))
 
-    def _both(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
-        first, last = _span(mine, low, high)
-        start, end = _span(other, low, high)
+    def _both_changed(self, low: int, high: int, mine: Sequence[LineHunk], other: Sequence[LineHunk]) -> None:
+        first, last = span_of(mine, low, high)
+        start, end = span_of(other, low, high)
         base, ours, theirs = self.base[low:high], self.ours[first:last], self.theirs[start:end]
         if [n.key for n in ours] == [n.key for n in theirs]:
             self.kept += [KeptPart(node, first + i, start + i) for i, node in enumerate(ours)]
@@ -215,6 +212,7 @@ class Sequences:
         self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
 
     def _between(self, one: KeptPart, following: KeptPart) -> str:
+        """Return the blank lines between two kept parts: of a side that has both, else of one that has the first."""
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None
         theirs = self.theirs[one.theirs].gap if one.theirs >= 0 and following.theirs == one.theirs + 1 else None
         if ours is not None and theirs is not None:
@@ -232,17 +230,17 @@ class Sequences:
         return had or self.gap
 
 
-def in_sequence(nodes: Followed, join: Join, *, gap: str, rescue: Rescue | None = None) -> Sequences:
+def merge_of(moves: FollowedMoves, join: Join, *, gap: str, rescue: Rescue | None = None) -> SequenceMerge:
     """Return the three versions, with what was moved in its new place, ready to be merged."""
-    return Sequences(
-        nodes.base,
-        nodes.ours,
-        nodes.theirs,
+    return SequenceMerge(
+        moves.base,
+        moves.ours,
+        moves.theirs,
         join=join,
         gap=gap,
         rescue=rescue,
-        to_ours=nodes.to_ours,
-        to_theirs=nodes.to_theirs,
+        to_ours=moves.to_ours,
+        to_theirs=moves.to_theirs,
     )
 
 
@@ -253,23 +251,15 @@ def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seque
     return sorted([*hunks_of(pairs, len(base), len(side)), *edited])
 
 
-def _span(changed: Sequence[LineHunk], low: int, high: int) -> tuple[int, int]:
-    """Return where a side has what became of `base[low:high]`, given its changes in there."""
-    return changed[0].first - (changed[0].start - low), changed[-1].last + (high - changed[-1].end)
-
-
 def _by_depth(ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
-    """Return both in their orders: text before new sections, deeper sections before others, ours first where it is all the same."""
-    return [kept for _, _, kept in sorted([*_depths(ours, 0), *_depths(theirs, 1)], key=lambda entry: entry[:2])]
-
-
-def _depths(added: Sequence[KeptPart], side: int) -> list[tuple[int, int, KeptPart]]:
-    depth = BODY
-    found: list[tuple[int, int, KeptPart]] = []
-    for kept in added:
-        depth = min(depth, kept.node.level)
-        found.append((-depth, side, kept))
-    return found
+    """Return both in their orders: text before new sections, deeper sections before others, ours first at the same depth."""
+    entries: list[tuple[int, int, KeptPart]] = []
+    for side, added in enumerate((ours, theirs)):
+        depth = BODY
+        for kept in added:
+            depth = min(depth, kept.node.level)
+            entries.append((-depth, side, kept))
+    return [kept for _, _, kept in sorted(entries, key=lambda entry: entry[:2])]
 
 
 def _text(nodes: Sequence[AlignedNode]) -> str:

@@ -15,7 +15,8 @@ from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
 from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, Origin, Unit, unit_digest
-from knowledge.merge.plan import MergeSetting, made, merge
+from knowledge.merge.plan import made, merge
+from knowledge.merge.setting import MergeSetting
 from knowledge.merge.unified_diff import unified
 from knowledge.offload import comparison_size
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
@@ -121,17 +122,7 @@ def undecided_pairs(basis: MergeBasis) -> tuple[Pair, ...]:
         return ()
     current = cut(basis.text)
     taken = as_document(current, request.content, path=request.path, section=request.section)
-    return undecided(
-        current,
-        setting.origins,
-        cut(request.content),
-        _evidence(basis),
-        page=setting.page,
-        rules=setting.rules,
-        now=setting.now,
-        section=taken.section or None,
-        similarity=basis.similarity,
-    )
+    return undecided(current, cut(request.content), _evidence(basis), setting, section=taken.section or None)
 
 
 def _evidence(basis: MergeBasis) -> IncomingEvidence:

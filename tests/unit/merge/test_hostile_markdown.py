@@ -21,8 +21,9 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.document_form import TakenContent
 from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.model import IncomingEvidence
-from knowledge.merge.plan import MergeSetting, merge
-from knowledge.merge.splice import Put, SplicedPage
+from knowledge.merge.plan import merge
+from knowledge.merge.setting import MergeSetting
+from knowledge.merge.splice import Insertion, SplicedPage
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.document import parse
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
@@ -128,7 +129,7 @@ def test_a_thousand_blocks_are_put_into_a_page_without_copying_it_for_each() -> 
     page = cut("Text.\n\n" * 1_000)
     ground = SplicedPage(replace(page, text=Copied(page.text)))
     Copied.characters = 0
-    ground.written([Put(2 * number, "```\ncode\n```", block=True) for number in range(1_000)], [])
+    ground.written([Insertion(2 * number, "```\ncode\n```", block=True) for number in range(1_000)], [])
     assert Copied.characters <= 3 * len(page.text)
 
 

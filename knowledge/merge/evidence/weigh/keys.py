@@ -16,8 +16,8 @@ from knowledge.merge.evidence.rephrase import folded_lines
 from knowledge.merge.model import (
     Unit,
 )
-from knowledge.merge.splice import Put, Replaced
-from knowledge.merge.three_way.kinds.front_matter import name_of
+from knowledge.merge.splice import Insertion, Replacement
+from knowledge.merge.three_way.kinds.front_matter import key_name
 
 GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
 """Keys of the front matter that say how a page is treated: evidence does not change them."""
@@ -25,7 +25,7 @@ GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
 
 def weigh_key(w: Weighing, unit: Unit) -> None:
     """Decide what becomes of a key of the front matter."""
-    key = name_of(unit.text)
+    key = key_name(unit.text)
     text = folded_lines(unit.text)
     if not key:
         _refuse_key(w, unit, "the front matter that came is not made of `key: value` lines")
@@ -72,7 +72,7 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
     begin, end = w.ground.span(there)
     order = w.verdict("update", old.section, w.update_reason(there), there)
     expected = unit._replace(text=text)
-    w.ops.append(Op([order], replaced=Replaced(begin, end, text), touched=there, expected=(expected,)))
+    w.ops.append(Op([order], replaced=Replacement(begin, end, text), touched=there, expected=(expected,)))
 
 
 def _add_values(w: Weighing, unit: Unit, there: int, values: Sequence[str]) -> None:
@@ -86,7 +86,9 @@ def _add_values(w: Weighing, unit: Unit, there: int, values: Sequence[str]) -> N
     begin, end = w.ground.span(there)
     order = w.verdict("integrate", (), f"adds {quoted(', '.join(values))} to a list: {shown(w.weight)}", there)
     expected = (unit._replace(text=text),)
-    w.ops.append(Op([order], replaced=Replaced(begin, end, text), touched=there, keeps_origin=True, expected=expected))
+    w.ops.append(
+        Op([order], replaced=Replacement(begin, end, text), touched=there, keeps_origin=True, expected=expected)
+    )
     w.replaced_units.add(there)
 
 
@@ -97,7 +99,7 @@ def _new_key(w: Weighing, unit: Unit, key: str, text: str) -> None:
         return
     order = w.verdict("integrate", (), f"new key `{key}` of the front matter: {shown(w.weight)}")
     after = front.line + len(folded_lines(front.text)) - 2
-    w.ops.append(Op([order], put=Put(after, text, block=False), expected=(unit._replace(text=text),)))
+    w.ops.append(Op([order], put=Insertion(after, text, block=False), expected=(unit._replace(text=text),)))
 
 
 def _value(entry: str, key: str) -> str:
@@ -108,7 +110,7 @@ def _value(entry: str, key: str) -> str:
 
 
 def _is_list(entry: str) -> bool:
-    value = _value(entry, name_of(entry))
+    value = _value(entry, key_name(entry))
     return value.startswith(("[", "- "))
 
 

@@ -24,7 +24,7 @@ from knowledge.merge.evidence.context import FoundStatements, New, Op, Weighing
 from knowledge.merge.evidence.placement import PageSection
 from knowledge.merge.evidence.rephrase import bare_text
 from knowledge.merge.model import Doubt, Unit
-from knowledge.merge.splice import Replaced
+from knowledge.merge.splice import Replacement
 
 MOST_PAIRS = 20_000
 """Pairs of units that are all looked at for contradictions."""
@@ -302,7 +302,7 @@ def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
     stop = was[-1] if was[-1:] in ".!?" and said[-1:].isalnum() else ""
     text = w.ground.with_ends((said if "\n" in was else " ".join(said.split("\n"))) + stop)
     order = w.verdict("update", old.section, w.update_reason(old.unit, lost_words(new.reading, old.reading)), old.unit)
-    replaced = Replaced(begin + old.span.start, begin + old.span.end, text)
+    replaced = Replacement(begin + old.span.start, begin + old.span.end, text)
     unit = w.ground.units[old.unit]
     after = unit._replace(text=unit.text[: old.span.start] + text + unit.text[old.span.end :])
     w.ops.append(Op([order], replaced=replaced, touched=old.unit, expected=(after,)))

@@ -16,12 +16,12 @@ from knowledge.merge.claims.statements import (
 from knowledge.merge.evidence.context import New, Op, Weighing, named_section, shown
 from knowledge.merge.evidence.placement import PageSection
 from knowledge.merge.evidence.rephrase import SORTED_FROM, folded_lines
+from knowledge.merge.evidence.weigh.table import JoinedTable, TableRow, folded_cell, key_of, table_of
 from knowledge.merge.model import (
     Unit,
     unit_digest,
 )
-from knowledge.merge.splice import Put, Replaced
-from knowledge.merge.three_way.kinds.cells import JoinedTable, TableRow, folded_cell, key_of, table_of
+from knowledge.merge.splice import Insertion, Replacement
 
 MOST_OF_ONE_KEY = 50
 """Rows of one key that a new row is held against: a table with more of them has no key."""
@@ -209,7 +209,7 @@ def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: dict[int, str], 
     order = w.verdict("update", w.ground.units[old.unit].section, reason, old.unit)
     expected = unit._replace(text=text)
     w.ops.append(
-        Op([order], replaced=Replaced(begin, end, text), touched=old.unit, keeps_origin=fills, expected=(expected,))
+        Op([order], replaced=Replacement(begin, end, text), touched=old.unit, keeps_origin=fills, expected=(expected,))
     )
     w.replaced_units.add(old.unit)
 
@@ -227,4 +227,4 @@ def _new_row(w: Weighing, unit: Unit, placed: dict[int, str], meeting: _Meeting)
     after = w.ground.last_line(there.rows[at - 1].unit) if at else w.ground.units[there.head].line + 1
     reason = f"new row of the table under {named_section(section)}: {shown(w.weight)}"
     order = w.verdict("integrate", section, reason)
-    w.ops.append(Op([order], put=Put(after, text, block=False), expected=(unit._replace(text=text),)))
+    w.ops.append(Op([order], put=Insertion(after, text, block=False), expected=(unit._replace(text=text),)))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import pairwise
 
 from knowledge.merge.document.units import blocks_of, split_lines
 from knowledge.merge.three_way.alignment import AlignedNode
 from knowledge.merge.three_way.line_join import clean, hunks, merge_lines
-from knowledge.merge.three_way.sequence import Inner, Sequences
+from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 
 APART = 3
-"""Unchanged words that must lie between edits of two sides within one sentence."""
+"""Unchanged words that must be between edits of two sides within one sentence: closer ones may not make sense together."""
 
 _SENTENCES = re.compile(
     r"[^.!?\u3002\uff01\uff1f]*(?:[.!?]+[\"')\]*_]*(?:\s+|$)|[\u3002\uff01\uff1f]+\s*|[.!?]+)|[^.!?\u3002\uff01\uff1f]+$"
@@ -20,22 +19,18 @@ _SENTENCES = re.compile(
 _WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
 
 
-def joined_text(base: str, ours: str, theirs: str) -> str | None:
+def join_text(base: str, ours: str, theirs: str) -> str | None:
     """Return what both sides made of a paragraph, None if they changed the same words."""
-    b, o, t = (_line_nodes(text) for text in (base, ours, theirs))
-    merged = Sequences(b, o, t, join=_join_lines, gap="").merged()
+
+    def join(one: AlignedNode, mine: AlignedNode, other: AlignedNode) -> PartJoin:
+        return PartJoin(join_line(one.text, mine.text, other.text))
+
+    b, o, t = ([AlignedNode("line", line, "", line) for line in split_lines(text)] for text in (base, ours, theirs))
+    merged = SequenceMerge(b, o, t, join=join, gap="").merged()
     return None if merged.clashes else "".join(node.text for node in merged.parts)
 
 
-def _line_nodes(text: str) -> list[AlignedNode]:
-    return [AlignedNode("line", line, "", line) for line in split_lines(text)]
-
-
-def _join_lines(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
-    return Inner(joined_line(base.text, ours.text, theirs.text))
-
-
-def joined_line(base: str, ours: str, theirs: str) -> str | None:
+def join_line(base: str, ours: str, theirs: str) -> str | None:
     """Return what both sides made of one line, if they changed different sentences or words well apart; else None."""
     if ours in (base, theirs):
         return theirs
@@ -44,22 +39,23 @@ def joined_line(base: str, ours: str, theirs: str) -> str | None:
     sentences = [_SENTENCES.findall(text) for text in (base, ours, theirs)]
     found: list[str] = []
     for part in merge_lines(*sentences, strict=False):
-        if not part.clash and (part.base or not _both_added(part.lines, ours, theirs)):
+        # Sentences that came from both sides at one place leave their order open.
+        both_added = (
+            not part.base
+            and any(text not in ours for text in part.lines)
+            and any(text not in theirs for text in part.lines)
+        )
+        if not part.clash and not both_added:
             found += part.lines
             continue
-        words = _joined_words("".join(part.base), "".join(part.lines), "".join(part.theirs))
+        words = _join_words("".join(part.base), "".join(part.lines), "".join(part.theirs))
         if words is None:
             return None
         found.append(words)
     return "".join(found)
 
 
-def _both_added(added: Sequence[str], ours: str, theirs: str) -> bool:
-    """Return whether sentences came from both sides at one place, which leaves their order open."""
-    return any(text not in ours for text in added) and any(text not in theirs for text in added)
-
-
-def _joined_words(base: str, ours: str, theirs: str) -> str | None:
+def _join_words(base: str, ours: str, theirs: str) -> str | None:
     b, o, t = (_WORDS.findall(text) for text in (base, ours, theirs))
     mine, other = hunks(b, o), hunks(b, t)
     spans = sorted([(h.start, h.end, 0) for h in mine] + [(h.start, h.end, 1) for h in other])
@@ -70,8 +66,8 @@ def _joined_words(base: str, ours: str, theirs: str) -> str | None:
     return None if words is None else "".join(words)
 
 
-def joined_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
-    """Return what both sides made of a block that must stay one, None if that is not plain.
+def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
+    """Return what both sides made of a block that must stay one, None if that is not clear.
 
     Its first and last `edges` lines must be as they were, and an unchanged line must lie between edits of two sides.
     """

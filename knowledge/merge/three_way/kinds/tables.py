@@ -1,4 +1,4 @@
-"""Joining two versions of a table: columns by name, rows by what names them, and a row's cells one by one. Pure.
+"""Joining two versions of a table: columns by name, rows by the cells that name them, and a row's cells one by one. Pure.
 
 Source: GitHub Flavored Markdown, section 4.10.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import bare, split_lines
 from knowledge.merge.three_way.alignment import AlignedNode, Likeness, likeness
-from knowledge.merge.three_way.kinds.prose import joined_line
-from knowledge.merge.three_way.moves import followed
-from knowledge.merge.three_way.sequence import Inner, Sequences, in_sequence
+from knowledge.merge.three_way.kinds.prose import join_line
+from knowledge.merge.three_way.moves import follow_moves
+from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge, merge_of
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _EMPTY = "  "
@@ -25,7 +25,7 @@ Column = tuple[str, int]
 
 
 class RowParts(NamedTuple):
-    """A line of a table: its cells as written, what stands before the first and after the last, its line end."""
+    """A line of a table: its cells as written, the text before the first and after the last, its line end."""
 
     before: str
     cells: tuple[str, ...]
@@ -39,7 +39,7 @@ class RowParts(NamedTuple):
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What its cells say."""
+        """The cells without the blanks around them."""
         return tuple(cell.strip(" \t") for cell in self.cells)
 
 
@@ -47,25 +47,30 @@ class TableParts(NamedTuple):
     """A table taken apart: the head, the dashes under it, the rows, and the columns that the head names."""
 
     head: RowParts
-    marks: RowParts
+    dashes: RowParts
     rows: tuple[RowParts, ...]
     columns: tuple[Column, ...]
 
 
-def joined_table(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
-    """Return what both sides made of a table; None for a text where columns went that the other side still filled."""
+def join_table(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> PartJoin:
+    """Return what both sides made of a table; None for its text where a column was removed that the other side still filled."""
     b, o, t = _taken_apart(base.text), _taken_apart(ours.text), _taken_apart(theirs.text)
-    columns = _columns(b, o, t)
+    columns = _join_columns(b, o, t)
     if columns is None:
-        return Inner(None)
+        return PartJoin(None)
     b, o, t = _arranged(b, columns), _arranged(o, columns), _arranged(t, columns)
-    head, marks = _joined_row(b.head, o.head, t.head), _joined_row(b.marks, o.marks, t.marks)
-    if head is None or marks is None:
-        return Inner(None)
-    rows, mine, other = _nodes(b, base), _nodes(o, ours), _nodes(t, theirs)
-    alike = _by_key(_keys(rows, mine, other))
-    merged = in_sequence(followed(rows, mine, other, alike), _join_rows, gap="").merged()
-    return Inner(head.text + marks.text + "".join(node.text for node in merged.parts), merged.clashes)
+    head, dashes = _join_row(b.head, o.head, t.head), _join_row(b.dashes, o.dashes, t.dashes)
+    if head is None or dashes is None:
+        return PartJoin(None)
+
+    def join(one: AlignedNode, mine: AlignedNode, other: AlignedNode) -> PartJoin:
+        row = _join_row(_row(one.text), _row(mine.text), _row(other.text))
+        return PartJoin(None if row is None else row.text)
+
+    rows = [_nodes(table, node) for table, node in ((b, base), (o, ours), (t, theirs))]
+    moves = follow_moves(rows[0], rows[1], rows[2], _by_key(_keys(*rows)))
+    merged = merge_of(moves, join, gap="").merged()
+    return PartJoin(head.text + dashes.text + "".join(node.text for node in merged.parts), merged.clashes)
 
 
 def _taken_apart(text: str) -> TableParts:
@@ -92,32 +97,37 @@ def _row(line: str) -> RowParts:
     return RowParts(before, tuple(_PIPE.split(inner)), after, end)
 
 
-def _columns(base: TableParts, ours: TableParts, theirs: TableParts) -> tuple[Column, ...] | None:
-    """Return the columns of the joined table, None where one went that the other side changed or gave to new rows."""
+# Columns
+
+
+def _join_columns(base: TableParts, ours: TableParts, theirs: TableParts) -> tuple[Column, ...] | None:
+    """Return the columns of the joined table, None where one was removed that the other side changed or gave to new rows."""
+    versions = (base, ours, theirs)
     if base.columns == ours.columns == theirs.columns:
         return base.columns
-    # A new name over the same number of columns is a new name; the rows are compared as they are.
-    if len(base.columns) == len(ours.columns) == len(theirs.columns) and not _reordered(base, ours, theirs):
+    # A new name over the same number of columns renames one; the rows are compared as they are.
+    was = {column: at for at, column in enumerate(base.columns)}
+    reordered = any(was.get(column, at) != at for side in (ours, theirs) for at, column in enumerate(side.columns))
+    if len(base.columns) == len(ours.columns) == len(theirs.columns) and not reordered:
         return base.columns
-    nodes = [[AlignedNode("column", f"{c}", "", f"{c}") for c in table.columns] for table in (base, ours, theirs)]
-    merged = Sequences(nodes[0], nodes[1], nodes[2], join=_no_join, gap="", alike=_never).merged()
+
+    def no_join(*_: AlignedNode) -> PartJoin:
+        return PartJoin(None)
+
+    def never_alike(*_: AlignedNode) -> float:
+        return 0.0
+
+    b, o, t = ([AlignedNode("column", f"{c}", "", f"{c}") for c in table.columns] for table in versions)
+    merged = SequenceMerge(b, o, t, join=no_join, gap="", alike=never_alike).merged()
     if merged.clashes:
         return None
-    names = {f"{c}": c for table in (base, ours, theirs) for c in table.columns}
+    names = {f"{c}": c for table in versions for c in table.columns}
     columns = tuple(dict.fromkeys(names[node.text] for node in merged.parts))
-    stay = set(columns)
-    for column in base.columns:
-        if column not in stay:
-            before = Counter(_values(base, column))
-            if any(Counter(_values(table, column)) - before for table in (ours, theirs)):
-                return None
+    for column in set(base.columns) - set(columns):
+        before = Counter(_values(base, column))
+        if any(Counter(_values(table, column)) - before for table in (ours, theirs)):
+            return None
     return columns
-
-
-def _reordered(base: TableParts, ours: TableParts, theirs: TableParts) -> bool:
-    """Return whether a side put a column elsewhere, or both named one anew."""
-    was = {column: at for at, column in enumerate(base.columns)}
-    return any(was.get(column, at) != at for table in (ours, theirs) for at, column in enumerate(table.columns))
 
 
 def _values(table: TableParts, column: Column) -> list[str]:
@@ -128,10 +138,9 @@ def _values(table: TableParts, column: Column) -> list[str]:
 
 
 def _arranged(table: TableParts, columns: tuple[Column, ...]) -> TableParts:
-    """Return the table with these columns; what it has not is empty."""
-    if table.columns == columns or (len(table.columns) == len(columns) and set(table.columns).isdisjoint(columns)):
-        return table
-    if len(table.columns) == len(columns) and not set(columns) <= set(table.columns):
+    """Return the table with these columns; those that it does not have are empty."""
+    renamed = len(table.columns) == len(columns) and not set(columns) <= set(table.columns)
+    if table.columns == columns or renamed:
         return table
     own = {column: at for at, column in enumerate(table.columns)}
     where = [own.get(column, -1) for column in columns]
@@ -140,42 +149,37 @@ def _arranged(table: TableParts, columns: tuple[Column, ...]) -> TableParts:
         cells = tuple(row.cells[at] if 0 <= at < len(row.cells) else empty for at in where)
         return row._replace(cells=cells)
 
-    return TableParts(
-        arranged(table.head, _EMPTY),
-        arranged(table.marks, _DASHES),
-        tuple(arranged(row, _EMPTY) for row in table.rows),
-        columns,
-    )
+    rows = tuple(arranged(row, _EMPTY) for row in table.rows)
+    return TableParts(arranged(table.head, _EMPTY), arranged(table.dashes, _DASHES), rows, columns)
+
+
+# Rows
 
 
 def _nodes(table: TableParts, node: AlignedNode) -> list[AlignedNode]:
-    # How cells are filled up with blanks is no change.
+    # The key leaves out the blanks that fill up cells: aligning a table changes no row.
     return [
         AlignedNode("row", row.text, "", "|".join(row.values), node.line + at, node.section)
         for at, row in enumerate(table.rows, 2)
     ]
 
 
-def _values_of(node: AlignedNode) -> list[str]:
-    return _PIPE.split(node.key)
-
-
-def _keys(*tables: Sequence[AlignedNode]) -> dict[str, tuple[str, ...]]:
-    """Return what names each row: as few of the first cells as tell the rows of each version apart; nothing if none do."""
-    values = {node.key: tuple(v.casefold() for v in _values_of(node)) for table in tables for node in table}
+def _keys(*tables: Sequence[AlignedNode]) -> Mapping[str, tuple[str, ...]]:
+    """Return the name of each row: as few of the first cells as tell the rows of each version apart; nothing if none do."""
+    values = {node.key: tuple(_PIPE.split(node.key.casefold())) for table in tables for node in table}
     for width in range(1, max((len(value) for value in values.values()), default=0) + 1):
         if all(len({values[node.key][:width] for node in table}) == len(table) for table in tables):
             return {key: value[:width] for key, value in values.items()}
     return {}
 
 
-def _by_key(keys: dict[str, tuple[str, ...]]) -> Likeness:
+def _by_key(keys: Mapping[str, tuple[str, ...]]) -> Likeness:
     def alike(one: AlignedNode, other: AlignedNode) -> float:
         if keys and keys[one.key] == keys[other.key]:
             return 1.0
-        mine, yours = _values_of(one), _values_of(other)
-        same = sum(a == b for a, b in zip(mine, yours, strict=False))
-        # Named anew, it is the same row only if all else is.
+        mine, yours = _PIPE.split(one.key), _PIPE.split(other.key)
+        same = [a == b for a, b in zip(mine, yours, strict=False)].count(True)
+        # With another name it is the same row only if everything else is the same.
         if keys:
             return 0.9 if same and same >= len(mine) - 1 else 0.0
         return max(likeness(one, other), same / max(len(mine), len(yours)))
@@ -183,12 +187,7 @@ def _by_key(keys: dict[str, tuple[str, ...]]) -> Likeness:
     return alike
 
 
-def _join_rows(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:
-    row = _joined_row(_row(base.text), _row(ours.text), _row(theirs.text))
-    return Inner(None if row is None else row.text)
-
-
-def _joined_row(base: RowParts, ours: RowParts, theirs: RowParts) -> RowParts | None:
+def _join_row(base: RowParts, ours: RowParts, theirs: RowParts) -> RowParts | None:
     if ours.values == theirs.values or theirs.text == base.text:
         return ours
     if ours.text == base.text:
@@ -197,24 +196,16 @@ def _joined_row(base: RowParts, ours: RowParts, theirs: RowParts) -> RowParts | 
         return None
     cells: list[str] = []
     for one, mine, other in zip(base.cells, ours.cells, theirs.cells, strict=True):
-        cell = _joined_cell(one, mine, other)
+        cell = _join_cell(one, mine, other)
         if cell is None:
             return None
         cells.append(cell)
     return ours._replace(cells=tuple(cells))
 
 
-def _joined_cell(base: str, ours: str, theirs: str) -> str | None:
-    """Return what a cell says afterwards; how it is filled up with blanks counts for nothing."""
+def _join_cell(base: str, ours: str, theirs: str) -> str | None:
+    """Return the joined cell; the blanks that fill it up count for nothing."""
     was, mine, other = base.strip(), ours.strip(), theirs.strip()
     if other in (mine, was):
         return theirs if ours == base else ours
-    return theirs if mine == was else joined_line(base, ours, theirs)
-
-
-def _no_join(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Inner:  # noqa: ARG001  (the shape of every join)
-    return Inner(None)
-
-
-def _never(one: AlignedNode, other: AlignedNode) -> float:  # noqa: ARG001  (columns are the same or not)
-    return 0.0
+    return theirs if mine == was else join_line(base, ours, theirs)

@@ -14,6 +14,7 @@ from knowledge.merge.evidence.confidence import DEFAULT_RULES, Rules
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.model import IncomingEvidence, MergePlan, Origin, unit_digest
+from knowledge.merge.setting import MergeSetting
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=360)
@@ -85,16 +86,12 @@ def weighed(
         ]
     return weigh(
         document,
-        origins,
         cut(content),
         IncomingEvidence(source, observed_at, authority, tuple(verified)),
-        page=PageFacts("guides/uploads.md", "user", NOW, tracked=True),
-        rules=rules,
-        now=NOW,
+        MergeSetting(
+            PageFacts("guides/uploads.md", "user", NOW, tracked=True), origins, rules, NOW, "r1", "", append, similarity
+        ),
         section=section,
-        append=append,
-        similarity=similarity,
-        revision="r1",
     )
 
 

@@ -16,6 +16,7 @@ from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.evidence.merge import weigh
 from knowledge.merge.evidence.undecided import LONGEST, MOST_CHARACTERS, MOST_OF_ONE, MOST_PAIRS, Pair, undecided
 from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan, Origin, unit_digest
+from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.contradictions import load
 from tests.unit.merge.evidence.test_evidence import CHAT, CODE, NOW
 
@@ -49,26 +50,19 @@ def weighed(
 ) -> MergePlan:
     return weigh(
         cut(page),
-        origins_of(page, CHAT),
         cut(content),
         IncomingEvidence(source, NOW, against=tuple(against), doubts=tuple(doubts)),
-        page=PageFacts("page.md", "user", NOW, tracked=True),
-        rules=DEFAULT_RULES,
-        now=NOW,
-        revision="r1",
+        setting(page),
     )
 
 
 def asked(content: str, page: str = PAGE, *, source: str = CODE) -> tuple[Pair, ...]:
-    return undecided(
-        cut(page),
-        origins_of(page, CHAT),
-        cut(content),
-        IncomingEvidence(source, NOW),
-        page=PageFacts("page.md", "user", NOW, tracked=True),
-        rules=DEFAULT_RULES,
-        now=NOW,
-    )
+    return undecided(cut(page), cut(content), IncomingEvidence(source, NOW), setting(page))
+
+
+def setting(page: str) -> MergeSetting:
+    facts = PageFacts("page.md", "user", NOW, tracked=True)
+    return MergeSetting(facts, origins_of(page, CHAT), DEFAULT_RULES, NOW, "r1", "")
 
 
 def doubt(existing: str, new: str) -> Doubt:

@@ -1,0 +1,30 @@
+"""What a merge depends on beside its texts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.evidence.confidence import Rules
+from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.model import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSetting:
+    """What a merge depends on beside its texts.
+
+    `origins` belong to the units of the current text, None where an origin is not known; `revision` is that of the current
+    text, None for a new page; `by` is the principal. `append` says that the page is a log.
+    """
+
+    page: PageFacts
+    origins: Sequence[Origin | None]
+    rules: Rules
+    now: datetime
+    revision: str | None
+    by: str
+    append: bool = False
+    similarity: Similarity | None = None
