@@ -195,7 +195,7 @@ def test_a_text_of_which_words_are_missing_or_too_many_is_told() -> None:
     more = difference(updating(TEXT), replace(TASK, html="<p>New text. And more.</p>"))
     assert len(lost.differs) == len(more.differs) == 1
     assert lost.differs[0].startswith("description: ")
-    assert more.differs == ("description: words new: 2",)
+    assert more.differs == ("description: 2 words added",)
     renamed = TaskField("name", "Old", "New", "Old", "New")
     assert difference(updating(renamed), TASK).differs == ("name: it is not what was sent",)
 

@@ -1,15 +1,15 @@
-"""A tree of HTML written as Markdown that says the same, as plainly as it can. Pure.
+"""Writes a tree of HTML as Markdown that means the same, as plainly as possible. Pure.
 
-Each line of text is first written as it is, without any escape, and read again; only where it would say something else it is
-written more carefully. That is why this is no general converter: those escape either too little (words get lost or turn into
-marks) or every bracket and dot.
+Each line is first written without any escape, and read again; only if it would mean something else it is written more carefully.
+That is why this is not one of the general converters: they escape either too little (words get lost or turn into marks) or every
+bracket and dot.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -17,14 +17,16 @@ from mcp_server.connectors.plane.text.html_tree import (
     INLINE,
     LONGEST_HTML,
     Element,
-    address_of,
-    bare_addresses,
+    normal_address,
     parsed,
     plain_text,
+    split_addresses,
 )
-from mcp_server.connectors.plane.text.markdown import THE_REST, html_of
+from mcp_server.connectors.plane.text.markdown import THE_REST, fence_for, html_of, is_simple_item
 
 Kind = Literal["text", "code", "image", "break"]
+Link = tuple[str, str]
+"""An address and a title."""
 MARKS = {
     "strong": "strong",
     "b": "strong",
@@ -37,26 +39,40 @@ MARKS = {
 SIGNS = {"strong": "**", "em": "*", "s": "~~"}
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 LONGEST_LINE, MOST_SIGNS = 20_000, 300
-"""Characters and signs of a line that is read again; one with more has every sign escaped: reading it takes too long."""
+"""Characters and signs of a line that is read again. In a longer one every sign is escaped: reading it would take too long."""
 SIGN = re.compile(r"[\[\]*_`~<&\\]")
+PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
+"""Text without any sign that means something in a line, and that begins with a letter, which begins no block."""
+TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?])")
+"""Text that looks like HTML is always escaped: some viewers take HTML in Markdown for what it says."""
 TASK_BOX = re.compile(r"\[([ xX])\]( |$)")
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
+LISTS = ("ul", "ol")
+BLANKS = " \t\r\n\f"
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A stretch of a line that is marked in one way. `address` is where a link leads, or an image lies."""
+    """A stretch of a line with the same marks. `address` is where an image is."""
 
     kind: Kind
     text: str
     marks: frozenset[str] = frozenset()
-    link: tuple[str, str] | None = None
+    link: Link | None = None
     address: str = ""
 
 
-def written(html: str, people: Mapping[str, str]) -> str:
-    """Return `html` as Markdown; `people` are names by id, for those who are mentioned."""
-    return "\n\n".join(_Writer(people).blocks(parsed(html))).strip("\n")
+BLANK = MarkedText("text", " ")
+BREAK = MarkedText("break", "\n")
+
+
+def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
+    """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
+
+    `html_of` makes the same HTML of it as before, if it made it.
+    """
+    text = "\n\n".join(_Writer(people or {}).blocks(parsed(html or ""))).strip("\n")
+    return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text
 
 
 class _Writer:
@@ -68,25 +84,22 @@ class _Writer:
     def blocks(self, element: Element) -> list[str]:
         """Return the blocks inside, each with its lines."""
         found: list[str] = []
-        listed: str | None = None
-        ending: str = ""
+        previous = sign = ""
         for part in _parts(element):
+            tag = "" if isinstance(part, list) else part.tag
             if isinstance(part, list):
-                block = self._line(self._runs(part), _as_paragraph)
-                listed = None if block else listed
-            elif part.tag in ("ul", "ol"):
+                blocks = [self._line(self._runs(part))]
+            elif tag in LISTS:
                 # Two lists in a row are told apart by their signs alone.
-                ending = {"-": "*", ".": ")"}.get(ending, "") if listed == part.tag else ""
-                ending = ending or ("-" if part.tag == "ul" else ".")
-                block = self._list(part, ending)
-                listed = part.tag if block else listed
+                other = {"-": "*", ".": ")"}.get(sign) if previous == tag else None
+                sign = other or ("-" if tag == "ul" else ".")
+                blocks = [self._list(part, sign)]
             else:
-                inner = self._block(part)
-                listed = None if inner else listed
-                found.extend(inner)
-                continue
-            if block:
-                found.append(block)
+                blocks = self._block(part)
+            blocks = [block for block in blocks if block]
+            if blocks:
+                previous = tag if tag in LISTS else ""
+                found += blocks
         return found
 
     def _block(self, element: Element) -> list[str]:
@@ -96,40 +109,38 @@ class _Writer:
         if tag == "hr":
             return ["___"]
         if tag == "blockquote":
-            return self._quote(element)
+            inner = "\n\n".join(self.blocks(element))
+            return ["\n".join(f"> {line}".rstrip() for line in inner.split("\n"))] if inner else []
         if tag == "table":
             return self._table(element)
         if tag in HEADINGS:
-            sign = "#" * HEADINGS[tag]
-            runs = [_without_break(run) for run in self._runs(element.children)]
-            line = self._line(runs, lambda text: f"{sign} {text}")
-            return [f"{sign} {line}"] if line else []
+            sign = "#" * HEADINGS[tag] + " "
+            line = self._line(self._runs_without_breaks(element), sign)
+            return [sign + line] if line else []
         return self.blocks(element)
 
-    def _quote(self, element: Element) -> list[str]:
-        inner = "\n\n".join(self.blocks(element))
-        return ["\n".join(f"> {line}".rstrip() for line in inner.split("\n"))] if inner else []
-
-    def _list(self, element: Element, ending: str) -> str:
+    def _list(self, element: Element, sign: str) -> str:
         items = _items(element)
-        number = int(start) if (start := element.attributes.get("start", "1")).isdecimal() and len(start) < 10 else 1
-        written_items: list[str] = []
+        start = element.attributes.get("start", "1")
+        number = int(start) if start.isdecimal() and len(start) < 10 else 1
         loose = any(not _is_simple(item) for item in items)
-        tasks = element.tag == "ul" and _is_of_tasks(element, items)
+        marked = [item.attributes.get("data-type") == "taskItem" for item in items]
+        is_of_tasks = element.attributes.get("data-type") == "taskList" or (bool(marked) and all(marked))
+        written: list[str] = []
         for place, item in enumerate(items):
-            sign = ending if element.tag == "ul" else f"{min(number + place, 999_999_999)}{ending}"
-            written_items.append(self._task(item, sign, loose=loose) if tasks else self._item(item, sign, loose=loose))
-        return ("\n\n" if loose else "\n").join(written_items)
-
-    def _item(self, item: Element, sign: str, *, loose: bool) -> str:
-        blocks = self.blocks(item)
-        if blocks and TASK_BOX.match(blocks[0]):
-            blocks[0] = "\\" + blocks[0]
-        return _under(sign, blocks, loose=loose)
+            item_sign = sign if element.tag == "ul" else f"{min(number + place, 999_999_999)}{sign}"
+            if element.tag == "ul" and is_of_tasks:
+                written.append(self._task(item, item_sign, loose=loose))
+                continue
+            blocks = self.blocks(item)
+            if blocks and TASK_BOX.match(blocks[0]):
+                blocks[0] = "\\" + blocks[0]
+            written.append(_under(item_sign, blocks, loose=loose))
+        return ("\n\n" if loose else "\n").join(written)
 
     def _task(self, item: Element, sign: str, *, loose: bool) -> str:
         box = "[x]" if item.attributes.get("data-checked") == "true" else "[ ]"
-        inner = _unboxed(item)
+        inner = _without_box(item)
         blocks = self.blocks(inner)
         if blocks and _begins_with_line(inner):
             return _under(sign, [f"{box} {blocks[0]}", *blocks[1:]], loose=loose)
@@ -141,29 +152,36 @@ class _Writer:
         width = max((len(row) for row in cells), default=0)
         if not width:
             return self.blocks(Element("div", {}, [child for row in rows for child in row.children]))
-        sides = [_side(cell) for cell in cells[0]] + ["---"] * (width - len(cells[0]))
-        lines = [[self._cell(cell) for cell in row] + [""] * (width - len(row)) for row in cells]
+        sides = [_alignment(cell) for cell in cells[0]] + ["---"] * (width - len(cells[0]))
+        lines = [
+            [self._line(self._runs_without_breaks(cell)).replace("|", "\\|") for cell in row]
+            + [""] * (width - len(row))
+            for row in cells
+        ]
         return ["\n".join("| " + " | ".join(line) + " |" for line in [lines[0], sides, *lines[1:]])]
-
-    def _cell(self, cell: Element) -> str:
-        runs = [_without_break(run) for run in self._runs(cell.children)]
-        return self._line(runs, _as_paragraph).replace("|", "\\|")
 
     def _runs(self, children: Sequence[Element | str]) -> list[MarkedText]:
         found: list[MarkedText] = []
         self._gather(children, frozenset(), None, found)
         return _tidy(found)
 
+    def _runs_without_breaks(self, element: Element) -> list[MarkedText]:
+        return [
+            replace(run, kind="text", text=" ") if run.kind == "break" else run for run in self._runs(element.children)
+        ]
+
     def _gather(
         self,
         children: Sequence[Element | str],
         marks: frozenset[str],
-        link: tuple[str, str] | None,
+        link: Link | None,
         found: list[MarkedText],
     ) -> None:
         for child in children:
             if isinstance(child, str):
-                found.extend(_linked(child, marks, link))
+                # Markdown would read bare addresses as links.
+                parts = [(child, "")] if link else split_addresses(child)
+                found += [MarkedText("text", part, marks, (to, "") if to else link) for part, to in parts if part]
             elif child.tag == "br":
                 found.append(BREAK)
             elif child.tag == "code":
@@ -172,85 +190,55 @@ class _Writer:
                 address, title = child.attributes.get("src", ""), child.attributes.get("alt", "")
                 found.append(MarkedText("image", " ".join(title.split()), marks, link, address))
             elif child.tag == "mention-component":
-                found.append(MarkedText("text", self._mentioned(child), marks, link))
+                who = child.attributes.get("entity_identifier", "")
+                found.append(MarkedText("text", f"@{self._people.get(who) or who or 'somebody'}", marks, link))
                 self._gather(child.children, marks, link, found)
             elif child.tag == "a" and child.attributes.get("href"):
-                to = (child.attributes["href"], " ".join(child.attributes.get("title", "").split()))
-                self._gather(child.children, marks, link or to, found)
+                to_page = (child.attributes["href"], " ".join(child.attributes.get("title", "").split()))
+                self._gather(child.children, marks, link or to_page, found)
             elif child.tag != "input":
                 own = marks | {MARKS[child.tag]} if child.tag in MARKS else marks
                 self._gather(child.children, own, link, found)
                 if child.tag not in INLINE:
                     found.append(MarkedText("text", " ", marks, link))
 
-    def _mentioned(self, element: Element) -> str:
-        who = element.attributes.get("entity_identifier", "")
-        return f"@{self._people.get(who) or who or 'somebody'}"
-
-    def _line(self, runs: Sequence[MarkedText], framed: Callable[[str], str]) -> str:
-        """Return the runs as one piece of Markdown that is read as the very same runs."""
+    def _line(self, runs: Sequence[MarkedText], prefix: str = "") -> str:
+        """Return the runs as one piece of Markdown that is read as the same runs; `prefix` makes a heading of it."""
         if not runs:
             return ""
-        if len(runs) == 1 and _is_plain(runs[0]):
-            return runs[0].text
-        if _is_long_to_read(runs):
-            return _put_together(runs, _wholly_escaped)
-        wanted = _meant(runs)
-        for unmarked in (False, True):
-            for careful in (_as_it_is, _escaped, _wholly_escaped):
-                said = [_unmarked(run) for run in runs] if unmarked else runs
-                line = _put_together(said, careful)
-                if self._read_again(framed(line)) == (_meant(said) if unmarked else wanted):
+        text = "".join(run.text for run in runs)
+        if list(runs) == [MarkedText("text", text)] and PLAIN.fullmatch(text) and "://" not in text:
+            return text
+        signs = len(runs) + sum(len(SIGN.findall(run.text)) for run in runs)
+        if signs > MOST_SIGNS or len(text) > LONGEST_LINE:
+            return _joined(runs, _fully_escaped)
+        # With the marks first, then without: some, such as a bold blank, have no form in Markdown.
+        for shown in (runs, [replace(run, marks=frozenset()) for run in runs]):
+            for escape in (_barely_escaped, _escaped, _fully_escaped):
+                line = _joined(shown, escape)
+                if self._read_again(prefix + line) == _normal(shown):
                     return line
-        return _put_together([MarkedText("text", run.text) for run in runs if run.text.strip()], _wholly_escaped)
+        return _joined([MarkedText("text", run.text) for run in runs if run.text.strip()], _fully_escaped)
 
     def _read_again(self, markdown: str) -> list[MarkedText] | None:
         read = parsed(html_of(markdown))
         inner = [child for child in read.children if not isinstance(child, str) or child.strip()]
         if len(inner) != 1 or isinstance(inner[0], str) or inner[0].tag not in ("p", *HEADINGS):
             return None
-        return _meant(self._runs(inner[0].children))
+        return _normal(self._runs(inner[0].children))
 
 
-def _is_long_to_read(runs: Sequence[MarkedText]) -> bool:
-    signs = len(runs) + sum(len(SIGN.findall(run.text)) for run in runs)
-    return signs > MOST_SIGNS or sum(len(run.text) for run in runs) > LONGEST_LINE
-
-
-PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
-"""Text without any sign that means something in a line; a letter begins no block."""
-
-
-def _is_plain(run: MarkedText) -> bool:
-    """Return whether a run says what it says whoever reads it, so that it needs not be read again."""
-    unmarked = run.kind == "text" and not run.marks and run.link is None
-    return unmarked and PLAIN.fullmatch(run.text) is not None and "://" not in run.text
-
-
-def _under(sign: str, blocks: Sequence[str], *, loose: bool) -> str:
-    """Return an item of a list: its sign, and the blocks beside and below it."""
-    body = ""
-    for block in blocks:
-        # Behind a line of text an empty item would underline it: a heading.
-        parted = "\n\n" if loose or re.match(r"(?:[-*]|\d+[.)])(?:\n|$)", block) else "\n"
-        body = f"{body}{parted}{block}" if body else block
-    space = " " * (len(sign) + 1)
-    first, *others = body.split("\n")
-    return "\n".join([f"{sign} {first}".rstrip(), *(f"{space}{line}" if line else "" for line in others)])
-
-
-def _as_paragraph(text: str) -> str:
-    return text
+# Blocks
 
 
 def _parts(element: Element) -> list[Element | list[Element | str]]:
-    """Return the blocks inside, and what stands between them as stretches of a line."""
+    """Return the blocks inside, and the stretches of a line between them."""
     parts: list[Element | list[Element | str]] = []
     for is_line, children in groupby(element.children, key=_is_inline):
         if is_line:
             parts.append(list(children))
         else:
-            parts.extend(child for child in children if isinstance(child, Element))
+            parts += [child for child in children if isinstance(child, Element)]
     return parts
 
 
@@ -260,72 +248,71 @@ def _is_inline(child: Element | str) -> bool:
     return child.tag in INLINE and not any(inner.tag not in INLINE for inner in child.every())
 
 
+def _says_something(line: Sequence[Element | str]) -> bool:
+    return any(not isinstance(child, str) or child.strip() for child in line)
+
+
+def _under(sign: str, blocks: Sequence[str], *, loose: bool) -> str:
+    """Return an item of a list: its sign, and the blocks beside and below it."""
+    body = ""
+    for block in blocks:
+        # After a line of text an empty item would underline it, and make a heading of it.
+        parted = "\n\n" if loose or re.match(r"(?:[-*]|\d+[.)])(?:\n|$)", block) else "\n"
+        body = f"{body}{parted}{block}" if body else block
+    space = " " * (len(sign) + 1)
+    first, *others = body.split("\n")
+    return "\n".join([f"{sign} {first}".rstrip(), *(f"{space}{line}" if line else "" for line in others)])
+
+
 def _items(element: Element) -> list[Element]:
-    """Return the items of a list; what stands between them by mistake is one, too."""
+    """Return the items of a list; anything between them by mistake becomes one, too."""
     items: list[Element] = []
     for child in element.children:
         if isinstance(child, Element) and child.tag == "li":
             items.append(child)
-        elif not isinstance(child, str) or child.strip():
+        elif _says_something([child]):
             items.append(Element("li", {}, [child]))
     return items
 
 
 def _is_simple(item: Element) -> bool:
-    """Return whether an item is one line of text, with lists below it or none; a box is no block of its own."""
-    kinds: list[str] = []
-    for part in _parts(_unboxed(item)):
-        if not isinstance(part, list):
-            kinds.append(part.tag)
-        elif any(not isinstance(child, str) or child.strip() for child in part):
-            kinds.append("p")
-    below = kinds[1:] if kinds[:1] == ["p"] else kinds
-    return all(kind in ("ul", "ol") for kind in below)
+    kinds = ["p" if isinstance(part, list) else part.tag for part in _parts(_without_box(item)) if _counts(part)]
+    return is_simple_item(kinds, "p")
 
 
-def _is_of_tasks(element: Element, items: Sequence[Element]) -> bool:
-    marked = [item.attributes.get("data-type") == "taskItem" for item in items]
-    return element.attributes.get("data-type") == "taskList" or (bool(marked) and all(marked))
+def _counts(part: Element | list[Element | str]) -> bool:
+    return _says_something(part) if isinstance(part, list) else True
 
 
 def _begins_with_line(item: Element) -> bool:
-    """Return whether the first thing that an item says is a line of text."""
-    for part in _parts(item):
-        if isinstance(part, list):
-            if any(not isinstance(child, str) or child.strip() for child in part):
-                return True
-        else:
-            return part.tag in ("p", "div")
-    return False
+    """Return whether an item begins with a line of text."""
+    first = next((part for part in _parts(item) if _counts(part)), None)
+    return first is not None and (isinstance(first, list) or first.tag in ("p", "div"))
 
 
-def _unboxed(item: Element) -> Element:
-    """Return what is in an item, without the box and what only holds it."""
+def _without_box(item: Element) -> Element:
+    """Return an item without its box, and without the element that only holds the rest."""
     children: list[Element | str] = []
     for child in item.children:
         if isinstance(child, Element) and child.tag == "div":
-            children.extend(child.children)
+            children += child.children
         elif not (isinstance(child, Element) and child.tag == "label" and not plain_text(child)):
             children.append(child)
     return Element("li", {}, children)
 
 
-def _side(cell: Element) -> str:
+def _alignment(cell: Element) -> str:
     style = cell.attributes.get("style", "").replace(" ", "")
-    return next(
-        (
-            line
-            for side, line in (("left", ":--"), ("center", ":-:"), ("right", "--:"))
-            if f"text-align:{side}" in style
-        ),
-        "---",
-    )
+    for side, line in (("left", ":--"), ("center", ":-:"), ("right", "--:")):
+        if f"text-align:{side}" in style:
+            return line
+    return "---"
 
 
 def _fence(element: Element) -> str:
     holder = next(iter(element.elements("code")), element)
     text = "".join(_texts(element))
-    sign = "`" * max(3, 1 + max((len(found) for found in re.findall(r"`+", text)), default=0))
+    sign = fence_for(text)
     names = f"{holder.attributes.get('class', '')} {element.attributes.get('class', '')}"
     # Without `|`: the parser looks for tables first, and would take such a line and a row of dashes below it for one.
     language = re.search(r"language-([^\s`|]+)(?=\s|$)", names)
@@ -342,31 +329,35 @@ def _texts(element: Element) -> Iterable[str]:
             yield from _texts(child)
 
 
-def _linked(text: str, marks: frozenset[str], link: tuple[str, str] | None) -> list[MarkedText]:
-    """Return the text with its bare addresses as links, as Markdown would read them."""
-    if link is not None:
-        return [MarkedText("text", text, marks, link)]
-    return [
-        MarkedText("text", part, marks, (address, "") if address else None)
-        for part, address in bare_addresses(text)
-        if part
-    ]
+# Runs of a line
 
 
 def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
     """Return the runs with blanks as HTML means them: one between words, none at the ends of a line.
 
-    A blank or a break is marked as both its neighbours are, so that no mark begins or ends with one.
+    A blank or break has the marks that both its neighbours have, so that no mark begins or ends with one.
     """
-    pieces = [piece for run in runs for piece in _pieces(run)]
-    kept = _without_ends(pieces)
-    return _merged(
-        [_between(kept, at) if piece.kind == "break" or piece.text == " " else piece for at, piece in enumerate(kept)]
-    )
+    kept: list[MarkedText] = []
+    for piece in (piece for run in runs for piece in _pieces(run)):
+        if piece in (BLANK, BREAK):
+            if not kept or kept[-1] == BREAK:
+                continue
+            # A break counts more than a blank beside it.
+            if kept[-1] == BLANK:
+                kept.pop()
+        kept.append(piece)
+    while kept and kept[-1] in (BLANK, BREAK):
+        kept.pop()
+    for at, piece in enumerate(kept):
+        if piece.kind == "break" or piece.text == " ":
+            before, after = kept[at - 1], kept[at + 1]
+            link = before.link if before.link == after.link else None
+            kept[at] = MarkedText(piece.kind, piece.text, before.marks & after.marks, link)
+    return _merged(kept)
 
 
 def _pieces(run: MarkedText) -> Iterable[MarkedText]:
-    """Return what a run has, blanks at its ends apart from its words."""
+    """Yield the words of a run, and the blanks at its ends apart from them."""
     if run.kind != "text":
         if run.kind == "break" or run.text or run.address:
             yield run
@@ -380,38 +371,8 @@ def _pieces(run: MarkedText) -> Iterable[MarkedText]:
             yield BLANK
 
 
-BLANKS = " \t\r\n\f"
-BLANK = MarkedText("text", " ")
-BREAK = MarkedText("break", "\n")
-
-
-def _without_ends(pieces: Sequence[MarkedText]) -> list[MarkedText]:
-    """Return the pieces without blanks and breaks at the ends or beside each other; a break counts more than a blank."""
-    kept: list[MarkedText] = []
-    for piece in pieces:
-        if piece in (BLANK, BREAK):
-            if not kept or kept[-1] == BREAK:
-                continue
-            if kept[-1] == BLANK:
-                kept.pop()
-        kept.append(piece)
-    while kept and kept[-1] in (BLANK, BREAK):
-        kept.pop()
-    return kept
-
-
-def _between(pieces: Sequence[MarkedText], at: int) -> MarkedText:
-    before, after = pieces[at - 1], pieces[at + 1]
-    return MarkedText(
-        pieces[at].kind,
-        pieces[at].text,
-        before.marks & after.marks,
-        before.link if before.link == after.link else None,
-    )
-
-
-def _merged(runs: Sequence[MarkedText]) -> list[MarkedText]:
-    """Return the runs with neighbours joined that are text and marked alike."""
+def _merged(runs: Iterable[MarkedText]) -> list[MarkedText]:
+    """Return the runs with neighbours joined that are text with the same marks and link."""
     found: list[MarkedText] = []
     for run in runs:
         last = found[-1] if found else None
@@ -422,51 +383,48 @@ def _merged(runs: Sequence[MarkedText]) -> list[MarkedText]:
     return found
 
 
-def _without_break(run: MarkedText) -> MarkedText:
-    return MarkedText("text", " ", run.marks, run.link) if run.kind == "break" else run
-
-
-def _unmarked(run: MarkedText) -> MarkedText:
-    return MarkedText(run.kind, run.text, frozenset(), run.link, run.address)
-
-
-def _meant(runs: Sequence[MarkedText]) -> list[MarkedText]:
-    """Return the runs in a form in which those that mean the same are equal."""
+def _normal(runs: Sequence[MarkedText]) -> list[MarkedText]:
+    """Return the runs in a form in which two that mean the same are equal."""
     return _merged(
-        [
-            MarkedText(
-                run.kind,
-                run.text,
-                run.marks,
-                (address_of(run.link[0]), run.link[1]) if run.link else None,
-                address_of(run.address) if run.address else "",
-            )
-            for run in runs
-        ]
+        replace(
+            run,
+            link=(normal_address(run.link[0]), run.link[1]) if run.link else None,
+            address=normal_address(run.address) if run.address else "",
+        )
+        for run in runs
     )
 
 
-def _put_together(runs: Sequence[MarkedText], careful: Callable[[str], str]) -> str:
-    """Return the runs as Markdown: marks and links open and close like brackets, what lasts longest outside."""
+def _joined(runs: Sequence[MarkedText], escape: Callable[[str], str]) -> str:
+    """Return the runs as Markdown. Marks and links open and close like brackets, the longest outside."""
     out: list[str] = []
     at = 0
     while at < len(runs):
-        around: list[str | tuple[str, str]] = [sign for sign in SIGNS if sign in runs[at].marks]
-        link = runs[at].link
-        around += [link] if link else []
+        run = runs[at]
+        around: list[str | Link] = [*(sign for sign in SIGNS if sign in run.marks), *([run.link] if run.link else [])]
         if not around:
-            out.append(_plain(runs[at], careful))
+            out.append(_unmarked_run(run, escape))
             at += 1
             continue
-        lasting = [_lasts(runs, at, one) for one in around]
-        longest = max(lasting)
-        one, inner = around[lasting.index(longest)], runs[at : at + longest]
-        out.append(_wrapped(one, [_inside(run, one) for run in inner], careful))
+        lengths = [_length(runs, at, one) for one in around]
+        longest = max(lengths)
+        outer, inner = around[lengths.index(longest)], runs[at : at + longest]
         at += longest
+        if isinstance(outer, str):
+            text = _joined([replace(one, marks=one.marks - {outer}) for one in inner], escape)
+            out.append(f"{SIGNS[outer]}{text}{SIGNS[outer]}")
+            continue
+        inner = [replace(one, link=None) for one in inner]
+        shown = "".join(one.text for one in inner)
+        plain = all(one.kind == "text" and not one.marks for one in inner)
+        if plain and outer == (shown, "") and re.fullmatch(r"https?://[!-;=?-~]+", shown):
+            out.append(f"<{shown}>")
+        else:
+            out.append(f"[{_joined(inner, escape)}]({_target(*outer)})")
     return "".join(out)
 
 
-def _lasts(runs: Sequence[MarkedText], at: int, one: str | tuple[str, str]) -> int:
+def _length(runs: Sequence[MarkedText], at: int, one: str | Link) -> int:
     """Return how many runs from there on have that mark or link."""
     end = at
     while end < len(runs) and (one in runs[end].marks or one == runs[end].link):
@@ -474,59 +432,27 @@ def _lasts(runs: Sequence[MarkedText], at: int, one: str | tuple[str, str]) -> i
     return end - at
 
 
-def _inside(run: MarkedText, one: str | tuple[str, str]) -> MarkedText:
-    if isinstance(one, str):
-        return MarkedText(run.kind, run.text, run.marks - {one}, run.link, run.address)
-    return MarkedText(run.kind, run.text, run.marks, None, run.address)
-
-
-def _wrapped(one: str | tuple[str, str], inner: Sequence[MarkedText], careful: Callable[[str], str]) -> str:
-    if isinstance(one, str):
-        return f"{SIGNS[one]}{_put_together(inner, careful)}{SIGNS[one]}"
-    if _is_address(one, inner):
-        return f"<{one[0]}>"
-    return f"[{_put_together(inner, careful)}]({_target(*one)})"
-
-
-def _plain(run: MarkedText, careful: Callable[[str], str]) -> str:
+def _unmarked_run(run: MarkedText, escape: Callable[[str], str]) -> str:
     if run.kind == "break":
         return "\\\n"
-    if run.kind == "code":
-        return _code(run.text)
     if run.kind == "image":
-        return f"![{_wholly_escaped(run.text)}]({_target(run.address, '')})"
-    return careful(run.text)
-
-
-def _code(text: str) -> str:
-    longest = {len(found) for found in re.findall(r"`+", text)}
-    sign = "`" * next(length for length in range(1, len(text) + 2) if length not in longest)
-    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
-    return f"{sign}{pad}{text}{pad}{sign}"
-
-
-def _is_address(link: tuple[str, str], runs: Sequence[MarkedText]) -> bool:
-    """Return whether a link shows just where it leads."""
-    shown = "".join(run.text for run in runs)
-    plain = all(run.kind == "text" and not run.marks for run in runs)
-    return plain and not link[1] and shown == link[0] and re.fullmatch(r"https?://[!-;=?-~]+", shown) is not None
+        return f"![{_fully_escaped(run.text)}]({_target(run.address, '')})"
+    if run.kind == "text":
+        return escape(run.text)
+    lengths = {len(found) for found in re.findall(r"`+", run.text)}
+    sign = "`" * next(length for length in range(1, len(run.text) + 2) if length not in lengths)
+    pad = " " if run.text[:1] == "`" or run.text[-1:] == "`" else ""
+    return f"{sign}{pad}{run.text}{pad}{sign}"
 
 
 def _target(address: str, title: str) -> str:
-    plain = re.fullmatch(r"[!-'*-;=?-\[\]-~]+", address)
-    shown = address if plain else f"<{_in_angles(address)}>"
-    return f'{shown} "{_wholly_escaped(title)}"' if title else shown
+    if not re.fullmatch(r"[!-'*-;=?-\[\]-~]+", address):
+        in_angles = re.sub(r"([<>\\])", r"\\\1", " ".join(address.split()))
+        address = f"<{in_angles}>"
+    return f'{address} "{_fully_escaped(title)}"' if title else address
 
 
-def _in_angles(address: str) -> str:
-    return re.sub(r"([<>\\])", r"\\\1", " ".join(address.split()))
-
-
-TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?])")
-"""What looks like HTML is always escaped: whoever shows the Markdown may take HTML for what it says."""
-
-
-def _as_it_is(text: str) -> str:
+def _barely_escaped(text: str) -> str:
     return TAG_LIKE.sub(r"\\<", text)
 
 
@@ -535,21 +461,10 @@ def _escaped(text: str) -> str:
     text = re.sub(r"([`*\[\]~])", r"\\\1", text)
     text = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text)
     text = re.sub(r"&(?=#?\w+;)", r"\\&", text)
-    return re.sub(r"^([#>+=|-])|^(\d+)([.)])", _line_start, TAG_LIKE.sub(r"\\<", text))
+    text = TAG_LIKE.sub(r"\\<", text)
+    # Signs that begin a heading, quote or list only at the start of a line.
+    return re.sub(r"^(?=[#>+=|-])|^(\d+)(?=[.)])", r"\1\\", text)
 
 
-def _line_start(found: re.Match[str]) -> str:
-    return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
-
-
-def _wholly_escaped(text: str) -> str:
+def _fully_escaped(text: str) -> str:
     return PUNCTUATION.sub(r"\\\1", text)
-
-
-def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> str:
-    """Return a text of Plane as Markdown, without anything that acts; `people` are names by id, for mentions.
-
-    What `html_of` made comes back so that `html_of` makes the same of it again.
-    """
-    text = written(html or "", people or {})
-    return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text

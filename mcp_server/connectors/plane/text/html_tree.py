@@ -1,4 +1,4 @@
-"""HTML of Plane as a tree, cleaned of all that acts. Pure; nh3 is loaded with the first text."""
+"""Plane's HTML as a tree, without anything that acts. Pure; the libraries are imported with the first text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 
 ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
 LONGEST_HTML = 300_000
-"""Characters of one text that are looked at; Plane takes up to 10 MB."""
+"""Characters of one text that are read; Plane accepts up to 10 MB."""
 DEEPEST = 60
-"""Elements inside each other; what is deeper belongs to the last of them."""
+"""Levels of elements; the texts of deeper ones belong to the last level."""
 
 VOID = frozenset({"br", "hr", "img", "input", "col", "wbr", "area"})
 OF_THE_EDITOR = frozenset({"mention-component", "image-component", "input", "label"})
@@ -30,11 +30,16 @@ KEPT = {
     "th": {"style"},
     "ul": {"data-type"},
 }
+NAMES_IN_LINE = (
+    "a abbr acronym b bdi bdo br cite code data del dfn em i img image-component ins kbd label input map mark mention-component "
+    "q ruby rp rt rtc s samp small span strike strong sub sup time tt u var wbr"
+)
+INLINE = frozenset(NAMES_IN_LINE.split())
 
 
 @dataclass(slots=True)
 class Element:
-    """An element and what is in it."""
+    """An element with its children."""
 
     tag: str
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +58,7 @@ class Element:
 
 
 def parsed(html: str) -> Element:
-    """Return what is in `html`, without scripts, styles, handlers and addresses of other schemes."""
+    """Return the tree of `html`, without scripts, styles, event handlers and addresses of other schemes."""
     import nh3
 
     clean = nh3.clean(
@@ -71,7 +76,7 @@ def parsed(html: str) -> Element:
 
 
 class _Tree(HTMLParser):
-    """Puts together what nh3 wrote: every element is closed, in order."""
+    """Builds the tree from nh3's output, in which every element is closed, in order."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -101,7 +106,7 @@ class _Tree(HTMLParser):
 
 
 def plain_text(root: Element) -> str:
-    """Return all words, blocks parted by blanks."""
+    """Return all words, with blanks between blocks."""
     parts: list[str] = []
 
     def gather(element: Element) -> None:
@@ -117,35 +122,26 @@ def plain_text(root: Element) -> str:
     return " ".join("".join(parts).split())
 
 
-NAMES_IN_LINE = (
-    "a abbr acronym b bdi bdo br cite code data del dfn em i img image-component ins kbd label input map mark mention-component "
-    "q ruby rp rt rtc s samp small span strike strong sub sup time tt u var wbr"
-)
-INLINE = frozenset(NAMES_IN_LINE.split())
-
-
 def scheme_of(address: str) -> str | None:
-    """Return the scheme of an address in lower case, None for one that has none."""
+    """Return the scheme of an address in lower case, None if it has none."""
     found = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", address)
     return found[1].lower() if found else None
 
 
-OPENING, CLOSING = "([{", ")]}"
-BRACKETS = OPENING + CLOSING
-_BARE = re.compile(r"https?://[^\s<>\"`\\]+", re.IGNORECASE)
-_IN_TEXT = re.compile(r"(?<![^\W])https?://[^\s<>\"`\\]+", re.IGNORECASE)
+CLOSING = {")": "(", "]": "[", "}": "{"}
+_ADDRESS = re.compile(r"(?<![^\W])https?://[^\s<>\"`\\]+", re.IGNORECASE)
 
 
 def bare_address(text: str) -> str:
-    """Return the address that `text` begins with, without the marks that end a sentence; "" where there is none."""
-    found = _BARE.match(text)
+    """Return the address that `text` begins with, without the marks that end a sentence; "" if there is none."""
+    found = _ADDRESS.match(text)
     return _without_end(found[0]) if found else ""
 
 
-def bare_addresses(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a text: each with its address, "" for what is none."""
+def split_addresses(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a text, each with its address; "" for a part that is none."""
     at = 0
-    for found in _IN_TEXT.finditer(text):
+    for found in _ADDRESS.finditer(text):
         address = _without_end(found[0])
         if address:
             yield text[at : found.start()], ""
@@ -155,21 +151,24 @@ def bare_addresses(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_end(address: str) -> str:
-    """Return an address without what ends a sentence, and without brackets that were opened before it."""
-    counts = Counter(sign for sign in address if sign in BRACKETS)
+    """Return an address without the marks that end a sentence, and without brackets that were opened before it.
+
+    In `(see https://example.org/a_(b)).` it ends after the first closing bracket.
+    """
+    counts = Counter(sign for sign in address if sign in "([{)]}")
     end = len(address)
     while end:
         last = address[end - 1]
-        if last in CLOSING and counts[last] > counts[OPENING[CLOSING.index(last)]]:
+        if last in CLOSING and counts[last] > counts[CLOSING[last]]:
             counts[last] -= 1
         elif last not in ".,;:!?'*_~|":
             break
         end -= 1
-    return address[:end] if len(address[:end].partition("://")[2]) > 0 else ""
+    return address[:end] if address[:end].partition("://")[2] else ""
 
 
-def address_of(address: str) -> str:
-    """Return an address as Markdown writes it, so that the same two are equal."""
+def normal_address(address: str) -> str:
+    """Return an address as Markdown writes it, so that two spellings of the same are equal."""
     from markdown_it.common.normalize_url import normalizeLink
 
     return normalizeLink(address)

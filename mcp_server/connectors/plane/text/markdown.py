@@ -1,8 +1,8 @@
-"""Texts of tasks: Markdown out to the HTML that Plane keeps, and back. Pure; the parsers are loaded with the first text.
+"""Texts of tasks as the HTML that Plane stores. Pure; the parser is imported with the first text.
 
-Plane parses what it is sent with lxml, which puts several blocks into one `div`, and cleans it with nh3: scripts, event
-handlers and addresses other than http, https, mailto and tel go. What is made here is already of that kind, so that as a rule
-it is kept as it is sent.
+Plane parses what it gets with lxml, which puts several blocks into one `div`, and cleans it with nh3: scripts, event handlers
+and addresses other than http, https, mailto and tel are dropped. The HTML made here has none of these, so Plane usually stores
+it unchanged.
 
 Source: github.com/makeplane/plane, apps/api/plane/utils/content_validator.py and api/serializers/issue.py; the editor's
 elements (`mention-component`, `image-component`, task lists) from packages/editor/src/core/extensions.
@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from mcp_server.connectors.plane.text.html_tree import (
     ADDRESS_SCHEMES,
     Element,
-    address_of,
     bare_address,
+    normal_address,
     parsed,
     plain_text,
     scheme_of,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DEEPEST = 50
-"""Levels of lists and quotes inside each other that the parser follows; it drops what is deeper."""
+"""Levels of lists and quotes inside each other that the parser follows; it drops deeper text."""
 THE_REST = "(The rest of this text is only in Plane.)"
 
 NAMES_OF_TAGS = (
@@ -54,16 +54,18 @@ ATTRIBUTES = {
 
 
 def html_of(markdown: str) -> str:
-    """Return `markdown` (CommonMark, tables, strike-through, task lists, bare addresses) as HTML that Plane keeps; "" for none.
+    """Return `markdown` (CommonMark, tables, strike-through, task lists, bare addresses) as HTML that Plane stores; "" for none.
 
-    HTML in it is text, so that no word of it is lost; a link that Plane would take the address from is told in words.
+    HTML in it is text, so that no word is lost. A link whose address Plane would drop is written as words.
     """
     import nh3
 
     parser = markdown_parser()
     tokens = parser.parse(markdown)
     if any(token.level >= DEEPEST - 2 for token in tokens):
-        tokens = parser.parse(_as_code(markdown))
+        # The parser drops what is nested deeper: as one block of code no word is lost.
+        sign = fence_for(markdown)
+        tokens = parser.parse(f"{sign}\n{markdown}\n{sign}")
     return nh3.clean(
         parser.renderer.render(tokens, parser.options, {}),
         tags=set(TAGS),
@@ -74,34 +76,35 @@ def html_of(markdown: str) -> str:
     ).strip()
 
 
-def _as_code(markdown: str) -> str:
-    """Return a text that is nested so deeply that the parser would leave some of it out as one block of code."""
-    sign = "`" * max(3, 1 + max((len(found) for found in re.findall("`+", markdown)), default=0))
-    return f"{sign}\n{markdown}\n{sign}"
+def fence_for(text: str) -> str:
+    """Return a fence that no line of the text closes."""
+    return "`" * max(3, 1 + max((len(found) for found in re.findall("`+", text)), default=0))
 
 
-def differs(sent: str, kept: str | None) -> tuple[str, ...]:
-    """Return in words what of the HTML that was sent is not in the HTML that Plane has; nothing where both mean the same."""
-    before, after = parsed(sent), parsed(kept or "")
-    return (*_words_lost(before, after), *_elements_lost(before, after))
+def differs(sent: str, stored: str | None) -> tuple[str, ...]:
+    """Return in words what the stored HTML lost or gained; nothing if both mean the same."""
+    before, after = parsed(sent), parsed(stored or "")
+    return (*_changed_words(before, after), *_changed_elements(before, after))
 
 
-def same_words(sent: str, kept: str) -> bool:
+def same_words(sent: str, stored: str) -> bool:
     """Return whether both HTML texts have the same words in the same order."""
-    return not _words_lost(parsed(sent), parsed(kept))
+    return not _changed_words(parsed(sent), parsed(stored))
 
 
-def _words_lost(before: Element, after: Element) -> tuple[str, ...]:
+def _changed_words(before: Element, after: Element) -> tuple[str, ...]:
     ours, theirs = plain_text(before).split(), plain_text(after).split()
+    # lxml may add or remove blanks between elements.
     if ours == theirs or "".join(ours) == "".join(theirs):
         return ()
     lost = (Counter(ours) - Counter(theirs)).total()
     added = (Counter(theirs) - Counter(ours)).total()
-    told = [f"{what}: {count}" for count, what in ((lost, "words missing"), (added, "words new")) if count]
+    counts = ((lost, "missing"), (added, "added"))
+    told = [f"{count} {'word' if count == 1 else 'words'} {what}" for count, what in counts if count]
     return (", ".join(told) if told else "words are in another order",)
 
 
-ALIKE = {"b": "strong", "i": "em", "del": "s", "strike": "s"}
+SYNONYMS = {"b": "strong", "i": "em", "del": "s", "strike": "s"}
 MEANINGLESS = frozenset({"div", "span", "tbody", "thead", "label", "html", "body"})
 MEANINGFUL = {
     "a": ("href", "title"),
@@ -115,15 +118,17 @@ MEANINGFUL = {
 }
 
 
-def _elements_lost(before: Element, after: Element) -> tuple[str, ...]:
-    ours, theirs = _elements(before), _elements(after)
-    lost = Counter({tag: count for tag, count in (_tags(ours) - _tags(theirs)).items() if tag})
-    added = _tags(theirs) - _tags(ours)
+def _changed_elements(before: Element, after: Element) -> tuple[str, ...]:
+    ours, theirs = _count_elements(before), _count_elements(after)
+    tags = [Counter({tag: n for (tag, name, _), n in counts.items() if not name}) for counts in (ours, theirs)]
+    lost, added = tags[0] - tags[1], tags[1] - tags[0]
     told = [f"{count} <{tag}> dropped" for tag, count in sorted(lost.items())]
     told += [f"{count} <{tag}> added" for tag, count in sorted(added.items())]
-    changed = Counter(
-        (tag, name) for (tag, name, _value), count in (ours - theirs).items() if name for _ in range(count)
-    )
+    changed: Counter[tuple[str, str]] = Counter()
+    for (tag, name, _value), count in (ours - theirs).items():
+        if name:
+            changed[tag, name] += count
+    # The attributes of a dropped element are gone with it, and not worth a word of their own.
     told += [
         f"{name} of {count} <{tag}> dropped or changed"
         for (tag, name), count in sorted(changed.items())
@@ -132,46 +137,43 @@ def _elements_lost(before: Element, after: Element) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _elements(root: Element) -> Counter[tuple[str, str, str]]:
-    """Return how often each element is there, and each attribute that means something."""
+def _count_elements(root: Element) -> Counter[tuple[str, str, str]]:
+    """Return how often each element occurs (tag, "", ""), and each meaningful attribute (tag, name, value)."""
     found: Counter[tuple[str, str, str]] = Counter()
     for element in root.every():
-        tag = ALIKE.get(element.tag, element.tag)
+        tag = SYNONYMS.get(element.tag, element.tag)
         if tag in MEANINGLESS:
             continue
         found[tag, "", ""] += 1
         for name in MEANINGFUL.get(tag, ()):
             value = element.attributes.get(name)
             if value:
-                found[tag, name, _alike(name, value)] += 1
+                if name in ("href", "src"):
+                    value = normal_address(value)
+                elif name == "style":
+                    value = value.replace(" ", "").rstrip(";")
+                found[tag, name, value] += 1
     return found
-
-
-def _alike(name: str, value: str) -> str:
-    if name in ("href", "src"):
-        return address_of(value)
-    return value.replace(" ", "").rstrip(";") if name == "style" else value
-
-
-def _tags(elements: Counter[tuple[str, str, str]]) -> Counter[str]:
-    return Counter({tag: count for (tag, name, _value), count in elements.items() if not name})
 
 
 @cache
 def markdown_parser() -> MarkdownIt:
-    """Return the parser whose rendering Plane keeps."""
+    """Return the parser whose rendering Plane stores."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST, "xhtmlOut": False})
     parser.enable(["table", "strikethrough"])
     parser.inline.ruler.before("backticks", "bare_address", _bare_address)
-    parser.core.ruler.push("as_plane_keeps_it", lambda state: _fit(state.tokens))
+    parser.core.ruler.push("for_plane", lambda state: _adapt(state.tokens))
     return parser
 
 
 def _bare_address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markdown-it calls it so
-    """Make a link of an address that stands in the text as it is."""
-    scheme = bare_scheme(state.pending) if state.src[state.pos] == ":" and not state.linkLevel else ""
+    """Make a link of an address in the text, as people write it.
+
+    The parser calls rules at special characters only. So the rule begins at the colon, with the scheme already read.
+    """
+    scheme = scheme_before(state.pending) if state.src[state.pos] == ":" and not state.linkLevel else ""
     if not scheme:
         return False
     found = bare_address(state.src[state.pos - len(scheme) :])
@@ -187,58 +189,58 @@ def _bare_address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - m
     return True
 
 
-def bare_scheme(before: str) -> str:
-    """Return `http` or `https` where a text ends with that word, else ""."""
+def scheme_before(text: str) -> str:
+    """Return `http` or `https`, as it is written, if the text ends with that word; else ""."""
     for scheme in ("https", "http"):
-        if before[-len(scheme) :].lower() == scheme:
-            ahead = before[-len(scheme) - 1 : -len(scheme)]
-            return before[-len(scheme) :] if not (ahead.isalnum() or ahead == "_") else ""
+        if text[-len(scheme) :].lower() == scheme:
+            ahead = text[-len(scheme) - 1 : -len(scheme)]
+            return "" if ahead.isalnum() or ahead == "_" else text[-len(scheme) :]
     return ""
 
 
-def _fit(tokens: list[Token]) -> None:
-    """Change what was parsed into what Plane's editor knows."""
+def _adapt(tokens: list[Token]) -> None:
+    """Change the parsed text into what Plane's editor knows."""
     for token in tokens:
         if token.type == "inline" and token.children is not None:
-            token.children = _told_addresses(token.children)
+            token.children = _adapt_line(token.children)
         elif token.type in ("fence", "code_block"):
             token.content = token.content.removesuffix("\n")
             token.info = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
             token.type = "fence"
             token.tag = "code"
-    _fit_lists(tokens)
+    _adapt_lists(tokens)
 
 
-def _told_addresses(children: list[Token]) -> list[Token]:
-    """Return inline tokens in which a line break is a space, and an address that Plane would drop is told in brackets."""
+def _adapt_line(children: list[Token]) -> list[Token]:
+    """Return a line in which a soft break is a blank, and an address that Plane would drop is written in brackets."""
     from markdown_it.token import Token
 
-    fitted: list[Token] = []
+    adapted: list[Token] = []
     dropped: list[str | None] = []
     for token in children:
         if token.type == "softbreak":
-            fitted.append(Token("text", "", 0, content=" "))
-        elif token.type == "link_open" and _would_be_dropped(str(token.attrs.get("href", ""))):
+            adapted.append(Token("text", "", 0, content=" "))
+        elif token.type == "link_open" and _is_dropped(str(token.attrs.get("href", ""))):
             dropped.append(str(token.attrs["href"]))
         elif token.type == "link_open":
             dropped.append(None)
-            fitted.append(token)
+            adapted.append(token)
         elif token.type == "link_close" and (address := dropped.pop()) is not None:
-            fitted.append(Token("text", "", 0, content=f" ({address})"))
-        elif token.type == "image" and _would_be_dropped(str(token.attrs.get("src", ""))):
-            fitted.append(Token("text", "", 0, content=token.content))
+            adapted.append(Token("text", "", 0, content=f" ({address})"))
+        elif token.type == "image" and _is_dropped(str(token.attrs.get("src", ""))):
+            adapted.append(Token("text", "", 0, content=token.content))
         else:
-            fitted.append(token)
-    return fitted
+            adapted.append(token)
+    return adapted
 
 
-def _would_be_dropped(address: str) -> bool:
+def _is_dropped(address: str) -> bool:
     scheme = scheme_of(address)
     return scheme is not None and scheme not in ADDRESS_SCHEMES
 
 
-def _fit_lists(tokens: list[Token]) -> None:
-    """Make lists tight or loose by what is in them, and those that only have boxes into task lists."""
+def _adapt_lists(tokens: list[Token]) -> None:
+    """Make lists tight or loose by their contents, and bullet lists with boxes in all items into task lists."""
     opened: list[int] = []
     ends: dict[int, int] = {}
     for index, token in enumerate(tokens):
@@ -249,51 +251,47 @@ def _fit_lists(tokens: list[Token]) -> None:
     inserted: dict[int, list[Token]] = {}
     for start, token in enumerate(tokens):
         if token.type in ("bullet_list_open", "ordered_list_open"):
-            _fit_list(tokens, start, ends, inserted)
+            _adapt_list(tokens, start, ends, inserted)
     if inserted:
         tokens[:] = [part for index, token in enumerate(tokens) for part in (*inserted.get(index, ()), token)]
 
 
-def _fit_list(tokens: list[Token], start: int, ends: Mapping[int, int], inserted: dict[int, list[Token]]) -> None:
-    items, at = [], start + 1
-    while at < ends[start]:
-        items.append(at)
-        at = ends[at] + 1
-    parts = {item: _parts(item, ends) for item in items}
-    tight = all(_is_simple([tokens[part].type for part in parts[item]]) for item in items)
-    tasks = tokens[start].type == "bullet_list_open" and all(_box(tokens, parts[item]) for item in items)
-    for item in items:
-        for part in parts[item]:
-            if tokens[part].type == "paragraph_open":
-                tokens[part].hidden = tokens[ends[part]].hidden = tight and not tasks
+def _adapt_list(tokens: list[Token], start: int, ends: Mapping[int, int], inserted: dict[int, list[Token]]) -> None:
+    items = {item: _starts(item, ends) for item in _starts(start, ends)}
+    tight = all(is_simple_item([tokens[block].type for block in blocks], "paragraph_open") for blocks in items.values())
+    tasks = tokens[start].type == "bullet_list_open" and all(_has_box(tokens, blocks) for blocks in items.values())
+    for item, blocks in items.items():
+        for block in blocks:
+            if tokens[block].type == "paragraph_open":
+                tokens[block].hidden = tokens[ends[block]].hidden = tight and not tasks
         if tasks:
             _make_task(tokens, item, ends[item], inserted)
     if tasks:
         tokens[start].attrSet("data-type", "taskList")
 
 
-def _parts(item: int, ends: Mapping[int, int]) -> list[int]:
-    """Return where the blocks of an item begin."""
-    parts, at = [], item + 1
-    while at < ends[item]:
-        parts.append(at)
+def _starts(parent: int, ends: Mapping[int, int]) -> list[int]:
+    """Return where the tokens right inside of `parent` begin."""
+    starts, at = [], parent + 1
+    while at < ends[parent]:
+        starts.append(at)
         at = ends.get(at, at) + 1
-    return parts
+    return starts
 
 
-def _is_simple(kinds: list[str]) -> bool:
-    """Return whether an item is one line of text, with lists below it or none."""
-    below = kinds[1:] if kinds[:1] == ["paragraph_open"] else kinds
-    return all(kind in ("bullet_list_open", "ordered_list_open") for kind in below)
+def is_simple_item(kinds: Sequence[str], line: str) -> bool:
+    """Return whether an item is one line of text at most, followed by nothing but lists; `line` is the kind of such a line."""
+    below = kinds[1:] if kinds[:1] == [line] else kinds
+    return all(kind in ("bullet_list_open", "ordered_list_open", "ul", "ol") for kind in below)
 
 
-def _box(tokens: list[Token], parts: list[int]) -> bool:
-    """Return whether an item begins with a box, open or ticked, and says something behind it."""
-    if not parts or tokens[parts[0]].type != "paragraph_open":
+def _has_box(tokens: list[Token], blocks: Sequence[int]) -> bool:
+    """Return whether an item begins with a box, open or ticked."""
+    if not blocks or tokens[blocks[0]].type != "paragraph_open":
         return False
-    line = tokens[parts[0] + 1]
+    line = tokens[blocks[0] + 1]
     first = next(iter(line.children or ()), None)
-    # What was escaped looks the same once it is parsed, so it is asked how it was written, too.
+    # An escaped box looks the same once it is parsed, so the source is checked, too.
     return first is not None and first.type == "text" and _is_box(first.content) and _is_box(line.content)
 
 

@@ -157,11 +157,11 @@ def test_plane_keeps_what_is_sent_and_no_difference_is_told(text: str) -> None:
     [
         ("<p>one <b>two</b> <a href='https://a.b/'>three</a></p>", ()),
         ("<div><p>one <strong>two</strong> <a rel='noopener' href='https://a.b/'>three</a></p></div>", ()),
-        ("<p>one <strong>two</strong></p>", ("words missing: 1", "1 <a> dropped")),
+        ("<p>one <strong>two</strong></p>", ("1 word missing", "1 <a> dropped")),
         ("<p>one two <a href='https://a.b/'>three</a></p>", ("1 <strong> dropped",)),
         ("<p>one <strong>two</strong> <a>three</a></p>", ("href of 1 <a> dropped or changed",)),
         ("<p>two <strong>one</strong> <a href='https://a.b/'>three</a></p>", ("words are in another order",)),
-        (None, ("words missing: 3", "1 <a> dropped", "1 <p> dropped", "1 <strong> dropped")),
+        (None, ("3 words missing", "1 <a> dropped", "1 <p> dropped", "1 <strong> dropped")),
     ],
 )
 def test_what_plane_has_otherwise_is_said_in_words(kept: str | None, told: tuple[str, ...]) -> None:
