@@ -1,4 +1,4 @@
-"""A text that is too long for one message, cut into parts that each read well by themselves. Pure.
+"""Splits a text that is too long for one message into parts that each read well. Pure.
 
 Lengths are in characters as Zulip counts them: code points.
 
@@ -25,7 +25,7 @@ _HEADING = re.compile(r"#{1,6} +\S")
 _DASHES = re.compile(r":?-+:?")
 _QUOTED = re.compile(r"(?:> ?)+")
 _BEGINS_A_BLOCK = re.compile(r"[-*+>] |\d{1,9}[.)] |#{1,6} |\|")
-_WHOLE = re.compile(
+_INDIVISIBLE = re.compile(
     r"\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|[@#]_?\*\*[^*\n]{1,200}\*\*|\*\*[^*\n]{1,200}\*\*|\$\$[^$\n]{1,500}\$\$"
     r"|(?P<tick>`{1,8})[^`]{1,500}(?P=tick)"
 )
@@ -34,11 +34,12 @@ _BLANKS = " \t"
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 _DEEPEST = 30
 _LEAST_SHARE = 0.5
-"""A part at least so full may end at a good place, though what follows has to be cut in any case."""
+"""From this fullness on a part may end at a good place, even if the rest has to be cut in any case."""
+_NO_ROOM = "the lines that each part has to repeat leave no room"
 
 
 class Unsplittable(Exception):
-    """What has to be said again in each part (fences that are open, a table's head) leaves no room for the text."""
+    """The lines that each part has to repeat (open fences, a table's head) leave no room for the text."""
 
 
 class _Cut(IntEnum):
@@ -56,9 +57,9 @@ class _Cut(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A line, or a piece of one, and what a cut before it would be.
+    """A line, or a piece of one, and how good a cut before it would be.
 
-    `glue` stands before it where there is no cut; where there is one, `ends` closes the part before and `begins` opens the next.
+    Without a cut, `glue` precedes it. With one, `ends` closes the part before, and `begins` opens the next.
     """
 
     text: str
@@ -69,13 +70,12 @@ class _Piece:
 
     @property
     def blank(self) -> bool:
-        """Return whether nothing is seen of it."""
         return not self.text.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class _Fence:
-    """A fence that is open: its first line, what closes it, and whether there may be fences within it."""
+    """An open fence: its first line, the line that closes it, and whether fences may be within it."""
 
     line: str
     mark: str
@@ -93,44 +93,39 @@ class _Line:
 
     @property
     def blank(self) -> bool:
-        """Return whether nothing is seen of it."""
         return not self.text.strip()
 
 
 def split(text: str, longest: int) -> tuple[str, ...]:
-    """Return `text` in parts of at most `longest` characters, in order; as it is where it fits.
+    """Return `text` in parts of at most `longest` characters, in order; unchanged if it fits.
 
-    Cut is between paragraphs, then list items, then lines, then words. A quote, list item, table or block of code that fits
-    into one part stays whole; in one that does not fit, a fence is closed and opened again with its first line, and a table's
-    head stands in each part. Empty lines at a cut go.
+    It is cut between paragraphs, then list items, then lines, then words. A quote, list item, table or block of code that fits
+    into one part stays in one. Where one does not fit, a fence is closed and opened again with its first line, and a table's head
+    is repeated. Empty lines at a cut are dropped.
 
     Raises:
-        Unsplittable: what has to be said again in each part leaves no room.
+        Unsplittable: the lines that each part has to repeat leave no room.
     """
     if len(text) <= longest:
         return (text,)
     pieces = tuple(_short_enough(_pieces(_lines(text)), longest))
     parts: list[str] = []
-    start = _first_seen(pieces, 0)
+    start = _skip_blank(pieces, 0)
     while start < len(pieces):
         end = _end_of_part(pieces, start, longest)
-        parts.append(_joined(pieces, start, end))
-        start = _first_seen(pieces, end)
+        ends = _ends(pieces, end)
+        rest = "".join(piece.glue + piece.text for piece in pieces[start + 1 : end])
+        part = pieces[start].begins + pieces[start].text + rest + ends
+        parts.append(part if ends else part.rstrip())
+        start = _skip_blank(pieces, end)
     return tuple(parts)
 
 
-def _first_seen(pieces: Sequence[_Piece], start: int) -> int:
+def _skip_blank(pieces: Sequence[_Piece], start: int) -> int:
     """Return the first piece from `start` on that a part may begin with: an empty line counts within fences only."""
     while start < len(pieces) and pieces[start].blank and not pieces[start].begins:
         start += 1
     return start
-
-
-def _joined(pieces: Sequence[_Piece], start: int, end: int) -> str:
-    said = "".join(piece.glue + piece.text for piece in pieces[start + 1 : end])
-    ends = _ends(pieces, end)
-    text = pieces[start].begins + pieces[start].text + said + ends
-    return text if ends else text.rstrip()
 
 
 def _ends(pieces: Sequence[_Piece], end: int) -> str:
@@ -145,33 +140,33 @@ def _end_of_part(pieces: Sequence[_Piece], start: int, longest: int) -> int:
         return len(pieces)
     for worst in _Cut:
         fitting = [end for end in ends if pieces[end].cut <= worst]
-        if fitting and (
-            lengths[fitting[-1]] >= longest * _LEAST_SHARE or _stays_whole(pieces, fitting[-1], worst, longest)
-        ):
-            return fitting[-1]
+        if fitting:
+            last = fitting[-1]
+            if lengths[last] >= longest * _LEAST_SHARE or _stays_in_one(pieces, last, worst, longest):
+                return last
     return ends[-1]
 
 
 def _possible_ends(pieces: Sequence[_Piece], start: int, longest: int) -> dict[int, int]:
-    """Return where a part that begins with piece `start` can end, and how long it would be, shortest first."""
-    length = seen = len(pieces[start].begins) + len(pieces[start].text)
+    """Return where a part that begins with piece `start` can end, and its length then, shortest first."""
+    length = visible = len(pieces[start].begins) + len(pieces[start].text)
     ends: dict[int, int] = {}
     for end in range(start + 1, len(pieces) + 1):
         closing = len(_ends(pieces, end))
-        whole = length + closing if closing else seen  # outside of fences empty lines at the end go
-        if whole <= longest and (end == len(pieces) or pieces[end].cut is not _Cut.NEVER):
-            ends[end] = whole
+        total = length + closing if closing else visible  # outside of fences empty lines at the end are dropped
+        if total <= longest and (end == len(pieces) or pieces[end].cut is not _Cut.NEVER):
+            ends[end] = total
         if end == len(pieces) or length > longest:
             break
         length += len(pieces[end].glue) + len(pieces[end].text)
-        seen = seen if pieces[end].blank else length
+        visible = visible if pieces[end].blank else length
     if not ends:
         raise Unsplittable("no part of it can end anywhere")
     return ends
 
 
-def _stays_whole(pieces: Sequence[_Piece], start: int, worst: _Cut, longest: int) -> bool:
-    """Return whether what begins at `start` fits into one part, up to the next place that is as good for a cut."""
+def _stays_in_one(pieces: Sequence[_Piece], start: int, worst: _Cut, longest: int) -> bool:
+    """Return whether the text from `start` to the next place that is as good for a cut fits into one part."""
     length = len(pieces[start].begins) + len(pieces[start].text)
     for end in range(start + 1, len(pieces)):
         if pieces[end].cut <= worst:
@@ -183,30 +178,30 @@ def _stays_whole(pieces: Sequence[_Piece], start: int, worst: _Cut, longest: int
 
 
 def _lines(text: str) -> list[_Line]:
-    """Return the lines with the fences around them; what is open at the end is closed."""
+    """Return the lines with the fences around them. Fences that are open at the end are closed."""
     found: list[_Line] = []
     within: tuple[_Fence, ...] = ()
-    for text_line in text.split("\n"):
-        if within and text_line.rstrip() == within[-1].mark:
-            found.append(_Line(text_line, within, closes=True))
+    for line in text.split("\n"):
+        if within and line.rstrip() == within[-1].mark:
+            found.append(_Line(line, within, closes=True))
             within = within[:-1]
-        elif (fence := _opened(text_line)) and (not within or within[-1].holds_fences):
-            found.append(_Line(text_line, within, opens=True))
+        elif (fence := _opened_fence(line)) and (not within or within[-1].holds_fences):
+            found.append(_Line(line, within, opens=True))
             within = (*within, fence)
         else:
-            found.append(_Line(text_line, within))
+            found.append(_Line(line, within))
     while within:
         found.append(_Line(within[-1].mark, within, closes=True))
         within = within[:-1]
     return found
 
 
-def _opened(line: str) -> _Fence | None:
-    """Return the fence that the line opens, outside of code."""
+def _opened_fence(line: str) -> _Fence | None:
+    """Return the fence that the line opens, if it is not within code."""
     mark = _MARK.match(line)
     if mark is None:
         return None
-    rest = line[mark.end() :].strip(" \t")  # tabs are made spaces before Zulip looks for fences
+    rest = line[mark.end() :].strip(" \t")  # Zulip turns tabs into spaces before it looks for fences
     kind = _KIND.match(rest)
     if "`" in rest or "~" in rest or (rest and kind is None):
         return None
@@ -214,49 +209,48 @@ def _opened(line: str) -> _Fence | None:
 
 
 def _pieces(lines: Sequence[_Line]) -> list[_Piece]:
-    """Return the lines with what a cut before each would be."""
-    rows, flow, again = _table_rows(lines), _Flow(), cache(_said_again)
+    """Return the lines with how good a cut before each would be."""
+    rows, flow, repeated = _table_rows(lines), _Flow(), cache(_repeated)
     found: list[_Piece] = []
     for number, line in enumerate(lines):
         previous = lines[number - 1] if number else None
         cut, head = flow.cut_before(line, previous), ""
         if line.within and previous is not None:
-            cut = _cut_within(line, previous)
+            if line.within[-1].holds_fences and (previous.blank or previous.closes or line.opens):
+                cut = _Cut.INSIDE
+            else:
+                cut = _Cut.GAP_IN_FENCE if previous.blank else _Cut.IN_FENCE
         if number in rows:
             cut, head = rows[number]
         if line.closes or (previous is not None and previous.opens):
-            cut = _Cut.NEVER  # it would leave a fence with nothing in it
-        begins, ends = again(line.within)
+            cut = _Cut.NEVER  # it would leave an empty fence
+        begins, ends = repeated(line.within)
         found.append(_Piece(line.text, cut=cut, begins=begins + head, ends=ends))
     return found
 
 
-def _said_again(within: tuple[_Fence, ...]) -> tuple[str, str]:
-    """Return what opens these fences again, and what closes them."""
+def _repeated(within: tuple[_Fence, ...]) -> tuple[str, str]:
+    """Return the lines that open these fences again, and those that close them."""
     if len(within) > _DEEPEST:
         raise Unsplittable(f"fences lie in fences more than {_DEEPEST} deep")
     return "".join(f"{fence.line}\n" for fence in within), "".join(f"\n{fence.mark}" for fence in reversed(within))
 
 
-def _cut_within(line: _Line, previous: _Line) -> _Cut:
-    if line.within[-1].holds_fences and (previous.blank or previous.closes or line.opens):
-        return _Cut.INSIDE
-    return _Cut.GAP_IN_FENCE if previous.blank else _Cut.IN_FENCE
-
-
 def _table_rows(lines: Sequence[_Line]) -> dict[int, tuple[_Cut, str]]:
-    """Return for each line of a table but its first what a cut before it is, and the head that a part beginning there needs."""
+    """Return for each line of a table except its first how good a cut before it is, and the head to repeat there."""
     rows: dict[int, tuple[_Cut, str]] = {}
     for number in range(1, len(lines)):
         head = lines[number - 1 : number + 1]
-        if number in rows or not _is_row(head[0]) or not _is_row(head[1]) or not _is_dashes(head[1].text):
+        cells = head[1].text.strip().removeprefix("|").removesuffix("|").split("|")
+        is_head = _is_row(head[0]) and _is_row(head[1]) and all(_DASHES.fullmatch(cell.strip()) for cell in cells)
+        if number in rows or not is_head:
             continue
         rows[number] = _Cut.NEVER, ""
-        again = "".join(f"{line.text}\n" for line in head)
+        repeated = "".join(f"{line.text}\n" for line in head)
         for below in range(number + 1, len(lines)):
             if not _is_row(lines[below]):
                 break
-            rows[below] = (_Cut.NEVER if below == number + 1 else _Cut.INSIDE), again
+            rows[below] = (_Cut.NEVER if below == number + 1 else _Cut.INSIDE), repeated
     return rows
 
 
@@ -264,31 +258,31 @@ def _is_row(line: _Line) -> bool:
     return not line.within and not line.opens and "|" in line.text
 
 
-def _is_dashes(text: str) -> bool:
-    return all(_DASHES.fullmatch(cell.strip()) for cell in text.strip().removeprefix("|").removesuffix("|").split("|"))
-
-
 class _Flow:
-    """Walks through the lines outside of fences and knows which of them belong together."""
+    """Reads the lines outside of fences, and knows which of them belong together."""
 
     def __init__(self) -> None:
         self._indent: int | None = None
-        """That of the list's items while in a list."""
+        """The indentation of the list's items, while in a list."""
         self._after_heading = False
 
     def cut_before(self, line: _Line, previous: _Line | None) -> _Cut:
-        """Return what a cut before the line is; the line counts as seen then."""
+        """Return how good a cut before the line is, and count the line as read."""
         if line.within:
             self._indent = None
             return _Cut.INSIDE
         after_gap = previous is None or previous.blank or previous.closes
         item = _ITEM.match(line.text)
         cut = self._cut(line, item, after_gap=after_gap)
-        self._see(line, item, after_gap=after_gap)
+        if item is not None:
+            self._indent = len(item[1]) if self._indent is None else min(self._indent, len(item[1]))
+        elif line.opens or (after_gap and not line.blank and not line.text.startswith("  ")):
+            self._indent = None
+        self._after_heading = bool(_HEADING.match(line.text)) or (self._after_heading and line.blank)
         return cut
 
     def _cut(self, line: _Line, item: re.Match[str] | None, *, after_gap: bool) -> _Cut:
-        if self._after_heading:
+        if self._after_heading:  # a heading at the end of a part would stand alone
             return _Cut.INSIDE
         if self._indent is not None and item is not None:
             return _Cut.ITEM if len(item[1]) <= self._indent else _Cut.INSIDE
@@ -298,51 +292,47 @@ class _Flow:
             return _Cut.PARAGRAPH
         return _Cut.ITEM if line.opens or item is not None else _Cut.LINE
 
-    def _see(self, line: _Line, item: re.Match[str] | None, *, after_gap: bool) -> None:
-        if item is not None:
-            self._indent = len(item[1]) if self._indent is None else min(self._indent, len(item[1]))
-        elif line.opens or (after_gap and not line.blank and not line.text.startswith("  ")):
-            self._indent = None
-        self._after_heading = bool(_HEADING.match(line.text)) or (self._after_heading and line.blank)
-
 
 def _short_enough(pieces: Sequence[_Piece], longest: int) -> Iterator[_Piece]:
-    """Yield the pieces, each so short that a part can hold it with all that has to be said again around it."""
+    """Yield the pieces, each so short that a part can hold it with everything that has to be repeated around it."""
     for number, piece in enumerate(pieces):
         room = longest - len(piece.begins) - max(len(_ends(pieces, number + 1)), len(piece.ends))
         if len(piece.text) <= room:
             yield piece
-        elif room < longest * _LEAST_SHARE or _opened(piece.text):
-            raise Unsplittable("what has to be said again in each part leaves no room")
+        elif room < longest * _LEAST_SHARE or _opened_fence(piece.text):
+            raise Unsplittable(_NO_ROOM)
         else:
             yield from _cut_line(piece, room)
 
 
 def _cut_line(piece: _Piece, room: int) -> Iterator[_Piece]:
-    """Yield a line in pieces of at most `room` characters; what goes on with a quoted line is marked as quoted again."""
+    """Yield a line in pieces of at most `room` characters; each piece of a quoted line is marked as quoted."""
     fenced = bool(piece.ends)
     quoted = "" if fenced or (match := _QUOTED.match(piece.text)) is None else match[0]
     if len(quoted) > room * _LEAST_SHARE:
-        raise Unsplittable("what has to be said again in each part leaves no room")
+        raise Unsplittable(_NO_ROOM)
     at = _cut_at(piece.text, room, keeps_blanks=fenced)
     yield replace(piece, text=piece.text[:at])
     rest = piece.text[at:]
     while rest:
-        said = rest if fenced else rest.lstrip(" \t")
-        at = len(said) if len(said) <= room - len(quoted) else _cut_at(said, room - len(quoted), keeps_blanks=fenced)
-        glue = rest[: len(rest) - len(said)]
-        yield _Piece(said[:at], glue, _Cut.WORD, piece.begins + quoted, piece.ends)
-        rest = said[at:]
+        text = rest if fenced else rest.lstrip(" \t")
+        at = len(text) if len(text) <= room - len(quoted) else _cut_at(text, room - len(quoted), keeps_blanks=fenced)
+        glue = rest[: len(rest) - len(text)]
+        yield _Piece(text[:at], glue, _Cut.WORD, piece.begins + quoted, piece.ends)
+        rest = text[at:]
 
 
 def _cut_at(line: str, room: int, *, keeps_blanks: bool) -> int:
     """Return after how many characters, at most `room`, the line is cut: between words, or at least between characters."""
-    whole = [match.span() for match in _WHOLE.finditer(line, 0, min(len(line), 2 * room))]
+    # Twice the room: something indivisible may begin before its end and end after it.
+    indivisible = [match.span() for match in _INDIVISIBLE.finditer(line, 0, min(len(line), 2 * room))]
     blanks = [match.end() if keeps_blanks else match.start() for match in re.finditer(r"[ \t]+", line[: room + 1])]
     usable = [at for at in blanks if 0 < at <= room and _may_cut(line, at)]
     for at in reversed(usable):
-        unhurt = not any(start < at < end for start, end in whole) and not _BEGINS_A_BLOCK.match(line[at:].lstrip())
-        if unhurt and at >= room * _LEAST_SHARE:
+        harmless = not any(start < at < end for start, end in indivisible)
+        # Text that follows must not turn into a list item or heading at the start of its part.
+        harmless = harmless and not _BEGINS_A_BLOCK.match(line[at:].lstrip())
+        if harmless and at >= room * _LEAST_SHARE:
             return at
     for at in itertools.chain(reversed(usable), _between_characters(line, room)):
         if _may_cut(line, at) and not _is_one_character(line, at):
@@ -351,19 +341,19 @@ def _cut_at(line: str, room: int, *, keeps_blanks: bool) -> int:
 
 
 def _between_characters(line: str, room: int) -> Iterator[int]:
-    """Yield after how many characters the line might be cut, the most first; within a row of blanks only the first is one."""
+    """Yield after how many characters the line may be cut, the most first; in a row of blanks only before the first."""
     for at in range(room, 0, -1):
         if at == room or not (line[at] in _BLANKS and line[at - 1] in _BLANKS):
             yield at
 
 
 def _may_cut(line: str, at: int) -> bool:
-    """Return whether something stands on the first side, and neither side becomes a fence by the cut."""
-    return not _MARK_NEXT.match(line, at) and bool(line[:at].strip()) and _opened(line[:at].rstrip()) is None
+    """Return whether the first side is not blank, and neither side becomes a fence by the cut."""
+    return not _MARK_NEXT.match(line, at) and bool(line[:at].strip()) and _opened_fence(line[:at].rstrip()) is None
 
 
 def _is_one_character(line: str, at: int) -> bool:
-    """Return whether what stands before and after `at` is one character to the eye."""
+    """Return whether the characters before and after `at` look like one: accents, and emoji that are joined."""
     if at >= len(line):
         return False
     return bool(unicodedata.combining(line[at])) or line[at] in _JOINERS or line[at - 1] == "\u200d"
