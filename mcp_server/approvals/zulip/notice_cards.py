@@ -1,27 +1,31 @@
-"""What is on record of a notice that people may react to, and whether its message is still as the server left it. Pure.
+"""A notice on which reactions count: its record in the outbox, how it is posted once, and whether somebody else changed it.
 
 Zulip says who reacted and not when. So a reaction counts only on a message that nobody but the server has changed since it was
-posted, and only if it cannot be from before it counted.
+posted, and only if it cannot be from before it counted. Decision 38 has the reasons.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from mcp_server.approvals.zulip.notice_post import digest_of
+from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, Json
+from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.model import ChatPlace, Message, Reaction
 from mcp_server.connectors.zulip.text.place_names import topic_names
+from mcp_server.connectors.zulip.wire import MOST_MESSAGES
 
-Word = tuple[int, str]
+ReactionKey = tuple[int, str]
 """Who reacted, by id, and with which emoji, by its code points."""
 
+# The marks of a notice's outbox entry.
 HASH: Final = "hash"
-"""The hash of the proposal that it tells of."""
+"""The hash of the proposal."""
 SAYS, SHOWN, NEXT = "says", "shown", "next"
-"""Hashes over its text: as it should be, as it was when we last changed it, and as it is about to be changed."""
+"""Digests of its text: as it should be, as it was after our last change, and as it is about to be changed."""
 STAMP, PLACE = "stamp", "place"
 TOUCHED, LISTED, IGNORED = "touched", "listed", "ignored"
 
@@ -36,43 +40,76 @@ class Card:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the proposal as it was when the notice was posted."""
+        """Return the hash of the proposal when the notice was posted."""
         return self.marks.get(HASH, "")
 
     @property
     def touched(self) -> bool:
-        """Return whether somebody else has changed the message, once."""
+        """Return whether somebody else has ever changed the message."""
         return bool(self.marks.get(TOUCHED))
 
     @property
     def listed(self) -> frozenset[str]:
-        """Return the addresses whose reactions counted when it was last looked after."""
+        """Return the addresses whose reactions counted when the notice was last updated."""
         return frozenset(json.loads(self.marks.get(LISTED, "[]")))
 
     @property
-    def ignored(self) -> frozenset[Word]:
-        """Return the reactions that decide nothing until they were taken back: refused ones, and those from before they counted."""
+    def ignored(self) -> frozenset[ReactionKey]:
+        """Return the reactions that decide nothing until they are removed: refused ones, and those from before they counted."""
         return frozenset((int(user), str(code)) for user, code in json.loads(self.marks.get(IGNORED, "[]")))
 
-    def is_as_left(self, message: Message) -> bool:
-        """Return whether the message is where it was posted and says what we wrote, and nobody changed it in between."""
-        says, shown, next_ = digest_of(message.text), self.marks.get(SHOWN), self.marks.get(NEXT)
+    def is_untouched(self, message: Message) -> bool:
+        """Return whether the message is where it was posted and has our text, and nobody changed it in between."""
+        says, shown, next_ = text_digest(message.text), self.marks.get(SHOWN), self.marks.get(NEXT)
         if PLACE in self.marks and self.marks[PLACE] != place_mark(message.channel_id, message.topic):
             return False
         if next_ and next_ != shown and says == next_:
-            return True  # a process that died after it had changed the text, and before it could note when
+            return (
+                True  # a process died after it had changed the text, and before it could record the time of that change
+            )
         return says == shown and self.marks.get(STAMP, stamp_of(message)) == stamp_of(message)
 
 
-def new_marks(where: ChatPlace, hash_: str, listed: Iterable[str]) -> dict[str, str]:
-    """Return what is known of a notice before it is posted."""
+class PostNotice:
+    """Posts one notice. It is found again among the bot's own messages by its text, which holds its proposal's id."""
+
+    keyed = False
+
+    def __init__(
+        self, client: ZulipClient, where: ChatPlace, text: str, marks: Mapping[str, str], *, after: int
+    ) -> None:
+        self._client, self._where, self._text, self._marks, self._after = client, where, text, marks, after
+
+    async def send(self, attempt: DeliveryAttempt) -> Json:
+        """Post it and return its id."""
+        says = text_digest(self._text)
+        newest = attempt.marks.get("newest") or str(self._after)
+        await attempt.mark({**self._marks, SAYS: says, SHOWN: says, "newest": newest})
+        return {"message_id": await self._client.send(self._where, self._text)}
+
+    async def look(self, attempt: DeliveryAttempt) -> Json | None:
+        """Return its id if it is there, in any topic: it may have been moved."""
+        window = await self._client.messages(
+            replace(self._where, topic=None),
+            anchor=int(attempt.marks.get("newest") or 0),
+            after=MOST_MESSAGES,
+            with_anchor=False,
+            sender=await self._client.me(),
+        )
+        found = [one.id for one in window.messages if text_digest(one.text) == attempt.marks.get(SHOWN)]
+        return {"message_id": found[0]} if found else None
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def first_marks(where: ChatPlace, hash_: str, listed: Iterable[str]) -> dict[str, str]:
+    """Return the marks of a notice before it is posted."""
     channel = where.channel.id if where.channel else None
-    return {
-        HASH: hash_,
-        STAMP: "0/0",
-        PLACE: place_mark(channel, where.topic or ""),
-        **listed_mark(listed),
-    }
+    place = place_mark(channel, where.topic or "")
+    return {HASH: hash_, STAMP: "0/0", PLACE: place, **listed_mark(listed)}
 
 
 def stamp_of(message: Message) -> str:
@@ -81,7 +118,7 @@ def stamp_of(message: Message) -> str:
 
 
 def place_mark(channel_id: int | None, topic: str) -> str:
-    """Return where a message is, as a mark. A topic that was resolved is the same topic."""
+    """Return where a message is, as a mark. Resolving a topic does not move it."""
     return f"{channel_id}/{topic_names(topic)[-1]}"
 
 
@@ -90,11 +127,11 @@ def listed_mark(names: Iterable[str]) -> dict[str, str]:
     return {LISTED: json.dumps(sorted(names))}
 
 
-def ignored_mark(words: Collection[Word]) -> dict[str, str]:
+def ignored_mark(reactions: Collection[ReactionKey]) -> dict[str, str]:
     """Return the mark of the reactions that decide nothing."""
-    return {IGNORED: json.dumps(sorted(words))}
+    return {IGNORED: json.dumps(sorted(reactions))}
 
 
-def word_of(reaction: Reaction) -> Word:
-    """Return what tells a reaction from others on the same message."""
+def key_of(reaction: Reaction) -> ReactionKey:
+    """Return the identity of a reaction among those on one message."""
     return reaction.user_id, reaction.code

@@ -1,6 +1,7 @@
-"""What a notice of a proposal says: who asks for what, where, until when, and where to decide. Pure.
+"""The text of a notice: who asks for what, where, until when, and where to decide. Pure.
 
-It never holds text of pages, of arguments or of differences: only names, as they are, in code spans in which nothing acts.
+It never holds text of pages, arguments or differences, because a channel has other readers than the knowledge base: only names,
+in code spans in which nothing acts.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from knowledge.pages.claim_source import DIRECT, place_of
 from knowledge.trust.ports import Channel, Proposal, State
 from mcp_server.approvals.proposals import run_of
 from mcp_server.cli.terminal.escape import visible
+from mcp_server.connectors.errors import one_line
 
 APPROVES: Final = ("2705", "1f44d")
-"""The code points of the emoji that say yes, whichever of their names was clicked: check, approved; thumbs_up, +1."""
+"""The code points of the emoji that approve, whichever of their names was clicked: check, approved; thumbs_up, +1."""
 REJECTS: Final = ("274c", "1f44e")
-"""The same of those that say no: cross_mark, wrong; thumbs_down, -1."""
+"""Those that reject: cross_mark, wrong; thumbs_down, -1."""
 MOST_PLACES = 3
 LONGEST_NAME = 120
 _ENDED: Final[Mapping[State, str]] = {
-    "approved": "Approved, and being carried out",
-    "executed": "Approved and carried out",
-    "failed": "Approved, but it could not be carried out",
+    "approved": "Approved, and being applied",
+    "executed": "Approved and applied",
+    "failed": "Approved, but it could not be applied",
     "rejected": "Rejected",
-    "expired": "Nobody decided in time",
-    "withdrawn": "Taken back by who asked",
+    "expired": "Expired: nobody decided in time",
+    "withdrawn": "Withdrawn by the caller",
     "superseded": "Replaced by a newer proposal",
 }
 _WHERE: Final[Mapping[Channel, str]] = {
@@ -39,63 +41,63 @@ _WHERE: Final[Mapping[Channel, str]] = {
 
 
 def waiting(proposal: Proposal, *, page: str | None, reacting: bool, touched: bool = False, trouble: str = "") -> str:
-    """Return what a channel is told of a proposal that waits.
+    """Return the notice of a proposal that waits.
 
-    `page` is the review page's address, `reacting` whether reactions of some people decide, unless the message was `touched` by
-    somebody else, `trouble` why one did not.
+    `page` is the review page's address. `reacting`: reactions of some people decide, unless somebody else `touched` the message.
+    `trouble` says why a reaction did not decide.
     """
     terminal = "`knowledge-forge review` in a terminal"
-    shown = f"{page}/proposals/{proposal.id} on the machine of the server, or {terminal}" if page else terminal
+    review = f"{page}/proposals/{proposal.id} on the server's machine, or {terminal}" if page else terminal
     lines = [
-        f"**Waits for a person** (`{proposal.id}`)",
+        f"**Waiting for approval** (`{proposal.id}`)",
         *_about(proposal),
-        f"* until: {_time(proposal.expires_at)}",
-        f"* look at it and decide: {shown}",
+        f"* expires: {_time(proposal.expires_at)}",
+        f"* review it: {review}",
     ]
     if reacting and touched:
         lines.append("* reactions no longer decide it, because this message was edited or moved")
     elif reacting:
-        lines.append("* reviewers may also react here, once they have looked: :check: approves, :cross_mark: rejects")
+        lines.append("* reviewers may also react here, after reviewing it: :check: approves, :cross_mark: rejects")
     if trouble:
         lines.append(
-            f"* a reaction did not decide it: {named(trouble)}; to decide it here later, remove it and react again"
+            f"* a reaction did not decide it: {code_span(trouble)}; to decide it here later, remove it and react again"
         )
     return "\n".join(lines)
 
 
 def ended(proposal: Proposal) -> str:
-    """Return what a channel is told of a proposal that does not wait any more."""
+    """Return the notice of a proposal that no longer waits."""
     lines = [f"**{_ENDED.get(proposal.state, proposal.state)}** (`{proposal.id}`)", *_about(proposal)]
     verdict = proposal.verdict
     if verdict is not None:
-        said = "approved" if verdict.approved else "rejected"
-        lines.append(f"* {said} by {named(verdict.by)} {_WHERE[verdict.channel]}, {_time(verdict.at)}")
+        verb = "approved" if verdict.approved else "rejected"
+        lines.append(f"* {verb} by {code_span(verdict.by)} {_WHERE[verdict.channel]}, {_time(verdict.at)}")
     if proposal.successor:
-        lines.append(f"* its successor: {named(proposal.successor)}")
+        lines.append(f"* replaced by: {code_span(proposal.successor)}")
     return "\n".join(lines)
 
 
-def named(text: str) -> str:
-    """Return a name as a code span: what would hide in it is seen, and nothing in it mentions anybody or links anywhere."""
-    shown = visible(text).replace("`", "'").strip() or "?"
-    return f"`{shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 3] + '...'}`"
+def code_span(text: str) -> str:
+    """Return a name as a code span: invisible characters become visible, and nothing in it mentions anybody or links anywhere."""
+    return f"`{one_line(visible(text).replace('`', chr(39)).strip() or '?', LONGEST_NAME)}`"
 
 
 def _about(proposal: Proposal) -> Sequence[str]:
     places = _places(proposal)
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-    where = f" for {', '.join(map(named, places[:MOST_PLACES]))}{more}" if places else ""
+    where = f" for {', '.join(map(code_span, places[:MOST_PLACES]))}{more}" if places else ""
     levels = f"level {proposal.level_needed} is needed, {proposal.level_held} is held"
     run = run_of(proposal)
-    by_run = [f"* by a run of agent_run: {named(run['id'])}"] if run else []
-    return [f"* who asks: {named(proposal.principal)}; {levels}", *by_run, f"* for what: {named(proposal.tool)}{where}"]
+    by_run = [f"* by a run of agent_run: {code_span(run['id'])}"] if run else []
+    return [
+        f"* requested by: {code_span(proposal.principal)}; {levels}",
+        *by_run,
+        f"* call: {code_span(proposal.tool)}{where}",
+    ]
 
 
 def _places(proposal: Proposal) -> Sequence[str]:
-    """Return the pages that it is about; of other services the project, task or channel.
-
-    Never a topic, which may be text, nor with whom somebody talks alone.
-    """
+    """Return the pages, or the projects, tasks or channels of other services, that the proposal is about."""
     if proposal.documents:
         return proposal.documents
     files = json.loads(proposal.preview).get("files", ())
@@ -103,11 +105,12 @@ def _places(proposal: Proposal) -> Sequence[str]:
 
 
 def _place(origin: str) -> str:
+    # Not the people of a private conversation, and not a topic, which is text that somebody wrote.
     if origin.startswith(f"zulip:{DIRECT}"):
         return f"zulip:{DIRECT}".removesuffix("/")
     return place_of(origin) if origin.startswith("zulip:") else origin.split(maxsplit=1)[0]
 
 
 def _time(moment: datetime) -> str:
-    """Return a moment that everybody sees in their own zone. Source: https://zulip.com/help/global-times."""
+    """Return a time that everybody sees in their own time zone. Source: https://zulip.com/help/global-times."""
     return f"<time:{moment.isoformat(timespec='seconds')}>"

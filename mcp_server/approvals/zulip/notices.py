@@ -1,7 +1,7 @@
-"""Proposals that wait are told where people are: one message each, kept true, and answered by reactions of those on a list.
+"""Announces waiting proposals in Zulip: one message each, kept up to date, which listed people may answer by reactions.
 
-One process does it, by a lease. What was told is on record in the outbox, so that whoever takes over, after whatever crash, neither
-tells it twice nor forgets it. What Zulip does or does not do never disturbs the server.
+One process does it, by a lease. Everything it posted is on record in the outbox, so that the process that takes over after a
+crash neither repeats nor forgets a notice. Zulip's failures never disturb the server.
 """
 
 from __future__ import annotations
@@ -11,31 +11,27 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import OutboxEntry
+from knowledge.trust.ports import Proposal
+from mcp_server.app.settings.access import ZulipAccess
 from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.zulip import notice_cards as cards
-from mcp_server.approvals.zulip.notice_cards import Card, Word, word_of
-from mcp_server.approvals.zulip.notice_post import Posting, digest_of
+from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
+from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.mailbox import mailbox
-from mcp_server.connectors.zulip.model import ChatPlace, Message, QueueEvents, Reaction
-from mcp_server.connectors.zulip.model import ZulipUser as User
+from mcp_server.connectors.zulip.model import ChatPlace, Message, QueueEvents, Reaction, ZulipUser
 from mcp_server.connectors.zulip.text.place_names import place_name
-from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
-
-if TYPE_CHECKING:
-    from knowledge.trust.ports import Proposal
-    from mcp_server.app.settings.access import ZulipAccess
-    from mcp_server.connectors.zulip.client import ZulipClient
-    from mcp_server.ports import NoticeServices
+from mcp_server.connectors.zulip.wire import MOST_MESSAGES, SERVICE, QueueGone
+from mcp_server.ports import NoticeServices
 
 logger = logging.getLogger("knowledge_forge.notices")
 
@@ -43,26 +39,26 @@ LEASE: Final = "zulip-notices"
 PRINCIPAL: Final = "knowledge-forge"
 TOOL: Final = "zulip_notice"
 ABOUT: Final = "notice:"
-"""Before a proposal's id it names the outbox entry that tells of it: not the one that carries it out."""
-SWEPT = 200
-"""Of so many newest proposals it is seen to that their notices say how they ended."""
+"""Before a proposal's id it names the outbox entry of its notice; without it, that of the proposal's own act."""
+NEWEST = 200
+"""Proposals whose notices are brought up to date when a process begins."""
 MOST_WATCHED = 500
-DECIDED_MARK: Final = "check"
-"""Added to a notice that cannot be edited any more, where it was carried out; the other one where it was not.
+APPLIED_MARK: Final = "check"
+"""Added to the notice of an applied proposal that can no longer be edited.
 
 Source: https://zulip.com/help/restrict-message-editing-and-deletion (ten minutes, unless an organisation says otherwise).
 """
-UNDONE_MARK: Final = "cross_mark"
+NOT_APPLIED_MARK: Final = "cross_mark"
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long what takes, in seconds.
+    """Times in seconds.
 
-    `start`: the first moments of a process belong to the host. `lease`: how long a process that died keeps others waiting.
-    `retry` to `longest_retry`: how soon it is tried again after trouble. `look`: how often reactions are looked at besides
-    being heard of, for a bot that is not subscribed hears of none. `rest`: how long nothing is asked after events that concern
-    no reviewer, so that neither people who click nor a service that never waits set our pace.
+    `start`: the first moments of a process belong to its host. `lease`: how long a dead process keeps others waiting. `retry` to
+    `longest_retry`: the wait after trouble. `look`: how often reactions are looked at even without events, because a bot that is
+    not subscribed to the channel gets none. `rest`: the pause after events that concern no reviewer, so that neither clicking
+    people nor a service that never blocks set our pace.
     """
 
     start: float = 1.0
@@ -76,10 +72,10 @@ class Pace:
 
 
 class ReactionApprovals(Protocol):
-    """What a reaction can say."""
+    """The decisions that a reaction can make."""
 
     async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
-        """Approve what was shown."""
+        """Approve the proposal with that hash."""
         ...
 
     async def reject(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
@@ -88,56 +84,44 @@ class ReactionApprovals(Protocol):
 
 
 class NotYet(KnowledgeError):
-    """A notice is not where it should be; it is tried again."""
+    """A notice could not be posted yet; it is tried again."""
 
 
 async def run(
     services: NoticeServices, approvals: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None
 ) -> None:
-    """Tell of proposals in turn with other processes, until cancelled. Nothing that goes wrong ends it, or anything else."""
+    """Announce proposals whenever this process holds the lease, until cancelled. No failure ends it, or anything else."""
     pace = pace or Pace()
     if access.reviews is None:
         return
     holder = f"{LEASE}-{secrets.token_hex(8)}"
+
+    async def acquired() -> bool:
+        lease = await services.state.acquire_lease(LEASE, holder, now=services.now(), ttl_s=pace.lease)
+        return lease is not None
+
     await anyio.sleep(pace.start)
     while True:
         try:
-            if await _acquired(services, holder, pace):
-                await _lead(services, approvals, access, holder, pace)
+            if await acquired():
+                notices = Notices(services, approvals, access, pace=pace)
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(notices.follow)
+                        if access.reviewers:
+                            tasks.start_soon(notices.listen)
+                        while True:
+                            await anyio.sleep(pace.renew)
+                            if not await acquired():
+                                break
+                        tasks.cancel_scope.cancel()
+                finally:
+                    with anyio.move_on_after(1.0, shield=True):
+                        await services.state.release_lease(LEASE, holder)
         except Exception:
-            logger.exception("proposals cannot be told in Zulip now; it is tried again")
+            logger.exception("proposals cannot be announced in Zulip now; trying again")
             await anyio.sleep(pace.retry)
         await anyio.sleep(pace.ask)
-
-
-async def _acquired(services: NoticeServices, holder: str, pace: Pace) -> bool:
-    lease = await services.state.acquire_lease(LEASE, holder, now=services.now(), ttl_s=pace.lease)
-    return lease is not None
-
-
-async def _lead(
-    services: NoticeServices, approvals: ReactionApprovals, access: ZulipAccess, holder: str, pace: Pace
-) -> None:
-    """Tell of proposals as long as this process holds the lease."""
-    notices = Notices(services, approvals, access, pace=pace)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(notices.follow)
-            if access.reviewers:
-                tasks.start_soon(notices.listen)
-            await _keep(services, holder, pace)
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.move_on_after(1.0, shield=True):
-            await services.state.release_lease(LEASE, holder)
-
-
-async def _keep(services: NoticeServices, holder: str, pace: Pace) -> None:
-    """Return when the lease is lost."""
-    while True:
-        await anyio.sleep(pace.renew)
-        if not await _acquired(services, holder, pace):
-            return
 
 
 class Notices:
@@ -152,23 +136,19 @@ class Notices:
         pace: Pace,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        self._services, self._approvals, self._access, self._pace, self._sleep = (
-            services,
-            approvals,
-            access,
-            pace,
-            sleep,
-        )
+        self._services, self._approvals, self._access, self._pace = services, approvals, access, pace
+        self._sleep = sleep
         self._place: ChatPlace | None = None
         self._watched: dict[int, Card] = {}
+        """The notices on which reactions count, by message id."""
         self._changing = anyio.Lock()
-        """Held while a notice is changed or read: what is read beside a change of our own would look like somebody else's."""
+        """Held while a notice is changed or read: read during our own change it would look like somebody else's change."""
         self._watching = anyio.Event()
         self._due: dict[str, None] = {}
         self._troubles: dict[str, str] = {}
-        self._names = frozenset(map(mailbox, access.reviewers))
-        self._known: frozenset[int] | None = None
-        """The ids of those whose word counted when it was last asked; None before that."""
+        self._reviewers = frozenset(map(mailbox, access.reviewers))
+        self._reviewer_ids: frozenset[int] | None = None
+        """The accounts whose reactions counted when that was last checked; None before the first time."""
         self._ambiguous: set[str] = set()
         self._page_wanted = False
 
@@ -179,141 +159,142 @@ class Notices:
     # --- following proposals ------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Tell of what waits and of what became of it, for ever; after trouble later and later."""
-        seen, pause_s = await self._begun(), 0.0
+        """Announce proposals and their outcomes, for ever; after trouble with growing pauses."""
+        seen, pause_s = await self._begin(), 0.0
         while True:
-            well = await self._told_all()
-            pause_s = 0.0 if well else min(max(self._pace.retry, 2 * pause_s), self._pace.longest_retry)
-            seen = await self._news(seen, pause_s)
+            for proposal_id in list(self._due):
+                try:
+                    await self.update(proposal_id)
+                except KnowledgeError as error:
+                    self._place = None  # another channel may have the name by now
+                    logger.warning("%s is not announced in Zulip yet: %s", proposal_id, error)
+                except Exception:
+                    logger.exception("%s cannot be announced in Zulip", proposal_id)
+                else:
+                    del self._due[proposal_id]
+            longer_s = min(max(self._pace.retry, 2 * pause_s), self._pace.longest_retry)
+            pause_s = longer_s if self._due else 0.0
+            seen = await self._wait_for_news(seen, pause_s)
 
-    async def _begun(self) -> int:
-        """Note what is to be told when this process begins to, and return the newest event before that."""
+    async def _begin(self) -> int:
+        """Note the proposals to announce when this process begins, and return the newest event before that."""
         trust = self._services.state.trust
         seen = await self._services.state.last_event()
-        newest = list(await trust.lines(limit=SWEPT))
+        newest = list(await trust.lines(limit=NEWEST))
         pending = list(await trust.lines(states=("pending",), limit=MOST_WATCHED))
         for proposal in reversed([*newest, *pending]):
             self._due[proposal.id] = None
         return seen
 
-    async def _news(self, seen: int, pause_s: float) -> int:
-        """Wait for news, or for as long as trouble is to be left alone; note which proposals there are news of."""
+    async def _wait_for_news(self, seen: int, pause_s: float) -> int:
+        """Wait for events, or for the pause after trouble, and note the proposals that changed."""
         state = self._services.state
         if pause_s:
             await self._sleep(pause_s)
         else:
             await state.changed(seen)
         newest = await state.last_event()
-        if newest < seen:  # restored from a backup
-            return await self._begun()
+        if newest < seen:  # the database was restored from a backup
+            return await self._begin()
         events = await state.events_after(seen)
         self._due |= {event.key: None for event in events if event.topic == "proposal"}
         return events[-1].seq if events else newest
 
-    async def _told_all(self) -> bool:
-        """Tell what is due, and return whether that went well."""
-        for proposal_id in list(self._due):
-            try:
-                await self.tell(proposal_id)
-            except KnowledgeError as error:
-                self._place = None  # another channel may bear the name by now
-                logger.warning("%s is not told in Zulip yet: %s", proposal_id, error)
-            except Exception:
-                logger.exception("%s cannot be told in Zulip", proposal_id)
-            else:
-                del self._due[proposal_id]
-        return not self._due
-
-    async def tell(self, proposal_id: str) -> None:
-        """Have the notice of a proposal there, once, saying what is true now; and look at reactions to it.
+    async def update(self, proposal_id: str) -> None:
+        """Post the notice of a proposal, once, or bring it up to date; and look at the reactions to it.
 
         Raises:
             KnowledgeError: not now.
         """
         async with self._changing:
-            await self._tell(proposal_id)
+            await self._update(proposal_id)
 
-    async def _tell(self, proposal_id: str) -> None:
+    async def _update(self, proposal_id: str) -> None:
         proposal = await self._services.state.trust.proposal(proposal_id)
         if proposal is None:
             return
-        outbox_entry = await self._errand(proposal_id)
-        if outbox_entry is None and proposal.state != "pending":
-            return
-        if outbox_entry is None or outbox_entry.fate != "done":
-            outbox_entry = await self._delivered(proposal, outbox_entry)
-            if outbox_entry is None:
+        entry = await self._services.state.outbox.outbox_entry_of(await self._key(proposal_id))
+        if entry is not None and entry.fate == "failed":
+            entry = None
+        if entry is None or entry.fate != "done":
+            entry = await self._post(proposal, entry)
+            if entry is None:
                 return
-        number = int(json.loads(outbox_entry.result or "{}")["message_id"])
-        if proposal.state == "pending" and self._decidable(proposal):
-            await self._offer(proposal, outbox_entry, number)
+        number = int(json.loads(entry.result or "{}")["message_id"])
+        if proposal.state == "pending" and self._is_decidable(proposal):
+            await self._offer(proposal, entry, number)
         else:
             self._watched.pop(number, None)
-            await self._brought_up_to_date(proposal, outbox_entry, number)
-            if Card(proposal.id, outbox_entry.id, outbox_entry.marks).listed:
-                await self._noted(outbox_entry, cards.listed_mark(()))
+            await self._show(proposal, entry, number)
+            if Card(proposal.id, entry.id, entry.marks).listed:
+                await self._mark(entry, cards.listed_mark(()))
 
-    async def _offer(self, proposal: Proposal, outbox_entry: OutboxEntry, number: int) -> None:
-        """Let those on the list decide by a reaction to the notice, as long as nobody but us has changed its message."""
+    async def _offer(self, proposal: Proposal, entry: OutboxEntry, number: int) -> None:
+        """Let listed people decide by a reaction to the notice, as long as nobody but us has changed its message."""
         try:
             message = await self._client.message(number)
         except Missing:
             self._watched.pop(number, None)
             return
-        card = Card(proposal.id, outbox_entry.id, outbox_entry.marks)
-        if not card.touched and not card.is_as_left(message):
-            outbox_entry = await self._noted(outbox_entry, {cards.TOUCHED: "yes"})
-        if new := self._names - card.listed:
-            # What these people clicked before it counted was no answer to the question.
-            listed = await self._listed(await self._client.me()) if _words(message) else {}
-            early = {word_of(one) for one in _words(message) if listed.get(one.user_id, ("", ""))[1] in new}
-            outbox_entry = await self._noted(outbox_entry, cards.ignored_mark(card.ignored | early))
-        if card.listed != self._names:
-            outbox_entry = await self._noted(outbox_entry, cards.listed_mark(self._names))
-        said = outbox_entry.marks.get(cards.SAYS)
-        outbox_entry = await self._brought_up_to_date(proposal, outbox_entry, number)
-        card = Card(proposal.id, outbox_entry.id, outbox_entry.marks)
+        card = Card(proposal.id, entry.id, entry.marks)
+        if not card.touched and not card.is_untouched(message):
+            entry = await self._mark(entry, {cards.TOUCHED: "yes"})
+        if new := self._reviewers - card.listed:
+            # What these people clicked before it counted was not an answer to the question.
+            listed = await self._find_reviewers() if _deciding(message) else {}
+            early = {key_of(one) for one in _deciding(message) if listed.get(one.user_id, ("", ""))[1] in new}
+            entry = await self._mark(entry, cards.ignored_mark(card.ignored | early))
+        if card.listed != self._reviewers:
+            entry = await self._mark(entry, cards.listed_mark(self._reviewers))
+        said = entry.marks.get(cards.SAYS)
+        entry = await self._show(proposal, entry, number)
+        card = Card(proposal.id, entry.id, entry.marks)
         if card.touched:
             self._watched.pop(number, None)
             return
         self._watched[number] = card
         self._watching.set()
-        await self._weigh(message if outbox_entry.marks.get(cards.SAYS) == said else await self._client.message(number))
+        was_edited = entry.marks.get(cards.SAYS) != said
+        await self._weigh(await self._client.message(number) if was_edited else message)
 
-    async def _noted(self, outbox_entry: OutboxEntry, marks: Mapping[str, str]) -> OutboxEntry:
-        """Put marks of a notice on record and return its outbox entry with them."""
-        await self._services.state.outbox.mark(outbox_entry.id, marks)
-        return replace(outbox_entry, marks={**outbox_entry.marks, **marks})
-
-    async def _errand(self, proposal_id: str) -> OutboxEntry | None:
-        """Return the outbox entry of a notice, if one was begun and did not fail."""
-        outbox_entry = await self._services.state.outbox.outbox_entry_of(await self._key(proposal_id))
-        return None if outbox_entry is None or outbox_entry.fate == "failed" else outbox_entry
+    async def _mark(self, entry: OutboxEntry, marks: Mapping[str, str]) -> OutboxEntry:
+        await self._services.state.outbox.mark(entry.id, marks)
+        return replace(entry, marks={**entry.marks, **marks})
 
     async def _key(self, proposal_id: str) -> str:
-        """Return what names the outbox entry of a notice. In another organisation the same number is another message."""
+        """Return the key of a notice's outbox entry.
+
+        After a change of `ZULIP_SITE` the same message id is another message, so the notice of a second site gets a longer key.
+        """
         first = await self._services.state.outbox.outbox_entry_of(ABOUT + proposal_id)
         digest = self._digest(proposal_id)
         return ABOUT + proposal_id + ("" if first is None or first.digest == digest else f"@{digest[:16]}")
 
     def _digest(self, proposal_id: str) -> str:
-        return digest_of(f"{self._access.site}\0{proposal_id}")
+        return text_digest(f"{self._access.site}\0{proposal_id}")
 
-    async def _delivered(self, proposal: Proposal, begun: OutboxEntry | None) -> OutboxEntry | None:
-        """Post the notice, or find that it was; None if there is none and nothing waits any more.
+    async def _post(self, proposal: Proposal, begun: OutboxEntry | None) -> OutboxEntry | None:
+        """Post the notice, or find that an earlier attempt did; None if there is none and the proposal no longer waits.
 
         Raises:
-            KnowledgeError: it is not there now.
+            KnowledgeError: not now.
         """
+        if begun is None and proposal.state != "pending":
+            return None
+        outbox = self._services.state.outbox
         where = await self._where()
         newest = await self._client.messages(replace(where, topic=None), anchor="newest", before=1)
         after = newest.messages[-1].id if newest.messages else 0
-        listed = self._names if self._decidable(proposal) else ()
-        marks = cards.new_marks(where, proposal.hash, listed)
-        act = Posting(self._client, where, await self._text(proposal), marks, after=after)
-        if proposal.state != "pending":
-            return await self._found(begun, act) if begun else None
-        outbox_entry = OutboxEntry(
+        listed = self._reviewers if self._is_decidable(proposal) else ()
+        marks = cards.first_marks(where, proposal.hash, listed)
+        act = PostNotice(self._client, where, await self._text(proposal), marks, after=after)
+        if begun is not None and proposal.state != "pending":
+            # Looked up but not posted again: the question is over.
+            found = await act.look(DeliveryAttempt(begun, outbox.mark))
+            if found is None:
+                return None
+            return await outbox.end(begun.id, "done", at=self._services.now(), result=json.dumps(found))
+        entry = OutboxEntry(
             id=f"kf-{secrets.token_hex(16)}",
             principal=PRINCIPAL,
             tool=TOOL,
@@ -322,62 +303,46 @@ class Notices:
             begun_at=self._services.now(),
             proposal=await self._key(proposal.id),
         )
-        delivered = await self._services.dispatcher.deliver(outbox_entry, act)
+        delivered = await self._services.dispatcher.deliver(entry, act)
         if delivered.result is None:
             raise NotYet(delivered.why)
-        return await self._services.state.outbox.outbox_entry(delivered.outbox_entry.id)
-
-    async def _found(self, begun: OutboxEntry, act: Posting) -> OutboxEntry | None:
-        """Return the outbox entry of a notice of which nobody knew whether it is there; what is over is not told anew."""
-        outbox = self._services.state.outbox
-        found = await act.look(DeliveryAttempt(begun, outbox.mark))
-        if found is None:
-            return None
-        return await outbox.end(begun.id, "done", at=self._services.now(), result=json.dumps(found))
+        return await outbox.outbox_entry(delivered.outbox_entry.id)
 
     async def _where(self) -> ChatPlace:
-        """Return the channel and topic that are told, as Zulip has them.
+        """Return the channel and topic of `ZULIP_REVIEWS`.
 
         Raises:
-            UnknownName: there is no such channel, or not for this bot.
+            UnknownName: there is no such channel, or this bot cannot see it.
         """
         if self._place is None:
             name, topic = self._access.reviews or ("", "")
             channels = await self._client.channels()
+            # Exactly that name: a notice must not go to a channel that is only called similarly.
             found = [one for one in channels if folded(one.name) == folded(name)]
             if not found:
-                raise UnknownName("Zulip", "channel", name, [one.name for one in channels])
+                raise UnknownName(SERVICE, "channel", name, [one.name for one in channels])
             self._place = ChatPlace(found[0], topic)
         return self._place
 
     async def _text(self, proposal: Proposal, *, touched: bool = False) -> str:
         if proposal.state != "pending":
             return ended(proposal)
-        return waiting(
-            proposal,
-            page=await self._page(),
-            reacting=self._decidable(proposal),
-            touched=touched,
-            trouble=self._troubles.get(proposal.id, ""),
-        )
-
-    async def _page(self) -> str | None:
-        """Return where the review page is; the first time that nobody shows it, it is asked for."""
         page = await self._services.review_address()
         if page is None and not self._page_wanted:
             self._page_wanted = True
             await self._services.want_review()
             page = await self._services.review_address()
-        return page
+        reacting, trouble = self._is_decidable(proposal), self._troubles.get(proposal.id, "")
+        return waiting(proposal, page=page, reacting=reacting, touched=touched, trouble=trouble)
 
-    async def _brought_up_to_date(self, proposal: Proposal, outbox_entry: OutboxEntry, number: int) -> OutboxEntry:
-        """Have the notice say what is true now, by its text, or by an emoji where that cannot be edited any more."""
-        text = await self._text(proposal, touched=bool(outbox_entry.marks.get(cards.TOUCHED)))
-        says = digest_of(text)
-        if outbox_entry.marks.get(cards.SAYS) == says:
-            return outbox_entry
-        # Announced first: if this process dies in between, the next one knows whose edit it was.
-        outbox_entry = await self._noted(outbox_entry, {cards.NEXT: says})
+    async def _show(self, proposal: Proposal, entry: OutboxEntry, number: int) -> OutboxEntry:
+        """Bring the notice's text up to date, or add an emoji if it can no longer be edited."""
+        text = await self._text(proposal, touched=bool(entry.marks.get(cards.TOUCHED)))
+        says = text_digest(text)
+        if entry.marks.get(cards.SAYS) == says:
+            return entry
+        # Recorded before the edit: if this process dies in between, the next one knows whose edit it was.
+        entry = await self._mark(entry, {cards.NEXT: says})
         marks = {cards.SAYS: says, cards.NEXT: ""}
         try:
             await self._client.edit(number, text)
@@ -387,101 +352,96 @@ class Notices:
         except (Denied, ServiceRefused, Missing) as refused:
             logger.info("the notice of %s cannot be edited: %s", proposal.id, refused)
             if not proposal.open:
-                await self._mark_as_ended(proposal, number)
-        return await self._noted(outbox_entry, marks)
-
-    async def _mark_as_ended(self, proposal: Proposal, number: int) -> None:
-        try:
-            await self._client.react(number, DECIDED_MARK if proposal.state == "executed" else UNDONE_MARK)
-        except (Denied, ServiceRefused, Missing) as refused:
-            logger.info("the notice of %s cannot be marked: %s", proposal.id, refused)
+                try:
+                    await self._client.react(number, APPLIED_MARK if proposal.state == "executed" else NOT_APPLIED_MARK)
+                except (Denied, ServiceRefused, Missing) as error:
+                    logger.info("the notice of %s cannot be marked: %s", proposal.id, error)
+        return await self._mark(entry, marks)
 
     # --- reactions ----------------------------------------------------------------------------------------------------
 
-    def _decidable(self, proposal: Proposal) -> bool:
-        """Return whether a reaction could decide it: a yes up to level 3, and never one on trust itself."""
+    def _is_decidable(self, proposal: Proposal) -> bool:
+        """Return whether a reaction could decide it: up to level 3, and never about trust itself."""
         weak = requirement(proposal, "zulip", passkeys=False) == "word"
         return bool(self._access.reviewers) and proposal.kind in ("call", "flag") and weak
 
     async def listen(self) -> None:
-        """Hear of reactions, for ever, as long as there is a message on which one counts."""
+        """Receive reactions, for ever, as long as there is a notice on which one counts."""
         pause_s = self._pace.retry
         while True:
             await self._watching.wait()
-            lasted = False
+            received = False
             try:
-                lasted = await self._listened()
+                received = await self._listen()
             except KnowledgeError as error:
                 self._place = None
-                logger.warning("reactions in Zulip are not heard now: %s", error)
+                logger.warning("reactions in Zulip are not received now: %s", error)
             except Exception:
-                logger.exception("reactions in Zulip cannot be heard")
+                logger.exception("reactions in Zulip cannot be received")
                 pause_s = self._pace.longest_retry
-            if lasted:
+            if received:
                 pause_s = self._pace.retry
                 continue
             await self._sleep(pause_s)
             pause_s = min(2 * pause_s, self._pace.longest_retry)
 
-    async def _listened(self) -> bool:
-        """Hear of reactions until nothing is watched any more; return whether anything was heard before the queue was forgotten.
-
-        What happened before a queue was there is looked at.
-        """
+    async def _listen(self) -> bool:
+        """Receive reactions until no notice is watched; return False if the queue was gone before anything was received."""
         queue = await self._client.register(await self._where(), reactions=True)
-        after, lasted = queue.last_event_id, False
+        after, received = queue.last_event_id, False
         try:
+            # A queue begins now; reactions from before are only on the messages.
             await self._look_at_all()
             while self._watched:
-                heard = None
+                events = None
                 with anyio.move_on_after(self._pace.look):
-                    heard = await self._client.events(queue, after, block=True)
-                lasted = True
-                if heard is None:
+                    events = await self._client.events(queue, after, block=True)
+                received = True
+                if events is None:
                     await self._look_at_all()
                     continue
-                after = heard.last_event_id
-                if not await self._looked_at(heard):
+                after = events.last_event_id
+                if not await self._handle(events):
                     await self._sleep(self._pace.rest)
         except QueueGone:
-            return lasted
+            return received
         finally:
             with anyio.move_on_after(1.0, shield=True):
                 await self._client.drop(queue)
         self._watching = anyio.Event()
-        if self._watched:
+        if self._watched:  # a notice was posted while the queue was dropped
             self._watching.set()
         return True
 
-    async def _looked_at(self, heard: QueueEvents) -> bool:
+    async def _handle(self, events: QueueEvents) -> bool:
         """Look at the messages to which reviewers have reacted, and return whether there were any.
 
-        An event says where to look, and no more: it may be an old one. A stranger's costs no request.
+        An event only says where to look: it may be an old one. A stranger's costs no request.
         """
         looked = False
         async with self._changing:
-            for number, reactions in heard.removed.items():
+            for number, reactions in events.removed.items():
                 if number in self._watched:
-                    await self._forget(number, {word_of(one) for one in reactions})
-            for number, reactions in heard.reactions.items():
+                    await self._stop_ignoring(number, {key_of(one) for one in reactions})
+            for number, reactions in events.reactions.items():
                 if number in self._watched and any(self._may_count(one) for one in reactions):
                     await self._look_at(number)
                     looked = True
         return looked
 
     def _may_count(self, one: Reaction) -> bool:
-        return _is_word(one) and (self._known is None or one.user_id in self._known)
+        return _decides(one) and (self._reviewer_ids is None or one.user_id in self._reviewer_ids)
 
-    async def _forget(self, number: int, words: Collection[Word]) -> None:
-        """Let reactions that decided nothing count if they come once more: they were taken back."""
+    async def _stop_ignoring(self, number: int, removed: Collection[ReactionKey]) -> None:
+        """Let reactions that decided nothing count when they are given again: they were removed."""
         card = self._watched[number]
-        if card.ignored & frozenset(words):
-            marks = cards.ignored_mark(card.ignored - frozenset(words))
+        if card.ignored & frozenset(removed):
+            marks = cards.ignored_mark(card.ignored - frozenset(removed))
             await self._services.state.outbox.mark(card.outbox_entry, marks)
             self._watched[number] = replace(card, marks={**card.marks, **marks})
 
     async def _look_at_all(self) -> None:
-        """Look at the reactions to every message on which one counts."""
+        """Look at the reactions to every watched notice, with one request for most of them."""
         async with self._changing:
             if not self._watched:
                 return
@@ -490,16 +450,16 @@ class Notices:
                 ChatPlace(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
             )
             there = [message for message in window.messages if message.id in self._watched]
-            listed = await self._listed(me) if any(_words(message) for message in there) else {}
+            listed = await self._find_reviewers() if any(_deciding(message) for message in there) else {}
             for message in there:
                 await self._weigh(message, listed)
-            # One that is not in the channel was moved elsewhere or deleted, perhaps while nobody listened.
+            # One that is not in the channel was moved or deleted, perhaps while nobody listened.
             reached = window.messages[-1].id if len(window.messages) >= MOST_MESSAGES else max(self._watched, default=0)
-            for number in [one for one in self._watched if one <= reached and all(one != found.id for found in there)]:
+            found = {message.id for message in there}
+            for number in [one for one in self._watched if one <= reached and one not in found]:
                 await self._look_at(number)
 
     async def _look_at(self, number: int) -> None:
-        """Look at the reactions to one message, if nobody has deleted it."""
         try:
             message = await self._client.message(number)
         except Missing:
@@ -507,42 +467,40 @@ class Notices:
             return
         await self._weigh(message)
 
-    async def _weigh(self, message: Message, listed: Mapping[int, tuple[User, str]] | None = None) -> None:
-        """Take the word of those on the list; a no outweighs a yes. `listed` is asked for where it is not given."""
+    async def _weigh(self, message: Message, listed: Mapping[int, tuple[ZulipUser, str]] | None = None) -> None:
+        """Decide by the reactions of listed people; a rejection outweighs an approval. `listed` is fetched if it is not given."""
         card = self._watched.get(message.id)
         if card is None:
             return
-        if not card.is_as_left(message):
+        if not card.is_untouched(message):
             del self._watched[message.id]
             logger.warning("reactions to the notice of %s decide nothing: it was edited or moved", card.proposal)
             await self._services.state.outbox.mark(card.outbox_entry, {cards.TOUCHED: "yes"})
-            await self._tell(card.proposal)
+            await self._update(card.proposal)
             return
-        words = _words(message)
-        await self._forget(message.id, card.ignored - {word_of(one) for one in words})
-        words = [one for one in words if word_of(one) not in card.ignored]
-        if not words:
-            return
-        me = await self._client.me()
-        if message.sender_id != me.id:
+        reactions = _deciding(message)
+        await self._stop_ignoring(message.id, card.ignored - {key_of(one) for one in reactions})
+        reactions = [one for one in reactions if key_of(one) not in card.ignored]
+        if not reactions or message.sender_id != (await self._client.me()).id:
             return
         if listed is None:
-            listed = await self._listed(me)
+            listed = await self._find_reviewers()
         for codes in (REJECTS, APPROVES):
-            for one in words:
+            for one in reactions:
                 if one.code in codes and one.user_id in listed:
                     await self._decide(message.id, card, listed[one.user_id][0], one)
                     return
 
-    async def _listed(self, me: User) -> dict[int, tuple[User, str]]:
-        """Return those whose word counts, with the address by which they are on the list.
+    async def _find_reviewers(self) -> dict[int, tuple[ZulipUser, str]]:
+        """Return the accounts whose reactions count, with the address by which they are listed.
 
-        They are people whose accounts are active; never a bot, nor who we are there: with a person's own key the server could else be
-        made to say yes to itself. ChatPlace two accounts bear one address nobody can tell which was meant, so neither counts.
+        They are active and belong to people. The server's own account never counts: with a person's key a host could make it
+        approve its own proposals. An address that two accounts have counts for neither, because nobody can tell which was meant.
         """
-        bearers: dict[str, list[User]] = {}
+        me = await self._client.me()
+        bearers: dict[str, list[ZulipUser]] = {}
         for user in await self._client.people():
-            for address in user.mailboxes & self._names:
+            for address in user.mailboxes & self._reviewers:
                 bearers.setdefault(address, []).append(user)
         for address in bearers.keys() - self._ambiguous:
             if len(bearers[address]) > 1:
@@ -553,29 +511,29 @@ class Notices:
             for address, (user, *others) in bearers.items()
             if not others and user.active and not user.bot and user.id != me.id
         }
-        self._known = frozenset(listed)
+        self._reviewer_ids = frozenset(listed)
         return listed
 
-    async def _decide(self, number: int, card: Card, user: User, word: Reaction) -> None:
-        """Put a person's word on record. What does not count is said in the notice, and counts only once it was taken back."""
+    async def _decide(self, number: int, card: Card, user: ZulipUser, reaction: Reaction) -> None:
+        """Record a person's decision. One that is refused is reported in the notice, and ignored until it is removed."""
         person = Approver(user.delivery_email or user.email, "zulip")
-        note = f"reacted :{word.emoji}: to message {number} in Zulip"
-        say = self._approvals.reject if word.code in REJECTS else self._approvals.approve
+        note = f"reacted :{reaction.emoji}: to message {number} in Zulip"
+        decide = self._approvals.reject if reaction.code in REJECTS else self._approvals.approve
         try:
-            await say(card.proposal, card.hash, person, note)
+            await decide(card.proposal, card.hash, person, note)
         except CannotDecide as error:
             logger.info("a reaction did not decide %s: %s", card.proposal, error)
             self._troubles[card.proposal] = str(error)
             current = self._watched.get(number, card)
-            marks = cards.ignored_mark(current.ignored | {word_of(word)})
+            marks = cards.ignored_mark(current.ignored | {key_of(reaction)})
             await self._services.state.outbox.mark(card.outbox_entry, marks)
-            await self._tell(card.proposal)
+            await self._update(card.proposal)
 
 
-def _is_word(one: Reaction) -> bool:
+def _decides(one: Reaction) -> bool:
     return one.code in (*APPROVES, *REJECTS)
 
 
-def _words(message: Message) -> Sequence[Reaction]:
-    """Return the reactions to a message that say yes or no, whosever they are."""
-    return [one for one in message.reactions if _is_word(one)]
+def _deciding(message: Message) -> Sequence[Reaction]:
+    """Return the reactions to a message that approve or reject, whoever gave them."""
+    return [one for one in message.reactions if _decides(one)]

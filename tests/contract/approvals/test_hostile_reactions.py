@@ -181,7 +181,7 @@ async def test_a_reaction_to_what_only_looks_like_a_card_decides_nothing(tmp_pat
         text = {
             "copy": card,
             "quote": f"@_**Zulip Default Bot|28** said:\n```quote\n{card}\n```",
-            "forged": f"**Waits for a person** (`{proposal_id}`)\n* for what: `kb_merge` for `lunch.md`",
+            "forged": f"**Waiting for approval** (`{proposal_id}`)\n* call: `kb_merge` for `lunch.md`",
         }[form]
         forged = world.say(by, CHANNEL, TOPIC, text)
         world.react(HAMLET, forged, "check")
@@ -372,7 +372,7 @@ async def test_a_yes_to_what_was_replaced_expired_or_changed_meanwhile_writes_no
             await soon(lambda: any(expired in text for text in here.notices))
             await trust.expire(now=here.person.app.services.now() + timedelta(days=8))
             world.react(HAMLET, here.last, "check")
-            await soon(lambda: here.notices[-1].startswith("**Nobody decided in time**"))
+            await soon(lambda: here.notices[-1].startswith("**Expired: nobody decided in time**"))
             assert (await here.person.proposal(expired)).state == "expired"
         assert here.host.text(PAGE) == TEXT
         assert here.host.text("notes/stale.md") == "# Somebody else was faster\n"
@@ -514,7 +514,7 @@ async def test_a_service_that_never_lets_us_wait_is_asked_at_our_pace(tmp_path: 
 async def test_a_host_that_writes_among_the_cards_needs_the_highest_level(tmp_path: Path, topic: str) -> None:
     """The bot's name is the server's there. Measured: a host of level 4 posted a card of its own, and ticked real ones."""
     async with chatting(tmp_path, level=4, zulip_reviews=("Team", TOPIC)) as here:
-        forged = "**Approved and carried out** (`p-1`)\n* for what: `kb_merge` for `lunch.md`"
+        forged = "**Approved and applied** (`p-1`)\n* call: `kb_merge` for `lunch.md`"
         sent = await here.call("zulip_send_message", channel="team", topic=topic, text=forged)
         assert (sent["status"], sent["proposal"]["level_needed"]) == ("proposed", 5)
         card = here.said("a card", channel="team", topic=topic, by=BOT)

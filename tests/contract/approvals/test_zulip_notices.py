@@ -53,8 +53,8 @@ async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_
         proposal = await here.person.proposal(proposal_id)
         (notice,) = await here.told()
         assert f"`{proposal_id}`" in notice
-        assert f"who asks: `{proposal.principal}`; level 3 is needed, 2 is held" in notice
-        assert f"for what: `kb_merge` for `{PAGE}`" in notice
+        assert f"requested by: `{proposal.principal}`; level 3 is needed, 2 is held" in notice
+        assert f"call: `kb_merge` for `{PAGE}`" in notice
         assert f"<time:{proposal.expires_at.isoformat(timespec='seconds')}>" in notice
         assert "`knowledge-forge review` in a terminal" in notice
         page = await here.person.app.services.review_address()
@@ -121,11 +121,11 @@ async def test_a_notice_says_how_it_ended(tmp_path: Path) -> None:
         await trust.withdraw(taken_back, (await here.person.proposal(taken_back)).principal, at=now)
         await trust.expire(now=now + timedelta(days=8))
         for number, proposal_id, words in (
-            (0, approved, "**Approved and carried out**"),
+            (0, approved, "**Approved and applied**"),
             (1, rejected, "**Rejected**"),
-            (2, expired, "**Nobody decided in time**"),
+            (2, expired, "**Expired: nobody decided in time**"),
             (3, replaced, "**Replaced by a newer proposal**"),
-            (4, taken_back, "**Taken back by who asked**"),
+            (4, taken_back, "**Withdrawn by the caller**"),
         ):
             await here.begins(number, words)
             assert f"`{proposal_id}`" in here.notices[number]
@@ -142,7 +142,7 @@ async def test_a_notice_that_cannot_be_edited_any_more_gets_an_emoji(tmp_path: P
         await here.person.reject(proposal_id)
         bot = here.zulip.world.user(BOT).id
         await soon(lambda: (bot, "cross_mark") in here.zulip.world.said[here.last].reactions)
-        assert here.notices[0].startswith("**Waits for a person**")
+        assert here.notices[0].startswith("**Waiting for approval**")
         assert len(here.notices) == 1
 
 
@@ -233,7 +233,7 @@ async def test_a_person_on_the_list_approves_by_a_reaction(tmp_path: Path) -> No
         assert (done.verdict.by, done.verdict.channel) == ("hamlet@zulip.com", "zulip")
         assert "blue-green step" in here.host.text(PAGE)
         assert await here.person.score(done.principal) == score
-        await soon(lambda: here.notices[0].startswith("**Approved and carried out**"))
+        await soon(lambda: here.notices[0].startswith("**Approved and applied**"))
         assert "approved by `hamlet@zulip.com` by a reaction to this message" in here.notices[0]
 
 
@@ -328,7 +328,7 @@ async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None
         high = str(sent["proposal"]["id"])
         (notice,) = await here.told()
         assert ":check: approves" not in notice
-        assert f"for what: `zulip_send_message` for `zulip:{CHANNEL}`" in notice
+        assert f"call: `zulip_send_message` for `zulip:{CHANNEL}`" in notice
         assert "HELLO" not in notice
         here.zulip.world.react(HAMLET, here.last, "check")
         low = await here.propose()
@@ -345,7 +345,7 @@ async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) 
         (notice,) = await here.told()
         copy = here.zulip.world.say(BOT, CHANNEL, TOPIC, notice)
         here.zulip.world.react(HAMLET, copy, "check")
-        here.zulip.world.said[copy - 1].text = "**Waits for a person**: something harmless"
+        here.zulip.world.said[copy - 1].text = "**Waiting for approval**: something harmless"
         here.zulip.world.react(HAMLET, copy - 1, "check")
         second = await here.propose("two", "notes/2.md")
         await here.told(3)
@@ -528,7 +528,7 @@ async def test_a_server_that_is_configured_to_tell_does_so_by_itself(tmp_path: P
             await here.told()
             zulip.world.react(HAMLET, here.last, "check")
             await here.state_of(proposal_id, "executed")
-            await here.begins(0, "**Approved and carried out**")
+            await here.begins(0, "**Approved and applied**")
             assert len(here.notices) == 1
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.trust.ports import Proposal, ProposalVerdict, State
-from mcp_server.approvals.zulip.notice_text import LONGEST_NAME, ended, named, waiting
+from mcp_server.approvals.zulip.notice_text import LONGEST_NAME, code_span, ended, waiting
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 PREVIEW = {"answer": {"text": "SECRET"}, "sentence": "SECRET", "files": [{"path": "a.md", "diff": "SECRET"}]}
@@ -49,16 +49,16 @@ def _elsewhere(*paths: str) -> Proposal:
 def test_a_notice_says_who_what_until_when_and_where_to_decide() -> None:
     """And nothing of the texts (ADR 38)."""
     assert waiting(_proposal(), page="http://localhost:4711", reacting=True) == (
-        "**Waits for a person** (`p-1`)\n"
-        "* who asks: `ann@host`; level 3 is needed, 2 is held\n"
-        "* for what: `kb_merge` for `a.md`\n"
-        "* until: <time:2026-11-20T12:30:00+00:00>\n"
-        "* look at it and decide: http://localhost:4711/proposals/p-1 on the machine of the server, "
+        "**Waiting for approval** (`p-1`)\n"
+        "* requested by: `ann@host`; level 3 is needed, 2 is held\n"
+        "* call: `kb_merge` for `a.md`\n"
+        "* expires: <time:2026-11-20T12:30:00+00:00>\n"
+        "* review it: http://localhost:4711/proposals/p-1 on the server's machine, "
         "or `knowledge-forge review` in a terminal\n"
-        "* reviewers may also react here, once they have looked: :check: approves, :cross_mark: rejects"
+        "* reviewers may also react here, after reviewing it: :check: approves, :cross_mark: rejects"
     )
     plain = waiting(_proposal(), page=None, reacting=False)
-    assert plain.endswith("* look at it and decide: `knowledge-forge review` in a terminal")
+    assert plain.endswith("* review it: `knowledge-forge review` in a terminal")
 
 
 @pytest.mark.parametrize("state", get_args(State))
@@ -68,7 +68,7 @@ def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
     told = ended(_proposal(state=state, verdict=verdict, error="SECRET", result='"SECRET"', successor="p-2"))
     assert "`p-1`" in told
     assert "approved by `ann` by a reaction to this message, <time:2026-11-20T12:30:00+00:00>" in told
-    assert "its successor: `p-2`" in told
+    assert "replaced by: `p-2`" in told
     assert "SECRET" not in told
 
 
@@ -82,7 +82,7 @@ def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
 )
 def test_of_other_services_only_the_place_is_told(paths: tuple[str, ...], shown: str) -> None:
     """A topic may be text of the call."""
-    assert f"for what: `kb_merge` for {shown}\n" in waiting(_elsewhere(*paths), page=None, reacting=False)
+    assert f"call: `kb_merge` for {shown}\n" in waiting(_elsewhere(*paths), page=None, reacting=False)
 
 
 def test_many_pages_are_told_by_the_first_few() -> None:
@@ -93,13 +93,13 @@ def test_many_pages_are_told_by_the_first_few() -> None:
 
 def test_a_name_that_mentions_and_hides_does_neither() -> None:
     """In a code span Zulip reads nothing as a command. Source: https://zulip.com/help/format-your-message-using-markdown."""
-    assert named("notes/a`@**all** [x](http:evil)\u202e.md") == "`notes/a'@**all** [x](http:evil)⟦U+202E⟧.md`"
+    assert code_span("notes/a`@**all** [x](http:evil)\u202e.md") == "`notes/a'@**all** [x](http:evil)⟦U+202E⟧.md`"
 
 
 @given(st.text(max_size=400))
 def test_whatever_a_name_is_it_stays_within_its_code_span(name: str) -> None:
     """One line, one pair of backticks, bounded."""
-    shown = named(name)
+    shown = code_span(name)
     assert shown.count("`") == 2
     assert shown[0] == shown[-1] == "`"
     assert len(shown) <= LONGEST_NAME + 2
