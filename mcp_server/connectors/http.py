@@ -244,20 +244,15 @@ class Sender:
         return Unreachable(self.place.service, shown, why)
 
 
+@dataclass(eq=False)  # exceptions are compared by identity
 class _TryFailed(Exception):
     """One try without a usable reply. `error` is the error to raise unless a write may have been received; None: NoAnswer."""
 
-    def __init__(
-        self,
-        why: str,
-        *,
-        sent: bool,
-        passing: bool = False,
-        wait_s: float | None = None,
-        error: ConnectorError | None = None,
-    ) -> None:
-        self.why, self.sent, self.passing, self.wait_s, self.error = why, sent, passing, wait_s, error
-        super().__init__(why)
+    why: str
+    sent: bool
+    passing: bool = False
+    wait_s: float | None = None
+    error: ConnectorError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
@@ -20,6 +20,7 @@ from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import Proposal
 from mcp_server.app.settings.access import ZulipAccess
 from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
+from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
@@ -71,25 +72,11 @@ class Pace:
     rest: float = 1.0
 
 
-class ReactionApprovals(Protocol):
-    """The decisions that a reaction can make."""
-
-    async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
-        """Approve the proposal with that hash."""
-        ...
-
-    async def reject(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
-        """Reject it."""
-        ...
-
-
 class NotYet(KnowledgeError):
     """A notice could not be posted yet; it is tried again."""
 
 
-async def run(
-    services: NoticeServices, approvals: ReactionApprovals, access: ZulipAccess, *, pace: Pace | None = None
-) -> None:
+async def run(services: NoticeServices, approvals: Decisions, access: ZulipAccess, *, pace: Pace | None = None) -> None:
     """Announce proposals whenever this process holds the lease, until cancelled. No failure ends it, or anything else."""
     pace = pace or Pace()
     if access.reviews is None:
@@ -130,7 +117,7 @@ class Notices:
     def __init__(
         self,
         services: NoticeServices,
-        approvals: ReactionApprovals,
+        approvals: Decisions,
         access: ZulipAccess,
         *,
         pace: Pace,

@@ -22,7 +22,7 @@ from mcp_server.connectors.plane.names import (
     states_meant,
     web_address,
 )
-from mcp_server.connectors.plane.pagination import Listing, read_all
+from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
 from mcp_server.connectors.plane.wire import SERVICE, TaskGroup
 from mcp_server.connectors.text.name_match import chosen, folded
 
@@ -38,13 +38,8 @@ MOST_LOOKED_THROUGH = 30
 ALLOWED = "PLANE_PROJECTS"
 
 
-class NamedThing(Protocol):
+class NamedThing(Identified, Protocol):
     """A thing with an id and a name."""
-
-    @property
-    def id(self) -> str:
-        """Plane's id."""
-        ...
 
     @property
     def name(self) -> str:

@@ -24,19 +24,12 @@ from mcp_server.connectors.plane.wire import ADDRESS_SETTING, HOW_TO_FIND, SERVI
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 
 FIELDS = {
-    "name": "name",
+    **{name: name for name in ("name", "priority", "state", "assignees", "labels", "external_id")},
     "description_html": "description",
     "comment_html": "text",
     "start_date": "start",
     "target_date": "due",
-    "priority": "priority",
-    "state": "state",
-    "assignees": "assignees",
-    "labels": "labels",
-    "external_id": "external_id",
-    "non_field_errors": "",
-    "error": "",
-    "detail": "",
+    **dict.fromkeys(("non_field_errors", "error", "detail"), ""),
 }
 """Plane's names for what an error is about, in ours. Under any other name only lists of sentences are quoted, as fields have them.
 

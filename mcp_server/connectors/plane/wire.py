@@ -47,23 +47,9 @@ MOST_A_PAGE = 1000
 TASKS_A_PAGE = 250
 """Plane looks up the people and labels of each task separately, so a page of 1,000 would take it seconds."""
 
-LEAN = (
-    "id",
-    "name",
-    "sequence_id",
-    "project",
-    "priority",
-    "state",
-    "assignees",
-    "labels",
-    "start_date",
-    "target_date",
-    "created_at",
-    "updated_at",
-)
+LEAN = "id,name,sequence_id,project,priority,state,assignees,labels,start_date,target_date,created_at,updated_at"
 """The fields of tasks in lists: everything but their texts."""
-
-COMMENT_FIELDS = ("id", "comment_html", "created_at", "created_by", "actor", "external_id", "external_source")
+COMMENT_FIELDS = "id,comment_html,created_at,created_by,actor,external_id,external_source"
 
 RELATIONS = {
     "blocking": "blocks",
@@ -121,7 +107,7 @@ def tasks(workspace: str, project_id: str, cursor: str | None, per_page: int, or
 
     Archived tasks and drafts are not among them. `order_by` is a field, with `-` before it for descending order.
     """
-    query = _paged(cursor, per_page) | {"order_by": order_by, "fields": ",".join(LEAN)}
+    query = _paged(cursor, per_page) | {"order_by": order_by, "fields": LEAN}
     return _get(f"{_project(workspace, project_id)}/work-items/", query)
 
 
@@ -129,7 +115,7 @@ def group_tasks(
     workspace: str, project_id: str, kind: TaskGroup, group_id: str, *, cursor: str | None, per_page: int
 ) -> ServiceRequest:
     """Ask for a page of the tasks of a cycle or module (cycle_issues_list, module_issues_list)."""
-    query = _paged(cursor, per_page) | {"fields": ",".join(LEAN)}
+    query = _paged(cursor, per_page) | {"fields": LEAN}
     return _get(f"{_project(workspace, project_id)}/{kind}s/{_part(group_id)}/{kind}-issues/", query)
 
 
@@ -179,7 +165,7 @@ def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChan
 
 def comments(workspace: str, project_id: str, task_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
     """Ask for a page of a task's comments, newest first (comments_list)."""
-    query = _paged(cursor, per_page) | {"fields": ",".join(COMMENT_FIELDS)}
+    query = _paged(cursor, per_page) | {"fields": COMMENT_FIELDS}
     return _get(f"{_task(workspace, project_id, task_id)}comments/", query)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from knowledge.outbox.ports import Mention
@@ -52,7 +52,7 @@ class Chat:
         self._channels = ReplyCache[Sequence[Channel]](monotonic, longest_s=NAMES_S)
         self._people = ReplyCache[Sequence[ZulipUser]](monotonic, longest_s=NAMES_S)
         self._me = ReplyCache[ZulipUser](monotonic, longest_s=NAMES_S)
-        self._namesakes: _Namesakes | None = None
+        self._namesakes: tuple[Sequence[ZulipUser], dict[int, ZulipUser], Counter[str]] | None = None
 
     @property
     def limited(self) -> bool:
@@ -242,14 +242,11 @@ class Chat:
         Anybody may take anybody's name, and a person who decides on a message sees only names.
         """
         everybody = await self.people()
-        # Counted once for each list: there may be thousands of people, and this is called for every message.
-        if self._namesakes is None or self._namesakes.among is not everybody:
-            self._namesakes = _Namesakes(
-                everybody,
-                {person.id: person for person in everybody},
-                Counter(folded(person.name) for person in everybody),
-            )
-        by_id, counts = self._namesakes.by_id, self._namesakes.counts
+        # Once for each list: there may be thousands of people, and this is called for every message.
+        if self._namesakes is None or self._namesakes[0] is not everybody:
+            by_id = {person.id: person for person in everybody}
+            self._namesakes = everybody, by_id, Counter(folded(person.name) for person in everybody)
+        _, by_id, counts = self._namesakes
 
         def unique(person: ZulipUser) -> ZulipUser:
             if counts[folded(person.name)] <= 1 and "," not in person.name:
@@ -258,15 +255,6 @@ class Chat:
             return replace(known, name=f"{' '.join(known.name.split())} ({known.delivery_email or known.email})")
 
         return tuple(map(unique, people))
-
-
-@dataclass(frozen=True)
-class _Namesakes:
-    """How many people have each name, in one list of everybody."""
-
-    among: Sequence[ZulipUser]
-    by_id: Mapping[int, ZulipUser]
-    counts: Counter[str]
 
 
 def _unmarked(marks: re.Pattern[str], asked: str) -> str:

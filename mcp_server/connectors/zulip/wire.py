@@ -409,12 +409,6 @@ def read_limits(body: Mapping[str, Any]) -> tuple[Queue, int | None, int | None]
 
 
 @_reader
-def read_user(body: Mapping[str, Any]) -> ZulipUser:
-    """Return the owner of the key."""
-    return _user(body)
-
-
-@_reader
 def read_users(body: Mapping[str, Any]) -> Sequence[ZulipUser]:
     """Return all users by name, the deactivated ones too."""
     return sorted((_user(user) for user in body["members"]), key=lambda user: (user.name.casefold(), user.id))
@@ -444,24 +438,6 @@ def read_messages(body: Mapping[str, Any]) -> MessageWindow:
         found_newest=bool(body["found_newest"]),
         history_limited=bool(body.get("history_limited", False)),
     )
-
-
-@_reader
-def read_message(body: Mapping[str, Any]) -> Message:
-    """Return the message."""
-    return _message(body["message"])
-
-
-@_reader
-def read_sent(body: Mapping[str, Any]) -> int:
-    """Return the id of the message that was sent."""
-    return int(body["id"])
-
-
-@_reader
-def read_queue(body: Mapping[str, Any]) -> Queue:
-    """Return the queue that was made."""
-    return _queue(body)
 
 
 @_reader
@@ -544,3 +520,11 @@ def _reaction(reaction: Mapping[str, Any]) -> Reaction:
     # An organisation may give its own picture the name of an emoji that decides.
     code = str(reaction["emoji_code"]) if reaction.get("reaction_type") == UNICODE_EMOJI else ""
     return Reaction(str(reaction["emoji_name"]), int(reaction["user_id"]), code)
+
+
+# These stand below the functions that they use.
+read_user = _reader(_user)
+read_queue = _reader(_queue)
+read_message = _reader(lambda body: _message(body["message"]))
+read_sent = _reader(lambda body: int(body["id"]))
+"""Reads the id of the message that was sent."""

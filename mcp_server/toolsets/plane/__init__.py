@@ -1,1 +1,3 @@
-"""Tools for tasks in Plane."""
+"""Tools for tasks in Plane. The names are here because `tools.py` must not import the schemas."""
+
+TOOLSET = "plane"

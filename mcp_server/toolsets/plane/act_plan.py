@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from typing import TypeGuard, TypeVar
 
 from anyio import to_thread
 
@@ -31,6 +32,7 @@ LONGEST_SHOWN = 40
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = ("name", "state", "priority", "assignees", "labels", "start", "due", "description")
 REHEARSED = "a dry run: nothing was sent"
+T = TypeVar("T")
 
 
 class Unfit(ConnectorError):
@@ -49,22 +51,8 @@ async def plan_creation(board: Board, asked: CreateArguments) -> TaskPlan:
     project = await board.project(asked.project)
     names = _FieldNames(board, project)
     names.note_correction(asked.project, (project.key, project.name, project.id))
-    fields = [_plain("name", None, _task_name(asked.name))]
-    if asked.state:
-        fields.append(names.state(None, await board.state(project, asked.state), asked.state))
-    fields.append(_plain("priority", None, asked.priority))
-    if asked.assignees:
-        fields.append(names.several("assignees", (), await names.find_people(asked.assignees)))
-    if asked.labels:
-        fields.append(names.several("labels", (), await names.find_labels(asked.labels)))
-    if asked.start:
-        fields.append(_plain("start", None, _day("start", asked.start)))
-    if asked.due:
-        fields.append(_plain("due", None, _day("due", asked.due)))
+    fields = await _fields_named(names, None, asked)
     _require_order({one.name: one.after for one in fields})
-    html, shown = await to_thread.run_sync(_rendered, asked.description)
-    if html:
-        fields.append(TaskField("description", None, html, "", shown))
     plan = TaskPlan(
         "create",
         project,
@@ -83,7 +71,8 @@ async def plan_comment(board: Board, asked: CommentArguments) -> TaskPlan:
         Missing, UnknownName, NotAllowed, Unfit: it cannot be carried out.
     """
     project, task = await board.task(asked.task)
-    html, shown = await to_thread.run_sync(_rendered, asked.text)
+    html = await to_thread.run_sync(html_of, asked.text)
+    shown = await to_thread.run_sync(markdown_of, html)
     if not html or not shown.strip():
         raise Unfit("the comment has no text, which Plane would accept")
     plan = TaskPlan(
@@ -109,7 +98,9 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
         raise Unfit("no field is named; name at least one to change")
     project, task = await board.task(asked.task)
     names = _FieldNames(board, project)
-    fields = [one for one in await _fields_named(board, names, task, asked) if one.before != one.after]
+    if any(one is not None for one in (asked.state, asked.assignees, asked.labels, asked.description)):
+        await names.load()
+    fields = [one for one in await _fields_named(names, task, asked) if one.before != one.after]
     plan = TaskPlan(
         "update",
         project,
@@ -133,52 +124,60 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
     return _halted_if_dry_run(replace(plan, quotes=quotes), asked)
 
 
-async def _fields_named(board: Board, names: _FieldNames, task: PlaneTask, asked: UpdateArguments) -> list[TaskField]:
-    """Return every field that the arguments name, also if it would not change."""
+async def _fields_named(
+    names: _FieldNames, task: PlaneTask | None, asked: CreateArguments | UpdateArguments
+) -> list[TaskField]:
+    """Return every field that the arguments name, also if it would not change; `task` is None for a new one."""
+    board, project = names.board, names.project
     fields = []
     if asked.name is not None:
-        fields.append(_plain("name", task.name, _task_name(asked.name)))
-    if asked.state is not None:
-        await names.load()
-        current = names.states.get(task.state_id or "")
+        fields.append(_plain("name", task.name if task else None, _task_name(asked.name)))
+    if _is_named(asked.state, task):
+        current = names.states.get(task.state_id or "") if task else None
         # A task in a group of states, such as `started`, need not move to be in it. A state may have the name of its group.
         if current and asked.state.strip().casefold() == current.group.casefold() != current.name.casefold():
             wanted = current
         else:
-            wanted = await board.state(names.project, asked.state)
-        fields.append(names.state(task.state_id, wanted, asked.state))
+            wanted = await board.state(project, asked.state)
+        fields.append(names.state(task.state_id if task else None, wanted, asked.state))
     if asked.priority is not None:
-        fields.append(_plain("priority", task.priority, asked.priority))
-    if asked.assignees is not None:
-        await names.load()
-        fields.append(names.several("assignees", task.assignee_ids, await names.find_people(asked.assignees)))
-    if asked.labels is not None:
-        await names.load()
-        fields.append(names.several("labels", task.label_ids, await names.find_labels(asked.labels)))
-    if asked.start is not None:
-        fields.append(_plain("start", _iso(task.starts), _day("start", asked.start)))
-    if asked.due is not None:
-        fields.append(_plain("due", _iso(task.due), _day("due", asked.due)))
-    if asked.description is not None:
-        await names.load()
-        html = task.html or ""
-        fields.append(await to_thread.run_sync(_description, html, asked.description, names.people))
+        fields.append(_plain("priority", task.priority if task else None, asked.priority))
+    if _is_named(asked.assignees, task):
+        people = await names.find_people(asked.assignees)
+        fields.append(names.several("assignees", task.assignee_ids if task else (), people))
+    if _is_named(asked.labels, task):
+        labels = await names.find_labels(asked.labels)
+        fields.append(names.several("labels", task.label_ids if task else (), labels))
+    days: tuple[tuple[FieldName, str | None, date | None], ...] = (
+        ("start", asked.start, task.starts if task else None),
+        ("due", asked.due, task.due if task else None),
+    )
+    for name, text, day in days:
+        if _is_named(text, task):
+            fields.append(_plain(name, _iso(day), _day(name, text)))
+    if _is_named(asked.description, task):
+        # A long text takes its time, so it is rendered in a thread.
+        described = await to_thread.run_sync(_description, task, asked.description, names.people)
+        fields += [described] if described.after else []
     return fields
 
 
-def _description(current: str, markdown: str, people: Mapping[str, str]) -> TaskField:
-    html = with_pictures(html_of(markdown) or EMPTY, current)
+def _is_named(value: T | None, task: PlaneTask | None) -> TypeGuard[T]:
+    """Return whether the arguments set this. In an update an empty value empties the field; a new task has nothing to empty."""
+    return bool(value) if task is None else value is not None
+
+
+def _description(task: PlaneTask | None, markdown: str, people: Mapping[str, str]) -> TaskField:
+    html = html_of(markdown)
+    if task is None:
+        return TaskField("description", None, html, "", markdown_of(html))
+    current = task.html or ""
+    html = with_pictures(html or EMPTY, current)
     was, will_be = markdown_of(current, people), markdown_of(html)
     if was == will_be:
         # The same text in other HTML is no change: Plane's own HTML would lose its details for nothing.
         return TaskField("description", current, current, was, will_be)
     return TaskField("description", current, html, was, will_be, flattened(current, html))
-
-
-def _rendered(markdown: str) -> tuple[str, str]:
-    """Return a text as it is sent, and as people read it. A long one takes its time, so this runs in a thread."""
-    html = html_of(markdown)
-    return html, markdown_of(html)
 
 
 class _FieldNames:

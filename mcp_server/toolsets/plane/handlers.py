@@ -9,11 +9,10 @@ from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.page_mentions import related_pages, remember_mentions
 from mcp_server.gate.caller import Call
 from mcp_server.ports import ActServices
-from mcp_server.toolsets.plane import act_plan, task_views
+from mcp_server.toolsets.plane import TOOLSET, act_plan, task_views
 from mcp_server.toolsets.plane.act_execution import TOOLS, WINDOWS, still_there, task_act
 from mcp_server.toolsets.plane.act_model import TaskPlan, answered, changes, done_before, sentence
 from mcp_server.toolsets.plane.schemas import (
-    TOOLSET,
     CommentArguments,
     CreateArguments,
     GetArguments,

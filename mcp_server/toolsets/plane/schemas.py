@@ -11,9 +11,6 @@ from pydantic import Field
 from mcp_server.connectors.plane.model import Priority
 from mcp_server.toolsets.spec import ActStatus, Arguments, DryRun, InJourney
 
-TOOLSET = "plane"
-
-
 IsoDate = Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")]
 
 

@@ -211,56 +211,43 @@ async def _task_lines(board: Board, shown: Sequence[PlaneTask], project_of: Mapp
     tasks_in: dict[str, list[PlaneTask]] = {}
     for task in shown:
         tasks_in.setdefault(project_of[task.id].id, []).append(task)
-    names = {id_: await _names_for(board, project_of[tasks[0].id], tasks) for id_, tasks in tasks_in.items()}
-    lines = []
-    for task in shown:
-        project = project_of[task.id]
-        known = names[project.id]
-        lines.append(
-            TaskLine(
-                board.key(project, task),
-                task.name,
-                known.state(task),
-                task.priority,
-                known.assignees(task),
-                known.labels_of(task),
-                task.due.isoformat() if task.due else None,
-                exact(task.updated_at),
+    lines: dict[str, TaskLine] = {}
+    for tasks in tasks_in.values():
+        project = project_of[tasks[0].id]
+        for task, named in zip(tasks, await _with_names(board, project, tasks), strict=True):
+            due = task.due.isoformat() if task.due else None
+            key, updated_at = board.key(project, task), exact(task.updated_at)
+            lines[task.id] = TaskLine(
+                key, task.name, named.state, task.priority, named.assignees, named.labels, due, updated_at
             )
-        )
-    return lines
+    return [lines[task.id] for task in shown]
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
-    """Names by id, for what tasks of one project have."""
+class _TaskNames:
+    """The names of what a task has."""
 
-    states: Mapping[str, str]
-    people: Mapping[str, str]
-    labels: Mapping[str, str]
-
-    def state(self, task: PlaneTask) -> str:
-        return self.states.get(task.state_id or "", "")
-
-    def assignees(self, task: PlaneTask) -> Sequence[str]:
-        return [self.people.get(person, SOMEBODY) for person in task.assignee_ids]
-
-    def labels_of(self, task: PlaneTask) -> Sequence[str]:
-        return [self.labels[label] for label in task.label_ids if label in self.labels]
+    state: str
+    assignees: Sequence[str]
+    labels: Sequence[str]
 
 
-async def _names_for(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> _Names:
-    """Return the names of what these tasks have. Lists that they do not need are not requested: they count against the limit."""
+async def _with_names(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> list[_TaskNames]:
+    """Return the names of what each task has. Lists that none needs are not requested: they count against the rate limit."""
     assigned = {person for task in tasks for person in task.assignee_ids}
     labelled = {label for task in tasks for label in task.label_ids}
     states = await board.states.by_id(project, {task.state_id for task in tasks if task.state_id})
     people = await board.names_of_people(project, assigned) if assigned else {}
     labels = await board.labels.by_id(project, labelled) if labelled else {}
-    return _Names(
-        {state_id: state.name for state_id, state in states.items()},
-        people,
-        {label_id: label.name for label_id, label in labels.items()},
-    )
+    state_names = {id_: state.name for id_, state in states.items()}
+    return [
+        _TaskNames(
+            state_names.get(task.state_id or "", ""),
+            [people.get(person, SOMEBODY) for person in task.assignee_ids],
+            [labels[label].name for label in task.label_ids if label in labels],
+        )
+        for task in tasks
+    ]
 
 
 async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> TaskView:
@@ -273,7 +260,7 @@ async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> Task
     project, task = await board.task(asked.task)
     key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(asked.include))})
     start = _start(asked.cursor, key)
-    names = await _names_for(board, project, [task])
+    (named,) = await _with_names(board, project, [task])
     with_comments = "comments" in asked.include
     people = await board.names_of_people(project) if task.html or with_comments else {}
     comments: Listing[Comment] = await board.comments(project, task) if with_comments else Listing(())
@@ -292,10 +279,10 @@ async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> Task
         url=url,
         project=project.name,
         name=task.name,
-        state=names.state(task),
+        state=named.state,
         priority=task.priority,
-        assignees=names.assignees(task),
-        labels=names.labels_of(task),
+        assignees=named.assignees,
+        labels=named.labels,
         start=task.starts.isoformat() if task.starts else None,
         due=task.due.isoformat() if task.due else None,
         created_at=exact(task.created_at),

@@ -31,8 +31,9 @@ from mcp_server.connectors.zulip.model import ChatPlace, Queue
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import ServiceAct, repetition_note
+from mcp_server.toolsets.zulip import REACT, SEND
 from mcp_server.toolsets.zulip.act_model import MessagePlan, PlannedReaction, answered
-from mcp_server.toolsets.zulip.schemas import REACT, SEND, MessageActed
+from mcp_server.toolsets.zulip.schemas import MessageActed
 
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there is checked before; one that was added earlier may have been removed since."""

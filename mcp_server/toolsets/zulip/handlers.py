@@ -13,13 +13,11 @@ from mcp_server.gate.policy import Trust
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
-from mcp_server.toolsets.zulip import message_views
+from mcp_server.toolsets.zulip import SEND, TOOLSET, message_views
 from mcp_server.toolsets.zulip.act_execution import message_act
 from mcp_server.toolsets.zulip.act_model import MessagePlan, answered, changes, sent_before, sentence
 from mcp_server.toolsets.zulip.act_plan import plan_message, plan_reaction
 from mcp_server.toolsets.zulip.schemas import (
-    SEND,
-    TOOLSET,
     Channels,
     ChannelsArguments,
     MessageActed,

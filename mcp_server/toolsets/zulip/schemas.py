@@ -16,10 +16,6 @@ LONGEST_TEXT = 100_000
 MOST_PEOPLE = 20
 
 
-SEND, REACT = "zulip_send_message", "zulip_react"
-TOOLSET = "zulip"
-
-
 People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
 
 
