@@ -1,13 +1,15 @@
-"""Two runs of one query set beside each other: what got better, what worse, and whether that can be chance. Pure."""
+"""Compares two runs of a query set: what got better, what got worse, and whether that can be chance. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from knowledge.evaluate.metrics import MetricDifference, paired_bootstrap
 from knowledge.evaluate.run import Measured
+from knowledge.wire.validation_errors import misfit
 
 SAME = 1e-9
 MEASURES = ("ndcg", "recall", "reciprocal_rank", "in_hits", "in_snippets", "reached")
@@ -15,7 +17,7 @@ MEASURES = ("ndcg", "recall", "reciprocal_rank", "in_hits", "in_snippets", "reac
 
 @dataclass(frozen=True, slots=True)
 class ChangedQuery:
-    """A query whose nDCG is another one than before."""
+    """A query whose nDCG has changed."""
 
     id: str
     query: str
@@ -25,9 +27,9 @@ class ChangedQuery:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`differences` by measure, over the queries with an answer that both runs have; `tokens` where both reached it.
+    """`differences` by measure, over the queries with an answer that both runs have; `tokens` over those where both reached it.
 
-    `better` and `worse` begin with the largest change. `only_before` and `only_after` could not be compared.
+    `better` and `worse` begin with the largest change. `only_before` and `only_after` are queries that only one run has.
     """
 
     compared: int
@@ -39,7 +41,7 @@ class RunComparison:
 
 
 def compare(before: Sequence[Measured], after: Sequence[Measured]) -> RunComparison:
-    """Return what changed from one run to the other, query by query by their ids."""
+    """Return what changed from one run to the other; queries are matched by their ids."""
     old = {one.id: one for one in before}
     new = {one.id: one for one in after}
     pairs = [(old[key], one) for key, one in new.items() if key in old and one.answerable and old[key].answerable]
@@ -73,17 +75,11 @@ def measured_from(rows: object) -> list[Measured]:
         ValueError: it is something else, or was printed by a version that measured other things.
     """
     if not isinstance(rows, list) or not rows:
-        raise ValueError("it holds no measured queries")
-    return [_measured(row) for row in rows]
-
-
-def _measured(row: Any) -> Measured:
-    kinds = get_type_hints(Measured)
-    if not isinstance(row, Mapping) or row.keys() != kinds.keys():
-        raise ValueError("its queries hold other fields than this version measures")
-    for name, kind in kinds.items():
-        value = row[name]
-        fits = isinstance(value, list) if name == "top" else isinstance(value, (int, float) if kind is float else kind)
-        if not fits:
-            raise ValueError(f"`{name}` of a query is {type(value).__name__}")
-    return Measured(**{**row, "top": tuple(row["top"])})
+        raise ValueError("it has no measured queries")
+    if any(not isinstance(row, Mapping) or row.keys() != Measured.__dataclass_fields__.keys() for row in rows):
+        raise ValueError("its queries have other fields than this version measures")
+    try:
+        return TypeAdapter(list[Measured]).validate_python(rows)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise ValueError(misfit(problem, {}, f"{problem['loc'][1]} of a query")) from None

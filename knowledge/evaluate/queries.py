@@ -1,4 +1,4 @@
-"""Query sets: what is asked and what answers it, as JSON Lines or YAML. Pure.
+"""Query sets: questions and the places that answer them, as JSON Lines or YAML. Pure.
 
 One query: `{"id": "q1", "query": "...", "relevant": [{"path": "guides/deploy.md", "section": "Rolling back", "grade": 2,
 "quote": "switch the router"}]}`. An empty `relevant` says that nothing here answers it. `path`, `mode` and `filters`
@@ -8,29 +8,28 @@ are those of a search. YAML holds the same as a list, or as a mapping with the l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, get_args
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from knowledge.errors import BadQuerySet, InvalidPath
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import SearchMode
 from knowledge.state.ports import Filters
-
-if TYPE_CHECKING:
-    import yaml
+from knowledge.wire.validation_errors import misfit
 
 YAML_SUFFIXES = (".yaml", ".yml")
 HIGHEST_GRADE = 10
-_QUERY_KEYS = frozenset({"id", "query", "path", "mode", "filters", "relevant"})
-_PLACE_KEYS = frozenset({"path", "section", "grade", "quote"})
-_FILTER_KEYS = frozenset({"tags", "kind", "source", "modified_after", "modified_before"})
+MOST_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Relevant:
-    """A place that answers: a page, or one section of it. `quote` are words that stand there and hold the answer."""
+    """A place with an answer: a page, or one section of it. `quote` are words there that contain the answer."""
 
     path: str
     section: str = ""
@@ -40,7 +39,7 @@ class Relevant:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """What is asked, where and how, and every place that answers; `line` is where the set says so."""
+    """A question, where and how to search for it, and every place that answers it; `line` is its line in the set."""
 
     id: str
     query: str
@@ -53,17 +52,17 @@ class LabelledQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryEntry:
-    """One entry of a query set as read, before it is checked."""
+    """One entry of a query set before it is checked."""
 
     line: int
     values: Any
 
 
 def read_queries(text: str, name: str) -> list[LabelledQuery]:
-    """Return the queries of a set in their order; `name` tells the form and stands in errors.
+    """Return the queries of a set in their order; the file's `name` tells the form and is in errors.
 
     Raises:
-        BadQuerySet: with the file's name, the line, what was found and what is wanted.
+        BadQuerySet: with the file's name, the line and what is wrong there.
     """
     entries = _from_yaml(text, name) if name.lower().endswith(YAML_SUFFIXES) else from_json_lines(text, name)
     found = [_query(entry, name) for entry in entries]
@@ -75,21 +74,21 @@ def from_json_lines(text: str, name: str) -> Iterator[QueryEntry]:
     """Yield the value of each line that is not blank.
 
     Raises:
-        BadQuerySet: a line is no JSON.
+        BadQuerySet: a line is not JSON.
     """
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if line.strip():
             try:
                 yield QueryEntry(number, json.loads(line))
             except (ValueError, RecursionError) as error:
-                raise BadQuerySet(name, number, f"this is no JSON ({error}); each line holds one query") from None
+                raise BadQuerySet(name, number, f"this is not JSON ({error}); each line holds one query") from None
 
 
 def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
-    """Do nothing to a set that has queries, each under an id of its own.
+    """Return if the set has queries and each has its own id.
 
     Raises:
-        BadQuerySet: it is empty, or names an id twice.
+        BadQuerySet: it is empty, or an id is used twice.
     """
     if not queries:
         raise BadQuerySet(name, 1, "there is no query in it")
@@ -101,127 +100,106 @@ def refuse_repeated(queries: Sequence[LabelledQuery], name: str) -> None:
 
 
 def _from_yaml(text: str, name: str) -> Iterator[QueryEntry]:
-    import yaml
-
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        nodes = _list_of(root)
-        if nodes is None:
+        nodes = root
+        if isinstance(root, yaml.MappingNode):
+            nodes = next((value for key, value in root.value if getattr(key, "value", None) == "queries"), None)
+        if not isinstance(nodes, yaml.SequenceNode):
             line = root.start_mark.line + 1 if root else 1
-            raise BadQuerySet(name, line, "a list of queries is wanted, or a mapping with `queries:`")
-        for node in nodes:
+            raise BadQuerySet(name, line, "it must be a list of queries, or a mapping with `queries:`")
+        for node in nodes.value:
             yield QueryEntry(node.start_mark.line + 1, yaml.SafeLoader("").construct_document(node))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadQuerySet(name, line, f"this is no YAML ({error.problem or error.context})") from None
+        raise BadQuerySet(name, line, f"this is not YAML ({error.problem or error.context})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadQuerySet(name, 1, f"this is no YAML ({type(error).__name__})") from None
+        raise BadQuerySet(name, 1, f"this is not YAML ({type(error).__name__})") from None
 
 
-def _list_of(root: yaml.Node | None) -> Sequence[yaml.Node] | None:
-    import yaml
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
 
-    if isinstance(root, yaml.MappingNode):
-        root = next((value for key, value in root.value if getattr(key, "value", None) == "queries"), None)
-    return list(root.value) if isinstance(root, yaml.SequenceNode) else None
+
+def _clean(path: str) -> str:
+    try:
+        return clean_path(path)
+    except InvalidPath as error:
+        raise ValueError(str(error)) from None
+
+
+def _moment_ns(value: object) -> object:
+    """Return the time of an ISO date in nanoseconds; YAML makes dates of what looks like one."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else str(value))
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(aware.timestamp()) * 1_000_000_000
+    except (ValueError, OverflowError):
+        raise ValueError("it must be an ISO date") from None
+
+
+_Text = Annotated[str, AfterValidator(_filled)]
+_Id = Annotated[_Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+_Path = Annotated[str, AfterValidator(_clean)]
+_MomentNs = Annotated[int | None, BeforeValidator(_moment_ns)]
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _PlaceFields(_Fields):
+    path: Annotated[_Path, AfterValidator(_filled)]
+    section: str = ""
+    grade: Annotated[float, Field(gt=0, le=HIGHEST_GRADE)] = 1.0
+    quote: str = ""
+
+
+class _FilterFields(_Fields):
+    tags: list[str | int] = []
+    kind: str | None = None
+    source: str | None = None
+    modified_after: _MomentNs = None
+    modified_before: _MomentNs = None
+
+
+class _QueryFields(_Fields):
+    id: _Id
+    query: _Text
+    relevant: list[Annotated[_PlaceFields, BeforeValidator(lambda v: {"path": v} if isinstance(v, str) else v)]]
+    path: _Path = ""
+    mode: SearchMode = "auto"
+    filters: _FilterFields | None = None
 
 
 def _query(entry: QueryEntry, name: str) -> LabelledQuery:
-    asked = _CheckedMapping(name, entry.line, "a query", entry.values, _QUERY_KEYS)
-    if "relevant" not in asked.values:
-        raise asked.wrong("`relevant` is missing: list the places that answer, or write [] if nothing here does")
+    try:
+        fields = _QueryFields.model_validate(entry.values)
+    except ValidationError as error:
+        reasons = []
+        for problem in error.errors(include_url=False)[:MOST_PROBLEMS]:
+            where = ".".join(str(part) for part in problem["loc"]) or "a query"
+            reason = misfit(problem, _QueryFields.model_json_schema(), where, of="field")
+            hint = ": list the places that answer, or write [] if nothing here does"
+            reasons.append(reason + hint if reason == "'relevant' is missing" else reason)
+        raise BadQuerySet(name, entry.line, "; ".join(reasons)) from None
+    given = fields.filters or _FilterFields()
     return LabelledQuery(
-        id=str(asked.values["id"]) if isinstance(asked.values.get("id"), int) else asked.text("id", needed=True),
-        query=asked.text("query", needed=True),
-        relevant=tuple(_relevant(name, entry.line, value) for value in asked.listed("relevant")),
-        path=asked.path("path"),
-        mode=asked.mode(),
-        filters=_filters(name, entry.line, asked.values.get("filters")),
+        id=fields.id,
+        query=fields.query,
+        relevant=tuple(Relevant(place.path, place.section, place.grade, place.quote) for place in fields.relevant),
+        path=fields.path,
+        mode=fields.mode,
+        filters=Filters(
+            tags=tuple(str(tag).lstrip("#") for tag in given.tags),
+            kind=given.kind or None,
+            source=given.source or None,
+            modified_after_ns=given.modified_after,
+            modified_before_ns=given.modified_before,
+        ),
         line=entry.line,
     )
-
-
-def _relevant(name: str, line: int, value: object) -> Relevant:
-    place = _CheckedMapping(
-        name, line, "a place in `relevant`", {"path": value} if isinstance(value, str) else value, _PLACE_KEYS
-    )
-    if not place.path("path"):
-        raise place.wrong("`path` of a place in `relevant` is missing")
-    return Relevant(place.path("path"), place.text("section"), place.grade(), place.text("quote"))
-
-
-def _filters(name: str, line: int, value: object) -> Filters:
-    if value is None:
-        return Filters()
-    asked = _CheckedMapping(name, line, "`filters`", value, _FILTER_KEYS)
-    return Filters(
-        tags=tuple(str(tag).lstrip("#") for tag in asked.listed("tags")),
-        kind=asked.text("kind") or None,
-        source=asked.text("source") or None,
-        modified_after_ns=asked.moment_ns("modified_after"),
-        modified_before_ns=asked.moment_ns("modified_before"),
-    )
-
-
-class _CheckedMapping:
-    """A mapping of a query set; what does not fit is refused with file and line."""
-
-    def __init__(self, name: str, line: int, what: str, values: object, known: frozenset[str]) -> None:
-        self._name, self._line = name, line
-        if not isinstance(values, Mapping):
-            raise self.wrong(f"{what} must be an object, this is {_shown(values)}")
-        if unknown := sorted(str(key) for key in values if key not in known):
-            raise self.wrong(f"{what} has no `{unknown[0]}`; it may have {', '.join(sorted(known))}")
-        self.values: Mapping[str, Any] = values
-
-    def wrong(self, reason: str) -> BadQuerySet:
-        return BadQuerySet(self._name, self._line, reason)
-
-    def text(self, key: str, *, needed: bool = False) -> str:
-        value = self.values.get(key)
-        if value is None and not needed:
-            return ""
-        if not isinstance(value, str) or (needed and not value.strip()):
-            raise self.wrong(f"`{key}` must be text" + ("" if value is None else f", this is {_shown(value)}"))
-        return value
-
-    def listed(self, key: str) -> Sequence[object]:
-        value = self.values.get(key, [])
-        if not isinstance(value, list):
-            raise self.wrong(f"`{key}` must be a list, this is {_shown(value)}")
-        return value
-
-    def path(self, key: str) -> str:
-        try:
-            return clean_path(self.text(key))
-        except InvalidPath as error:
-            raise self.wrong(str(error)) from error
-
-    def mode(self) -> SearchMode:
-        value = self.text("mode") or "auto"
-        if value not in get_args(SearchMode):
-            raise self.wrong(f"`mode` is one of {', '.join(get_args(SearchMode))}, this is {_shown(value)}")
-        return value  # type: ignore[return-value]  # it is one of them
-
-    def grade(self) -> float:
-        value = self.values.get("grade", 1)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= HIGHEST_GRADE:
-            raise self.wrong(f"`grade` must be a number above 0, at most {HIGHEST_GRADE}, this is {_shown(value)}")
-        return float(value)
-
-    def moment_ns(self, key: str) -> int | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        try:
-            # YAML makes dates of what looks like one.
-            moment = datetime.fromisoformat(value if isinstance(value, str) else value.isoformat())
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return int(aware.timestamp()) * 1_000_000_000
-        except (AttributeError, ValueError, OverflowError):
-            raise self.wrong(f"`{key}` must be an ISO date, this is {_shown(value)}") from None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

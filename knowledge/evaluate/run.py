@@ -1,4 +1,4 @@
-"""Runs a query set against a knowledge base as a model would use it, and measures what came back."""
+"""Runs a query set against a knowledge base as a model would use it, and measures the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.search.answers import Hit, PageReading, SearchAnswer
 from knowledge.tokens import count_tokens
 
 DEPTH = 50
-"""Hits looked at to measure the ranking: enough for recall@20 of places, of which each may have several chunks."""
+"""Hits used to measure the ranking: enough for recall@20 of places that may have several chunks each."""
 MOST_CALLS = 50
 SHOWN_PLACES = 10
 LEVELS = ("sufficient", "partial", "lost")
@@ -27,9 +27,9 @@ def as_json(result: SearchAnswer | PageReading) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a search for a query with limit and cursor, a read of page, section and offset, a page's whole text.
+    """The knowledge base under test: search by query, limit and cursor; read by page, section and offset; text of a page.
 
-    `clock` returns seconds, growing; `sent` returns a result as the text that a model receives.
+    `clock` returns growing seconds; `sent` returns a result as the text that a model receives.
     """
 
     search: Callable[[LabelledQuery, int, str | None], Awaitable[SearchAnswer]]
@@ -41,10 +41,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One query. Of one without an answer the qualities are 0 and do not count, and `reached` is False.
+    """One query. If nothing answers it, the qualities are 0 and do not count, and `reached` is False.
 
-    `in_hits`: a shown chunk holds the answer; `in_snippets`: what is shown of it does. `tokens` were spent until the
-    answer was seen, or, where `reached` is False, until the hits were used up.
+    `in_hits`: a shown chunk contains the answer; `in_snippets`: its snippet does. `tokens` were spent until the
+    answer was seen, or, if `reached` is False, until all hits were read.
     """
 
     id: str
@@ -67,9 +67,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A whole run. Intervals are 95 %; tokens and hit rates are of the queries with an answer, tokens only where reached.
+    """The averages of a run. Tokens and hit rates are those of the queries with an answer, tokens only where it was reached.
 
-    `scents` counts for each level the queries with the answer among the shown chunks, with it elsewhere, and with none.
+    `scents` has for each level the numbers of queries with the answer in a shown chunk, with it elsewhere, and without any.
     """
 
     queries: int
@@ -87,9 +87,9 @@ class Summary:
     latency_p95_ms: float
     scents: Mapping[str, tuple[int, int, int]]
     sufficient_right: float | None
-    """Of the queries judged sufficient, the share with the answer among the shown chunks; None if none was."""
+    """Of the queries whose scent was sufficient, the share with the answer in a shown chunk; None if there were none."""
     none_doubted: float | None
-    """Of the queries without an answer, the share judged partial or lost; None if there are none."""
+    """Of the queries without an answer, the share whose scent was partial or lost; None if there are none."""
     routes: Mapping[str, int]
 
 
@@ -100,9 +100,9 @@ async def run(
     limit: int,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Measured]:
-    """Return what each query measured, in the order of the set, with `limit` hits shown to the reader."""
+    """Return the measures of each query in the order of the set, with `limit` hits shown to the reader."""
     runner = _Runner(subject, limit)
-    # The first question of a process loads the engines; that is not its latency.
+    # The first query of a process loads the engines, which is not part of its latency.
     await subject.search(queries[0], limit, None)
     found = []
     for done, query in enumerate(queries, 1):
@@ -112,7 +112,7 @@ async def run(
 
 
 async def unresolved(queries: Sequence[LabelledQuery], subject: Subject) -> list[str]:
-    """Return a sentence for each judged place that is not in the knowledge base, or does not say what is quoted."""
+    """Return a sentence for each judged place that does not exist, or does not contain its quote."""
     found = []
     for query in queries:
         for place in query.relevant:
@@ -152,21 +152,21 @@ def summarise(measured: Sequence[Measured]) -> Summary:
         tokens_p95=percentile(tokens, 0.95),
         latency_p50_ms=percentile(times, 0.5),
         latency_p95_ms=percentile(times, 0.95),
-        scents={level: _told_apart([one for one in measured if one.scent == level]) for level in LEVELS},
+        scents={level: _answers_of([one for one in measured if one.scent == level]) for level in LEVELS},
         sufficient_right=mean([float(one.in_hits) for one in sufficient]) if sufficient else None,
         none_doubted=mean([float(one.scent != "sufficient") for one in none]) if none else None,
         routes={mode: sum(one.route == mode for one in measured) for mode in ("navigation", "discovery")},
     )
 
 
-def _told_apart(measured: Sequence[Measured]) -> tuple[int, int, int]:
+def _answers_of(measured: Sequence[Measured]) -> tuple[int, int, int]:
     shown = sum(one.in_hits for one in measured)
     none = sum(not one.answerable for one in measured)
     return shown, len(measured) - shown - none, none
 
 
 class _Runner:
-    """Puts one query after the other to `subject`, remembering the pages it had to look into."""
+    """Runs one query after the other against `subject`, and keeps the pages that it had to read."""
 
     def __init__(self, subject: Subject, limit: int) -> None:
         self._subject, self._limit = subject, limit
@@ -178,7 +178,9 @@ class _Runner:
         latency_ms = (self._subject.clock() - began) * 1000
         found = await self._ranked(query, answer)
         good = quality(query, found)
-        in_snippets = any(_shows(query, hit) for hit in answer.hits)
+        # Without a quote a snippet can't show the answer: a hit in the right place still has to be read.
+        quoted = any(place.quote for place in query.relevant)
+        in_snippets = quoted and any(holds_answer(query, hit, hit.snippet) for hit in answer.hits)
         tokens, calls, reached = await self._read_on(query, answer, seen=in_snippets)
         return Measured(
             id=query.id,
@@ -199,10 +201,9 @@ class _Runner:
         )
 
     async def _ranked(self, query: LabelledQuery, answer: SearchAnswer) -> list[_At]:
-        """Return what the answer names, then its hits and those that its cursor leads to, best first.
+        """Return the pages that the answer names, then its hits and those of its further pages, best first.
 
-        The pages that it names before its hits are found places where whole pages are judged; a section is not found
-        by them.
+        The named pages count only if whole pages are judged, because they name no section.
         """
         named = [] if any(place.section for place in query.relevant) else _documents(answer)
         found = [*named, *(_At(hit.path, hit.section) for hit in answer.hits)]
@@ -214,8 +215,8 @@ class _Runner:
         return found
 
     async def _read_on(self, query: LabelledQuery, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
-        """Return tokens, calls and whether the answer was seen: the search first, then the section of hit 1, 2, ..."""
-        tokens, calls = self._tokens(answer), 1
+        """Return tokens, calls and whether the answer was seen, after the search and then the sections of hit 1, 2, ..."""
+        tokens, calls = count_tokens(self._subject.sent(answer)), 1
         if seen or not query.relevant:
             return tokens, calls, seen
         places = [*(_At(hit.path, hit.section) for hit in answer.hits), *_documents(answer)]
@@ -225,23 +226,20 @@ class _Runner:
                 try:
                     reading = await self._subject.read(path, section or None, offset)
                 except KnowledgeError:
-                    break  # two sections of one name, or the page is gone: a model goes on to the next hit
-                tokens, calls = tokens + self._tokens(reading), calls + 1
+                    break  # two sections of one name, or the page is gone: a model turns to the next hit
+                tokens, calls = tokens + count_tokens(self._subject.sent(reading)), calls + 1
                 if holds_answer(query, _At(path, section), reading.text):
                     return tokens, calls, True
                 offset = reading.next_offset
         return tokens, calls, False
 
-    def _tokens(self, result: SearchAnswer | PageReading) -> int:
-        return count_tokens(self._subject.sent(result))
-
     async def _chunk(self, hit: Hit) -> str:
-        """Return the lines of the page that the hit stands for, with the answer or not in its snippet."""
+        """Return the lines of the page that the hit refers to, of which the snippet shows only a part."""
         if hit.path not in self._pages:
             try:
                 self._pages[hit.path] = (await self._subject.whole(hit.path)).split("\n")
             except KnowledgeError:
-                return ""  # it went away since it was indexed
+                return ""  # it was removed since it was indexed
         return "\n".join(self._pages[hit.path][hit.line_start - 1 : hit.line_end])
 
 
@@ -251,15 +249,10 @@ class _At:
     section: str
 
 
-def _shows(query: LabelledQuery, hit: Hit) -> bool:
-    """Return whether the snippet has a quote; that a place is right is not yet an answer."""
-    return any(place.quote for place in query.relevant) and holds_answer(query, hit, hit.snippet)
-
-
 def _documents(answer: SearchAnswer) -> list[_At]:
-    """Return the pages that an answer to a question about a place begins with."""
+    """Return the pages that the answer to a navigation query names before its hits."""
     if answer.route.mode != "navigation":
-        return []  # there the lines only say what the hits' pages are
+        return []  # in discovery the lines only describe the pages of the hits
     return [_At(line.path, "") for line in answer.pages if line.kind == "document"]
 
 

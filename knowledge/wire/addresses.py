@@ -1,6 +1,6 @@
-"""Addresses in messages, logs and pages: no password or key in them is repeated. Pure.
+"""Removes passwords and keys from addresses in messages, logs and pages. Pure.
 
-`shown_address` is for an address that we know to be one; it keeps only what is needed to find the server. `without_secrets` is for
+`shown_address` is for a text that is known to be an address; it keeps only what is needed to find the server. `without_secrets` is for
 any other text, such as a library's error, and finds the addresses in it.
 
 Source: RFC 3986, section 3.2.1 (user information); libpq, "Connection Strings" (URIs and `keyword=value`).
@@ -12,12 +12,12 @@ import re
 from urllib.parse import unquote_plus
 
 HIDDEN = "***"
-# Each search for an `@` ends after LONGEST characters, so that a hostile text costs no more than its length.
+# Each search for an `@` ends after LONGEST characters, so that a hostile text takes time in proportion to its length.
 LONGEST = 2_000
-# A quote inside a password is followed by a letter or digit, one that encloses the address is not.
+# A quotation mark inside a password is followed by a letter or digit, one that encloses the address is not.
 _QUOTE = r"['\"<>](?=[\w@])"
 _CREDENTIALS = (
-    # Also with / ? # unescaped in the password, if what follows the colon is no port, or the scheme is not one of the web.
+    # Also with / ? # unescaped in the password, if the text after the colon is not a port, or the scheme is not http(s).
     rf"(?:(?:[^\s'\"<>:/?#@\[]*:(?!\d{{1,5}}(?:[/?#'\"]|$))|(?<!https://)(?<!http://)[^\s'\"<>:/?#@\[]+:)(?:[^\s'\"<>]|{_QUOTE}){{0,{LONGEST}}}@"
     rf"|(?:[^\s/?#'\"<>]|{_QUOTE}){{0,{LONGEST}}}@)"
 )
@@ -36,19 +36,21 @@ _KEYWORD = re.compile(
 
 
 def without_secrets(text: str) -> str:
-    """Return `text` with a mark in the place of what precedes an `@` in an address, and of each parameter named like a password."""
+    """Return `text` with `***` in place of user and password of an address, and of each parameter with a name like a password's."""
     if "@" in text:
         text = _BARE.sub(f"{HIDDEN}@", _USER.sub(rf"\g<1>{HIDDEN}@", text))
     if "%40" in text:
         text = _ENCODED.sub(rf"\g<1>{HIDDEN}%40", text)
-    return _KEYWORD.sub(rf"\g<1>{HIDDEN}", _QUERY.sub(_parameter, text)) if "=" in text else text
+    if "=" not in text:
+        return text
+
+    def hide(found: re.Match[str]) -> str:
+        before, name, _ = found.groups()
+        return f"{before}{name}={HIDDEN}" if _SECRET_NAME.search(unquote_plus(name)) else found[0]
+
+    return _KEYWORD.sub(rf"\g<1>{HIDDEN}", _QUERY.sub(hide, text))
 
 
 def shown_address(address: str) -> str:
     """Return scheme, host, port and path of `address`, without user, query and fragment."""
     return re.split(r"[?#]", without_secrets(address))[0].replace(f"{HIDDEN}@", "")
-
-
-def _parameter(found: re.Match[str]) -> str:
-    before, name, _ = found.groups()
-    return f"{before}{name}={HIDDEN}" if _SECRET_NAME.search(unquote_plus(name)) else found[0]

@@ -1,4 +1,4 @@
-"""Unpacks the body of a reply in small pieces up to a bound.
+"""Unpacks the body of a reply in small pieces, up to a limit.
 
 HTTP clients unpack every layer that a reply names, each in one piece: two kilobytes of gzip in gzip become 200 MB.
 """
@@ -13,10 +13,10 @@ from typing import Any
 import anyio.lowlevel
 
 MOST_UNPACKED = 64 * 1024 * 1024
-"""For a reply that is read whole. Batches of vectors and the longest answers of models stay below half of it."""
+"""Limit for a reply that is read as a whole. Batches of vectors and the longest answers of models stay below half of it."""
 PIECE = 64 * 1024
 ACCEPTED = "gzip, deflate"
-"""What to name in `Accept-Encoding`."""
+"""For `Accept-Encoding`."""
 
 _GZIP, _RAW = zlib.MAX_WBITS | 16, -zlib.MAX_WBITS
 _PLAIN = ("", "identity")
@@ -27,24 +27,24 @@ class BadPacking(ValueError):
 
 
 class Unpacking:
-    """One body, packed as its `Content-Encoding` says.
+    """One body, compressed as its `Content-Encoding` says.
 
     Raises:
-        BadPacking: it is packed more than once, or in a way that was not asked for.
+        BadPacking: it is compressed more than once, or in a way that was not requested.
     """
 
     def __init__(self, coding: str, most_bytes: int = MOST_UNPACKED) -> None:
         self._coding, self._left, self._most = coding.strip().lower(), most_bytes, most_bytes
         if self._coding not in (*_PLAIN, "gzip", "x-gzip", "deflate"):
-            raise BadPacking("its compression was not asked for")
+            raise BadPacking("its compression was not requested")
         self._zlib = zlib.decompressobj(_GZIP if "gzip" in self._coding else zlib.MAX_WBITS)
         self._start: bytes | None = b"" if self._coding == "deflate" else None
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what the next packed bytes hold, in pieces of at most `PIECE` bytes.
+        """Yield the next bytes unpacked, in pieces of at most `PIECE` bytes.
 
         Raises:
-            BadPacking: they are broken, or all pieces together exceed the bound.
+            BadPacking: they are broken, or all pieces together exceed the limit.
         """
         if self._coding in _PLAIN:
             yield self._counted(packed)
@@ -54,21 +54,19 @@ class Unpacking:
             self._start = packed if len(packed) < 2 else None
             if self._start is not None:
                 return
-            if not _has_zlib_header(packed):
+            # Some servers that say `deflate` leave out the zlib header. Source: RFC 1950, 2.2 (CMF and FLG).
+            if packed[0] & 0x0F != zlib.DEFLATED or int.from_bytes(packed[:2], "big") % 31:
                 self._zlib = zlib.decompressobj(_RAW)
         piece = b""
         # A full piece may have left output behind inside of zlib although all input is consumed.
         while (packed or len(piece) == PIECE) and not self._zlib.eof:
-            piece = self._next(packed)
+            try:
+                piece = self._zlib.decompress(packed, PIECE)
+            except zlib.error:
+                raise BadPacking("its compression is broken") from None
             packed = self._zlib.unconsumed_tail
             if piece:
                 yield self._counted(piece)
-
-    def _next(self, packed: bytes) -> bytes:
-        try:
-            return self._zlib.decompress(packed, PIECE)
-        except zlib.error:
-            raise BadPacking("its compression is broken") from None
 
     def _counted(self, piece: bytes) -> bytes:
         self._left -= len(piece)
@@ -77,15 +75,10 @@ class Unpacking:
         return piece
 
 
-def _has_zlib_header(packed: bytes) -> bool:
-    """Some servers that say `deflate` leave out the zlib header. Source: RFC 1950, 2.2 (CMF and FLG)."""
-    return packed[0] & 0x0F == zlib.DEFLATED and int.from_bytes(packed[:2], "big") % 31 == 0
-
-
 def bounding(http: ModuleType, most_bytes: int = MOST_UNPACKED) -> Callable[[Any], Awaitable[None]]:
-    """Return a response hook for a client of `http` (httpx or httpx2) by which every body is unpacked here, up to a bound.
+    """Return a response hook for a client of `http` (httpx or httpx2) that unpacks every body here, up to a limit.
 
-    A body that breaks it raises `http.DecodingError`, from the request or, where it is streamed, while it is read.
+    A larger body raises `http.DecodingError`, from the request or, if it is streamed, while it is read.
     """
 
     class Bounded(http.AsyncByteStream):  # type: ignore[name-defined,misc]  # either library's own class
@@ -97,7 +90,7 @@ def bounding(http: ModuleType, most_bytes: int = MOST_UNPACKED) -> Callable[[Any
                 try:
                     for piece in self._unpacking.feed(packed):
                         yield piece
-                        # Whoever reads a piece may work on it: one packet of the network can hold a thousand.
+                        # One packet of the network can hold a thousand pieces, and other tasks should run in between.
                         await anyio.lowlevel.checkpoint()
                 except BadPacking as bad:
                     raise http.DecodingError(str(bad)) from None

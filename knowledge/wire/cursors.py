@@ -1,4 +1,4 @@
-"""Cursors: where a list goes on. A cursor says which question gave it out and behind what the next page begins. Pure."""
+"""Cursors of lists. A cursor names the query that it belongs to and the entry after which the next page begins. Pure."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 from knowledge.errors import BadCursor
 
 KEY_DIGITS = 12
-MOST_WHOLE = 2**63 - 1
-"""No engine counts further."""
+LARGEST_INTEGER = 2**63 - 1
+"""What databases can store."""
 
 
-def question(asked: Mapping[str, object]) -> str:
-    """Return what tells this question from others, so that a cursor is not taken to another one."""
-    plain = json.dumps(sorted((name, value) for name, value in asked.items() if value is not None))
+def question(arguments: Mapping[str, object]) -> str:
+    """Return a key for the query with these arguments, so that its cursors are not used with another one."""
+    plain = json.dumps(sorted((name, value) for name, value in arguments.items() if value is not None))
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
 
 
 def seal(key: str, place: Sequence[str | int]) -> str:
-    """Return a cursor of the question `key` that goes on behind `place`."""
+    """Return a cursor of the query `key` for the entries after `place`."""
     return base64.urlsafe_b64encode(json.dumps([key, *place]).encode()).decode().rstrip("=")
 
 
 def unseal(cursor: str, key: str, *kinds: type) -> list[str | int]:
-    """Return the place behind which to go on; its parts are of these kinds.
+    """Return the place after which the next page begins; its parts have these types.
 
     Raises:
-        BadCursor: it belongs to another question, or to none.
+        BadCursor: it belongs to another query, or is not a cursor.
     """
     try:
         found = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
@@ -37,6 +37,6 @@ def unseal(cursor: str, key: str, *kinds: type) -> list[str | int]:
         raise BadCursor(cursor) from None
     if not isinstance(found, list) or found[:1] != [key] or [type(part) for part in found[1:]] != list(kinds):
         raise BadCursor(cursor)
-    if any(isinstance(part, int) and abs(part) > MOST_WHOLE for part in found[1:]):
+    if any(isinstance(part, int) and abs(part) > LARGEST_INTEGER for part in found[1:]):
         raise BadCursor(cursor)
     return found[1:]

@@ -63,7 +63,7 @@ def test_trec_files_are_measured(ann: Person) -> None:
 
 def test_what_is_wrong_is_told_in_one_sentence(ann: Person) -> None:
     (ann.folder / "bad.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
-    refused(ann.here("eval", "bad.jsonl"), 1, "bad.jsonl, line 1", "`relevant` is missing")
+    refused(ann.here("eval", "bad.jsonl"), 1, "bad.jsonl, line 1", "'relevant' is missing")
     refused(ann.here("eval", "nowhere.jsonl"), 2, "cannot be read")
     refused(ann.here("eval", "set.jsonl", "--compare", "set.jsonl"), 2, "cannot be compared with")
     refused(ann.here("eval", "set.jsonl", "--limit", "0"), 2, "whole number from 1 to 50")
