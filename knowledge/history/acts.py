@@ -1,4 +1,4 @@
-"""What follows from an act for everything that a ledger keeps: the same in every engine. Pure."""
+"""What an act means for the records of a ledger: the same in every engine. Pure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from datetime import datetime
 from knowledge.history.ports import FileChange, HistoryEntry, Intent, Revision
 from knowledge.history.timestamps import aware
 
-OUTSIDE_SOURCE = "unknown"
-"""The source of what somebody wrote without telling us."""
-
 
 def pages_changed(entry: HistoryEntry) -> Sequence[FileChange]:
-    """Return the changes that belong into a page's history: its bytes are others now, or it lies elsewhere."""
+    """Return the changes that belong in a page's history: its bytes have changed, or its place."""
     return [change for change in entry.changes if change.before != change.after or change.moved_from is not None]
 
 
 def paths_to_tell(entry: HistoryEntry) -> Sequence[str]:
-    """Return every path at which something is different now, once."""
+    """Return every path at which something has changed, once."""
     changes = pages_changed(entry)
-    told = [path for change in changes for path in (change.path, change.moved_from) if path is not None]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(path for c in changes for path in (c.path, c.moved_from) if path is not None))
 
 
 def moves(entry: HistoryEntry) -> Mapping[str, str]:
-    """Return where pages lay before, by where they lie now."""
+    """Return the former paths of pages by their new ones."""
     return {c.path: c.moved_from for c in entry.changes if c.moved_from is not None}
 
 
@@ -44,7 +40,7 @@ def origins_at(entry: HistoryEntry) -> Mapping[str, str]:
 
 
 def carries_out(entry: HistoryEntry) -> str | None:
-    """Return the id of the proposal that the act carries out, if there is one by that id."""
+    """Return the id of the proposal that the act carries out, None if it has none."""
     return None if entry.proposal is None or entry.outcome == "undone" else storable(entry.proposal)
 
 
@@ -62,7 +58,7 @@ def require_sound(entry: HistoryEntry) -> None:
 
 
 def states_given(intent: Intent, given: Mapping[str, bytes]) -> Sequence[tuple[str, str]]:
-    """Return path and revision of every page's state before and after the act whose content is in `given`, by revision.
+    """Return path and revision of every state, before and after the act, whose content is in `given` by its revision.
 
     Raises:
         ValueError: content that no change names: it would be lost.
@@ -70,38 +66,21 @@ def states_given(intent: Intent, given: Mapping[str, bytes]) -> Sequence[tuple[s
     require_sound(intent.entry)
     aware(intent.at)
     named = dict.fromkeys((c.path, revision) for c in intent.entry.changes for revision in (c.before, c.after))
-    states = [(path, revision) for path, revision in named if revision in given]
+    states = [(path, revision) for path, revision in named if revision is not None and revision in given]
     strange = given.keys() - {revision for _, revision in states}
     if strange:
         raise ValueError(f"content of revision {min(strange)}, which no change of the act names")
-    return [(path, revision) for path, revision in states if revision is not None]
+    return states
 
 
 def storable(text: str) -> str:
-    """Return what a model said so that every database keeps it: a question mark for half a surrogate, a mark for NUL."""
+    """Return a text that every database can store: `?` for an incomplete surrogate pair, U+FFFD for NUL."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def outside_line(id_: int, path: str, revision: str, last: Revision | None, at: datetime) -> Revision:
-    """Return the line for a state that somebody made without telling us, after the newest line so far."""
-    return Revision(
-        id=id_,
-        path=path,
-        revision=revision,
-        before=last.revision if last else None,
-        at=at,
-        how="outside",
-        principal="",
-        tool="",
-        source=OUTSIDE_SOURCE,
-        confidence=None,
-        proposal=None,
-        intent="",
-        lines_added=0,
-        lines_removed=0,
-        moved_from=None,
-        seq=None,
-    )
+    """Return the line for a state that was made outside the server, after the newest line so far."""
+    return Revision(id_, path, revision, last.revision if last else None, at, "outside")
 
 
 def history_line(id_: int, entry: HistoryEntry, change: FileChange, seq: int) -> Revision:

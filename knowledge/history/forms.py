@@ -1,7 +1,7 @@
-"""The forms in which a ledger keeps contents, origins, contradictions and acts that were begun. Pure.
+"""The stored forms of contents, origins, contradictions and begun acts. Pure.
 
-Origins are one blob a page: a page of 5,000 units is written in a few milliseconds that way and read whole, as merging needs it;
-as rows it would be 5,000 deletions and insertions in the transaction that everybody waits for.
+Origins are one blob per page: a page of 5,000 units is written in a few milliseconds that way, and merging reads them together
+anyway; as rows they would be 5,000 deletions and insertions in the transaction that everybody waits for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -19,28 +19,29 @@ from typing import Any
 from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, TrustMove
 from knowledge.history.timestamps import utc_text
 from knowledge.merge.model import Contradiction, Origin, Side
+from knowledge.pages.vault import REVISION_DIGITS
 
-REVISION_DIGITS = 16
 PACKING_LEVEL = 3
 """Of zlib: on Markdown a tenth more space than level 6 takes, in half its time."""
 
 
 def content_digest(raw: bytes) -> bytes:
-    """Return the whole digest under which these bytes are kept."""
+    """Return the full digest under which these bytes are kept."""
     return hashlib.sha256(raw).digest()
 
 
 def revision_of(digest: bytes) -> str:
-    """Return the revision that a caller knows content by."""
+    """Return the revision of content with that digest."""
     return digest.hex()[:REVISION_DIGITS]
 
 
 def digests_between(revision: str) -> tuple[bytes, bytes] | None:
-    """Return the lowest and the highest digest of content with that revision; None for what is no revision."""
+    """Return the lowest and the highest digest of content with that revision; None if it is not a revision."""
     try:
         start = bytes.fromhex(revision)
     except ValueError:
         return None
+    # `fromhex` also accepts blanks and capital letters, which no revision has.
     if len(revision) != REVISION_DIGITS or len(start) * 2 != REVISION_DIGITS or revision != revision.lower():
         return None
     rest = hashlib.sha256().digest_size - len(start)
@@ -61,7 +62,7 @@ def unpacked_content(digest: bytes, packed: bytes) -> bytes:
     """Return the bytes that were kept under that digest.
 
     Raises:
-        ValueError: these are others: somebody edited them, or a disk did.
+        ValueError: they have changed since: somebody edited them, or a disk did.
     """
     try:
         raw = unpack(packed)
@@ -74,21 +75,21 @@ def unpacked_content(digest: bytes, packed: bytes) -> bytes:
 
 def packed_origins(origins: Sequence[Origin]) -> bytes:
     """Return the origins of a page's units as one blob."""
-    return pack(_text(_origins_form(origins)))
+    return pack(_json(_origins_form(origins)))
 
 
 @lru_cache(maxsize=16)
 def unpacked_origins(packed: bytes) -> tuple[Origin, ...]:
-    """Return the origins in the order in which they were given. A merge asks for them when it is planned and when it is done."""
+    """Return the origins in their order. A merge reads them when it is planned and again when it is carried out."""
     return _origins(json.loads(unpack(packed)))
 
 
 def _origins_form(origins: Sequence[Origin]) -> dict[str, Any]:
-    """Return each thing that is said of some unit once, and for each unit its digest and which of them holds."""
-    told: dict[tuple[Any, ...], int] = {}
+    """Return each distinct origin once (`told`), and for each unit its digest and which of them it has (`which`)."""
+    distinct: dict[tuple[Any, ...], int] = {}
     which = [
-        told.setdefault(
-            (o.section, o.source, o.authority, o.observed_at, o.revision, o.by, o.corroborated_by), len(told)
+        distinct.setdefault(
+            (o.section, o.source, o.authority, o.observed_at, o.revision, o.by, o.corroborated_by), len(distinct)
         )
         for o in origins
     ]
@@ -96,73 +97,59 @@ def _origins_form(origins: Sequence[Origin]) -> dict[str, Any]:
         "digests": base64.b64encode(b"".join([o.digest for o in origins])).decode(),
         "sizes": [len(o.digest) for o in origins],
         "which": which,
-        "told": [[*one[:3], utc_text(one[3]), *one[4:]] for one in told],
+        "told": list(distinct),
     }
 
 
 def _origins(form: Mapping[str, Any]) -> tuple[Origin, ...]:
-    told = [
+    distinct = [
         (tuple(section), source, authority, datetime.fromisoformat(observed_at), revision, by, tuple(corroborated_by))
         for section, source, authority, observed_at, revision, by, corroborated_by in form["told"]
     ]
     digests, found, start = base64.b64decode(form["digests"]), [], 0
     for size, at in zip(form["sizes"], form["which"], strict=True):
-        found.append(Origin(digests[start : start + size], *told[at]))
+        found.append(Origin(digests[start : start + size], *distinct[at]))
         start += size
     return tuple(found)
 
 
 def contradiction_text(contradiction: Contradiction) -> str:
     """Return the contradiction as JSON."""
-    c = contradiction
-    sides = {"existing": _side_form(c.existing), "new": _side_form(c.new)}
-    return _text({"kind": c.kind, "subject": c.subject, "reason": c.reason, **sides}).decode("ascii")
+    return _json(asdict(contradiction)).decode("ascii")
 
 
 def contradiction(text: str) -> Contradiction:
-    """Return the contradiction that `contradiction_text` made that text of."""
+    """Return the contradiction with that JSON."""
     return _contradiction(json.loads(text))
 
 
 def _contradiction(form: Mapping[str, Any]) -> Contradiction:
-    return Contradiction(form["kind"], form["subject"], form["reason"], _side(form["existing"]), _side(form["new"]))
+    sides = []
+    for side in (form["existing"], form["new"]):
+        observed_at = side["observed_at"]
+        sides.append(
+            Side(**{**side, "observed_at": None if observed_at is None else datetime.fromisoformat(observed_at)})
+        )
+    return Contradiction(form["kind"], form["subject"], form["reason"], *sides)
 
 
 def contradiction_key(contradiction: Contradiction) -> bytes:
-    """Return what two reports of one and the same contradiction have in common, whenever and by whom they were made."""
+    """Return a key that is equal for reports of the same contradiction, whenever and by whom they were made."""
     c = contradiction
     sides = [[side.path, side.section, side.text, side.source] for side in (c.existing, c.new)]
-    return hashlib.sha256(_text([c.kind, c.subject, sides])).digest()
-
-
-def _side_form(side: Side) -> dict[str, Any]:
-    return {
-        "path": side.path,
-        "section": side.section,
-        "text": side.text,
-        "source": side.source,
-        "authority": side.authority,
-        "observed_at": None if side.observed_at is None else utc_text(side.observed_at),
-        "confidence": side.confidence,
-        "revision": side.revision,
-    }
-
-
-def _side(form: Mapping[str, Any]) -> Side:
-    observed_at = form["observed_at"]
-    return Side(**{**form, "observed_at": None if observed_at is None else datetime.fromisoformat(observed_at)})
+    return hashlib.sha256(_json([c.kind, c.subject, sides])).digest()
 
 
 def packed_intent(intent: Intent) -> bytes:
-    """Return an act that was begun as one blob, with all that is to be recorded of it."""
+    """Return a begun act as one blob, with everything that is to be recorded about it."""
     entry = intent.entry
     form = {
         "id": intent.id,
-        "begun": utc_text(intent.at),
-        "at": utc_text(entry.at),
+        "begun": intent.at,
+        "at": entry.at,
         "actor": [entry.actor.principal, entry.actor.tool, entry.actor.arguments_hash],
         "call": entry.actor.call,
-        "changes": [_change_form(change) for change in entry.changes],
+        "changes": [astuple(change) for change in entry.changes],
         "source": entry.source,
         "confidence": entry.confidence,
         "proposal": entry.proposal,
@@ -170,14 +157,14 @@ def packed_intent(intent: Intent) -> bytes:
         "intent": entry.intent,
         "outcome": entry.outcome,
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
-        "contradictions": [json.loads(contradiction_text(c)) for c in entry.contradictions],
+        "contradictions": [asdict(c) for c in entry.contradictions],
         "standing": None if entry.trust_record is None else asdict(entry.trust_record),
     }
-    return pack(_text(form))
+    return pack(_json(form))
 
 
 def unpacked_intent(packed: bytes) -> Intent:
-    """Return the act that was begun."""
+    """Return the begun act."""
     form = json.loads(unpack(packed))
     principal, tool, arguments_hash = form["actor"]
     entry = HistoryEntry(
@@ -197,9 +184,6 @@ def unpacked_intent(packed: bytes) -> Intent:
     return Intent(form["id"], datetime.fromisoformat(form["begun"]), entry)
 
 
-def _change_form(c: FileChange) -> list[Any]:
-    return [c.path, c.before, c.after, c.staged, c.moved_from, c.lines_added, c.lines_removed]
-
-
-def _text(form: object) -> bytes:
-    return json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+def _json(form: object) -> bytes:
+    text = json.dumps(form, sort_keys=True, separators=(",", ":"), allow_nan=False, default=utc_text)
+    return text.encode("ascii")

@@ -1,4 +1,4 @@
-"""What happened to pages, and what disagrees in them: the reading half of the ledger."""
+"""The history of pages and the contradictions in them: the reading half of the ledger."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from knowledge.writing.answers import Disagreement, Disagreements, History, Hist
 from knowledge.writing.related.target_page import PageNames, text_of
 
 MOST_ORIGINS = 60
-"""Stretches of lines whose origin is listed; the rest of a long page is summed up by its first ones."""
-LOOKED_THROUGH = 200
-"""Flags that are looked at for one page of a list: those that do not hold any more are settled on the way."""
+"""Runs of lines whose origin is listed; of a long page only the first ones."""
+FLAGS_AT_ONCE = 200
+"""Flags that are read at a time; those that no longer hold are settled on the way."""
 
 
 class PageHistory:
@@ -31,17 +31,16 @@ class PageHistory:
     def __init__(self, vault: Vault, ledger: Ledger, names: PageNames, now: Callable[[], datetime]) -> None:
         self._vault, self._ledger, self._names, self._now = vault, ledger, names, now
 
-    async def history(self, asked: str, *, limit: int, cursor: str | None) -> History:
-        """Return the page's states, newest first; a page that is gone has a history as well.
+    async def history(self, name: str, *, limit: int, cursor: str | None) -> History:
+        """Return the page's states, newest first; a removed page has a history too.
 
         Raises:
             NoSuchPath: there is no such page, and never was.
-            BadCursor: it belongs to another question.
+            BadCursor: it belongs to another query.
         """
-        path, raw, revision = await self._page(asked)
+        path, raw, revision = await self._page(name)
         key = question({"of": "history", "path": path})
-        before = _behind(cursor, key)
-        lines = await self._ledger.history(path, limit=limit + 1, before=before)
+        lines = await self._ledger.history(path, limit=limit + 1, before=_place(cursor, key))
         if not lines and raw is None:
             raise NoSuchPath(path)
         shown = lines[:limit]
@@ -53,12 +52,13 @@ class PageHistory:
             next_cursor=seal(key, (shown[-1].id,)) if len(lines) > limit else None,
         )
 
-    async def _page(self, asked: str) -> tuple[str, bytes | None, str | None]:
+    async def _page(self, name: str) -> tuple[str, bytes | None, str | None]:
+        """Return path, bytes and revision of the page; without bytes if it was removed."""
         try:
-            path = await self._names.locate(asked)
+            path = await self._names.locate(name)
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except NoSuchPath as error:
-            path = clean_path(asked)
+            path = clean_path(name)
             for candidate in (path, f"{path}.md"):
                 if await self._ledger.history(candidate, limit=1):
                     return candidate, None, None
@@ -66,6 +66,7 @@ class PageHistory:
         return path, file.raw, file.revision
 
     async def _origins(self, path: str, raw: bytes) -> list[OriginLine]:
+        """Return the origins of the page, by runs of lines that have the same one."""
         tracked = await self._ledger.tracked(path)
         if tracked is None:
             return []
@@ -75,87 +76,73 @@ class PageHistory:
             return []
         before = await self._ledger.content(path, tracked.revision)
         then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
-        return _stretches(here, trace(here, tracked.origins, then))[:MOST_ORIGINS]
+        runs: list[tuple[Unit, Unit, Origin | None]] = []
+        for unit, origin in zip(here, trace(here, tracked.origins, then), strict=True):
+            if runs and runs[-1][0].section == unit.section and _facts(runs[-1][2]) == _facts(origin):
+                runs[-1] = (runs[-1][0], unit, origin)
+            else:
+                runs.append((unit, unit, origin))
+        return [_origin_line(first, last, origin) for first, last, origin in runs[:MOST_ORIGINS]]
 
-    async def contradictions(self, asked: str | None, *, limit: int, cursor: str | None) -> Disagreements:
-        """Return open contradictions, newest first. One of which a side does not say so any more is settled on the way.
+    async def contradictions(self, place: str | None, *, limit: int, cursor: str | None) -> Disagreements:
+        """Return open contradictions, newest first. Those of which a side has changed are settled on the way.
 
         Raises:
-            BadCursor: it belongs to another question.
+            BadCursor: it belongs to another query.
         """
-        place = clean_path(asked) if asked else None
-        key = question({"of": "contradictions", "path": place})
-        after = _behind(cursor, key)
+        path = clean_path(place) if place else None
+        key = question({"of": "contradictions", "path": path})
+        after = _place(cursor, key)
         found: list[Flag] = []
         while len(found) <= limit:
-            flags = await self._ledger.flags(place, limit=LOOKED_THROUGH, after=after)
-            holding = await self._holding(flags)
-            found += holding
-            await self._settle(flags, holding)
-            if len(flags) < LOOKED_THROUGH:
+            flags = await self._ledger.flags(path, limit=FLAGS_AT_ONCE, after=after)
+            valid = await self._valid(flags)
+            found += valid
+            gone = {flag.id for flag in flags} - {flag.id for flag in valid}
+            if gone:
+                await self._ledger.settle(sorted(gone), at=self._now())
+            if len(flags) < FLAGS_AT_ONCE:
                 break
             after = flags[-1].id
         shown = found[:limit]
-        more = len(found) > limit
         return Disagreements(
             [_disagreement(flag) for flag in shown],
-            seal(key, (shown[-1].id,)) if more else None,
+            seal(key, (shown[-1].id,)) if len(found) > limit else None,
         )
 
-    async def _settle(self, flags: Sequence[Flag], holding: Sequence[Flag]) -> None:
-        still = {flag.id for flag in holding}
-        gone = [flag.id for flag in flags if flag.id not in still]
-        if gone:
-            await self._ledger.settle(gone, at=self._now())
-
-    async def _holding(self, flags: Sequence[Flag]) -> list[Flag]:
-        """Return the flags whose written sides still say what they said."""
-        said: dict[str, list[str]] = {}
+    async def _valid(self, flags: Sequence[Flag]) -> list[Flag]:
+        """Return the flags of which both sides are still in their pages."""
+        texts: dict[str, list[str]] = {}
         for side in _written_sides(flags):
-            if side.path not in said:
-                said[side.path] = await anyio.to_thread.run_sync(self._units_of, side.path)
-        return [flag for flag in flags if all(_says(said, side) for side in _written_sides([flag]))]
+            if side.path not in texts:
+                texts[side.path] = await anyio.to_thread.run_sync(self._units_of, side.path)
+
+        def is_there(side: Side) -> bool:
+            # As a unit, or a sentence of one; only the beginning of a long text is on record.
+            wanted = _one_line(side.text.removesuffix(CUT_MARK))
+            return any(wanted in unit for unit in texts[side.path])
+
+        return [flag for flag in flags if all(map(is_there, _written_sides([flag])))]
 
     def _units_of(self, path: str) -> list[str]:
         try:
             here = units(cut(self._vault.read(path).raw.decode("utf-8", "replace")))
         except KnowledgeError:
             return []
-        return [_folded(unit.text) for unit in here]
+        return [_one_line(unit.text) for unit in here]
 
 
 def _written_sides(flags: Iterable[Flag]) -> list[Side]:
-    """Return the sides that stand in a page; what was flagged on its way in stands in none, and has no revision."""
+    """Return the sides that are in a page; text that was flagged before it was written is in none, and has no revision."""
     both = [side for flag in flags for side in (flag.contradiction.existing, flag.contradiction.new)]
     return [side for side in both if side.revision is not None]
 
 
-def _says(said: dict[str, list[str]], side: Side) -> bool:
-    """Return whether the page still says it, as a unit or a sentence of one; of a long text only the beginning is on record."""
-    wanted = _folded(side.text.removesuffix(CUT_MARK))
-    return any(wanted in unit for unit in said.get(side.path, ()))
-
-
-def _folded(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _stretches(here: Sequence[Unit], origins: Sequence[Origin | None]) -> list[OriginLine]:
-    """Return the origins by stretches of lines that have the same one."""
-    found: list[tuple[Unit, Unit, Origin | None]] = []
-    for unit, origin in zip(here, origins, strict=True):
-        if found and found[-1][0].section == unit.section and _same(found[-1][2], origin):
-            found[-1] = (found[-1][0], unit, origin)
-        else:
-            found.append((unit, unit, origin))
-    return [_origin_line(first, last, origin) for first, last, origin in found]
-
-
-def _same(one: Origin | None, other: Origin | None) -> bool:
-    return _named(one) == _named(other)
-
-
-def _named(origin: Origin | None) -> tuple[object, ...]:
+def _facts(origin: Origin | None) -> tuple[object, ...]:
     if origin is None:
         return ()
     return (origin.source, origin.authority, origin.observed_at, origin.revision, origin.by, origin.corroborated_by)
@@ -200,6 +187,6 @@ def _iso(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _behind(cursor: str | None, key: str) -> int | None:
-    """Return the number behind which the cursor goes on, None without one."""
+def _place(cursor: str | None, key: str) -> int | None:
+    """Return the id after which the list continues, None without a cursor."""
     return None if cursor is None else int(unseal(cursor, key, int)[0])

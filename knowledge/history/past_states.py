@@ -1,4 +1,4 @@
-"""What readers need of the ledger: what they were shown is kept as a base, and what a page once was can be read again."""
+"""The part of the ledger that readers use: it keeps what they were shown as bases, and has the earlier states of pages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 2_000
 KEPT_FRESH = timedelta(hours=12)
-"""A state that was shown so recently is not noted again: its thirty days count from the last time, give or take this."""
+"""A state that was recorded as shown this recently is not recorded again: its thirty days may begin this much early."""
 
 
 class Past:
-    """Keeps states of pages as bases. Reading goes on when the database is away: a later write then gets an analysis."""
+    """Keeps states of pages as bases. Reading works without the database; a later write then only gets an analysis."""
 
     def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
         self._ledger, self._now = ledger, now
         self._noted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
 
     async def shown(self, path: str, raw: bytes, revision: str) -> None:
-        """Keep these bytes of the page, which a caller is shown now, so that a write may be based on them."""
+        """Keep these bytes of the page, which a caller is shown now, so that a write can be based on them."""
         key, at = (path, revision), self._now()
         last = self._noted.get(key)
         if last is not None and at - last < KEPT_FRESH:
@@ -33,7 +33,7 @@ class Past:
         try:
             await self._ledger.keep(path, raw, how="seen", at=at)
         except StorageError:
-            log.warning("cannot keep what %s is now", path, exc_info=True)
+            log.warning("cannot keep %s as the base of a later write", path, exc_info=True)
             return
         self._noted[key] = at
         self._noted.move_to_end(key)
@@ -41,5 +41,5 @@ class Past:
             self._noted.popitem(last=False)
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return what the page was at that revision; None if that is not known."""
+        """Return the bytes of the page at that revision; None if they are not known."""
         return await self._ledger.content(path, revision)

@@ -1,8 +1,8 @@
 """The contract of the ledger. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-A ledger lies in the state database of its knowledge base, beside trust and leases. Every method is one transaction.
-Times come in as arguments (aware UTC). A revision is the first 16 hexadecimal digits of the SHA-256 of a page's bytes;
-contents are kept once, compressed, by their whole digest.
+A ledger is part of the state database of its knowledge base, like trust and leases. Every method is one transaction.
+Times are arguments (aware UTC). A revision is the first 16 hexadecimal digits of the SHA-256 of a page's bytes;
+contents are kept once, compressed, by their full digest.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Literal, Protocol
 from knowledge.merge.model import Contradiction, Origin
 
 How = Literal["seen", "written", "outside"]
-"""How a state of a page came to be kept: shown to a caller, written by us, or found there and made by somebody else."""
+"""Why a state of a page is kept: it was shown to a caller, written by the server, or found after somebody else made it."""
 Found = Literal["seen", "outside"]
-"""How a state comes to be kept without an act of ours: what is `written` is kept by its act."""
+"""Why a state is kept without an act of the server; `written` states are kept by their act."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """A state of a page's history. `at` is when it was last written or found there, `how` the way of that time."""
+    """A state in a page's history. `at` is when it was last written or found, `how` which of the two."""
 
     revision: str
     at: datetime
@@ -31,13 +31,13 @@ class KeptState:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's path before.
+    """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's former path.
 
-    Equal revisions stand for a page that the act leaves as it is, but knows more about, or has put back as it was. A page
-    that moves has two changes: it goes from where it was (`after` None) and is where `moved_from` says from where it came.
+    Equal revisions mean that the act left the page unchanged and only learned more about it, or has restored it. A page
+    that moves has two changes: its old path (`after` None), and its new one with `moved_from`.
 
-    `staged` is the name of the temporary file, in the same directory, that holds the new bytes before they are exchanged and
-    the displaced ones afterwards; "" when there is none.
+    `staged` is the name of the temporary file in the same directory that has the new bytes before they are exchanged and
+    the displaced ones afterwards; "" if there is none.
     """
 
     path: str
@@ -51,9 +51,9 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, with what: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal.
+    """Who acts and how: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal.
 
-    `call` names the call of a run of `agent_run` that it is (`r-ID/FRAME`), or the run where a person agreed to it; "" for others.
+    `call` names the call of a run of `agent_run` (`r-ID/FRAME`), or the run in which a person approved it; "" for others.
     """
 
     principal: str
@@ -64,9 +64,9 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An act that was begun. Until it is committed or dropped, whoever holds its files' locks may have to finish it.
+    """An act that has begun. Until it is committed or dropped, the next holder of its files' locks may have to finish it.
 
-    `entry` is what is to be committed if it turns out to have happened.
+    `entry` is committed if it turns out to have happened.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class TrustMove:
-    """How far a principal was trusted before an act on trust, and is after it: scores 0.0..5.0; frozen means not at all."""
+    """The score of a principal before and after an act on trust, 0.0..5.0; a frozen one is not trusted at all."""
 
     principal: str
     before: float
@@ -86,7 +86,7 @@ class TrustMove:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the outbox entry that it was."""
+    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the id of its outbox entry."""
 
     target: str
     errand: str
@@ -94,7 +94,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """A run of `agent_run`, and which model worked. The rest once it is over; `cost_micros` None where nobody knows all of it."""
+    """A run of `agent_run` and its model; the rest is known once it is over. `cost_micros` is None if part of it is unknown."""
 
     id: str
     model: str
@@ -107,7 +107,7 @@ class RunNote:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What an act puts on record, all of it or nothing."""
+    """Everything that an act puts on record, in one transaction."""
 
     at: datetime
     actor: Actor
@@ -118,18 +118,16 @@ class HistoryEntry:
     decision: str | None = None
     intent: str = ""
     outcome: str = "done"
-    """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; of what
-    people decide `approved`, `rejected`, `withdrawn` or `trust`; of acts in other services `sent`, `failed` (certainly not done) or
-    `unsure`; of runs `begun`, and then `done`, `failed` or `cancelled`."""
+    """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; for
+    decisions `approved`, `rejected`, `withdrawn` or `trust`; for acts in other services `sent`, `failed` (certainly not done) or
+    `unsure`; for runs `begun`, and then `done`, `failed` or `cancelled`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
-    """By path, of every unit of the page as it is afterwards."""
+    """By path, for every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
     trust_record: TrustMove | None = None
-    """In the record only where it is set, so that records of acts on pages are as they always were."""
+    """This and the next two are in the record only if they are set, so that records of acts on pages keep their form."""
     delivery: Delivery | None = None
-    """Likewise."""
     run: RunNote | None = None
-    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One line of a page's history. `seq` is that of its audit record, None for a state that somebody else made."""
+    """One line of a page's history. `seq` is that of its audit record; the defaults are those of a state made outside the server."""
 
     id: int
     path: str
@@ -154,21 +152,21 @@ class Revision:
     before: str | None
     at: datetime
     how: How
-    principal: str
-    tool: str
-    source: str
-    confidence: float | None
-    proposal: str | None
-    intent: str
-    lines_added: int
-    lines_removed: int
-    moved_from: str | None
-    seq: int | None
+    principal: str = ""
+    tool: str = ""
+    source: str = "unknown"
+    confidence: float | None = None
+    proposal: str | None = None
+    intent: str = ""
+    lines_added: int = 0
+    lines_removed: int = 0
+    moved_from: str | None = None
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """Where the units of a page came from when it was at `revision`."""
+    """The origins of a page's units when it was at `revision`."""
 
     revision: str
     origins: Sequence[Origin]
@@ -191,29 +189,29 @@ class Ledger(Protocol):
     async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
         """Keep these bytes as a state of the page and return their revision.
 
-        What is kept already only gets the newer time. `seen` survives a killed process, not necessarily a power cut;
-        `outside` is durable and adds a line to the page's history, unless its newest line is this very revision.
+        A state that is kept already only gets the newer time. `seen` survives a killed process, but not always a power cut;
+        `outside` is durable and adds a line to the page's history, unless its newest line has this revision.
         """
         ...
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes of that state of the page, or None if it never was one, or is not kept any more.
+        """Return the bytes of that state of the page, or None if it never was one, or is no longer kept.
 
-        A page that was moved has been what it was at its former paths, until then.
+        The states of a page that was moved include those at its former paths, until then.
 
         Raises:
-            CorruptDatabase: the bytes are there and are others than were kept.
+            CorruptDatabase: the kept bytes have changed.
         """
         ...
 
     async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
-        """Return the states in the page's history, which were `written` or `outside`, newest first, each once."""
+        """Return the `written` and `outside` states in the page's history, newest first, each once."""
         ...
 
     async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
         """Record that an act begins, and keep the bytes before and after. Survives a killed process.
 
-        It takes the place of an earlier one with the same id.
+        It replaces an earlier one with the same id.
 
         Raises:
             ValueError: content that no change of the act names, or origins of a page that the act does not leave behind.
@@ -221,61 +219,61 @@ class Ledger(Protocol):
         ...
 
     async def intents(self) -> Sequence[Intent]:
-        """Return every act that was begun and neither committed nor dropped, oldest first."""
+        """Return every act that has begun and was neither committed nor dropped, oldest first."""
         ...
 
     async def drop(self, intent_id: str) -> None:
-        """Forget an act that did not happen. What was kept for it stays as if it had been seen."""
+        """Forget an act that did not happen. The contents kept for it stay as if they had been `seen`."""
         ...
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
         """Put the act on record and end its intent, durably: audit record, history, origins, contradictions, change events.
 
-        Of a page that moved, origins and history are found under the new path. Where bytes are others now, the page's
+        Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
         history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A
-        contradiction that is on record and open is not put there twice. The new link follows the end of the chain as kept,
-        so that what was cut off before stays missing.
+        contradiction that is on record and open is not recorded twice. The new link follows the end of the chain as kept,
+        so that a tail cut off before stays missing.
 
-        An act that carries out a proposal of `trust.ports` (`entry.proposal`; unless it was `undone`) ends it as executed in
-        the same transaction, with an event `proposal`: that is why an approved proposal is carried out once, whichever
-        processes try. With an id of which there is no proposal it goes on.
+        An act that carries out a proposal of `trust.ports` (`entry.proposal`, unless it was `undone`) ends it as executed in
+        the same transaction, with an event `proposal`. That is why an approved proposal is carried out once, whichever
+        processes try. An id without a proposal is ignored.
 
         Raises:
-            UnknownIntent: there is no such intent (any more): somebody else has finished or dropped it. Nothing is recorded.
-            ProposalSettled: there is such a proposal and it is not approved (any more). Nothing is recorded.
-            CorruptDatabase: the end of the chain is gone, or there are records behind it. Nothing is recorded.
+            UnknownIntent: there is no such intent, or no longer: somebody else finished or dropped it. Nothing is recorded.
+            ProposalSettled: the proposal is not approved, or no longer. Nothing is recorded.
+            CorruptDatabase: the end of the chain is missing, or there are records behind it. Nothing is recorded.
             ValueError: origins of a page that the act does not leave behind.
         """
         ...
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
-        """Return the page's history, newest first, from the line after `before`; where it was moved, also from before that.
+        """Return the page's history, newest first, from the line after `before`; also from before a move.
 
-        What else lay at the path, earlier or since, is part of it too: each line says at which path it was.
+        Other pages at that path, earlier or later, are part of it too: each line has its path.
         """
         ...
 
     async def tracked(self, path: str) -> Tracked | None:
-        """Return what is known of the page's units; None when nothing was ever written to it through us.
+        """Return the origins of the page's units; None if the server never wrote to it.
 
-        Of a page that is gone it stays known, because it may come back.
+        Those of a removed page are kept, because it may come back.
         """
         ...
 
     async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return where the pages are now in whose history an act has one of these sources, the newest act first.
+        """Return the current paths of pages in whose history an act has one of these sources, the newest act first.
 
-        Sources are compared as they were written down, and only those of kinds `plane` and `zulip` are looked for. A page
-        that is gone is told by the path that it had last.
+        Sources are compared exactly, and only those of kinds `plane` and `zulip` are searched. A page that was removed
+        is returned with its last path.
         """
         ...
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions, newest first, from the one after `after`, of which a side lies at or below `path`."""
+        """Return open contradictions with a side at or below `path`, newest first, from the one after `after`."""
         ...
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
-        """Close these contradictions: a side of them does not say so any more, or a person decided."""
+        """Close these contradictions: one of their sides has changed, or a person has decided."""
         ...
 
     async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
@@ -283,13 +281,13 @@ class Ledger(Protocol):
         ...
 
     async def chain_end(self) -> tuple[int, bytes]:
-        """Return `seq` and digest of the newest record as kept beside the chain, so that a cut tail is noticed; (0, b"") at first."""
+        """Return `seq` and digest of the newest record, kept beside the chain so that a cut tail is noticed; at first (0, b"")."""
         ...
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Drop states that were only `seen`, last before then, the oldest first, and return how many; so many at once at most.
+        """Drop at most `limit` states that were only `seen`, last before then, oldest first, and return how many.
 
-        Their bytes go with them unless another page has the same. A state that is part of a page's history, or of an act
-        that was begun, is never dropped.
+        Their bytes are dropped with them, unless another page has the same. A state in a page's history or in an act
+        that has begun is never dropped.
         """
         ...

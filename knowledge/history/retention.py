@@ -1,4 +1,4 @@
-"""How long states of pages are kept that were only shown to somebody."""
+"""Drops states of pages that were only shown to somebody, after a month."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from knowledge.history.ports import Ledger
 
 KEPT = timedelta(days=31)
-"""A base is promised for thirty days from when it was last shown. That is noted up to half a day late."""
+"""A base is promised for thirty days after it was last shown, which is recorded up to half a day late."""
 AT_ONCE = 500
-"""States dropped in one transaction, for which writers wait."""
+"""States dropped in one transaction: writers have to wait for it."""
 
 
 async def collect(ledger: Ledger, now: datetime) -> int:
-    """Drop what was only seen, last more than a month ago, and return how many states that were."""
+    """Drop states that were only seen, last more than a month ago, and return how many."""
     dropped = 0
     while count := await ledger.forget(seen_before=now - KEPT, limit=AT_ONCE):
         dropped += count

@@ -1,4 +1,4 @@
-"""Times as they are kept: aware ones only, always told in UTC. Pure."""
+"""Times as they are stored: always with a zone, always in UTC. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-"""A kept time before or after these is read as the nearer of them. Another program can write times that no `datetime` holds, such as
-`infinity`; to these a span can be added without an error."""
+"""A stored time before or after these is read as the nearer one. Another program can write times that no `datetime` can represent,
+such as `infinity`; to these limits a span can be added without an error."""
 
 
 def aware(at: datetime) -> datetime:
-    """Return `at`, which has its zone.
+    """Return `at`, which must have a zone.
 
     Raises:
         ValueError: it has none: a mistake of the caller.
@@ -49,5 +49,5 @@ def moment_if_any(kept: int | datetime | None) -> datetime | None:
 
 
 def within_reach(at: datetime) -> datetime:
-    """Return the time, or the nearest one that can be reckoned with."""
+    """Return the time, or the nearest one that can be calculated with."""
     return min(max(at, EARLIEST), LATEST)

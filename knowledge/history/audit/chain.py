@@ -16,13 +16,13 @@ from knowledge.history.ports import AuditRecord, HistoryEntry
 from knowledge.history.timestamps import utc_text
 
 START = b""
-"""What stands for the digest before the first record."""
+"""The previous digest of the first record."""
 _SEQ = ',"seq":0,'
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """One place where the chain does not hold. `seq` is the record's; the rest is what it says of itself, as far as it can be read."""
+    """A break in the chain. `seq` is that of the record; the other facts are from its body, as far as that can be read."""
 
     seq: int
     reason: str
@@ -33,24 +33,14 @@ class Broken:
 
 
 def body_of(entry: HistoryEntry, seq: int) -> str:
-    """Return what is recorded of an act: canonical JSON (sorted keys, no blanks, ASCII, times in UTC) without any text of a page."""
+    """Return the record of an act: canonical JSON (sorted keys, no blanks, ASCII, times in UTC) without any text of a page."""
     head, tail = body_around(entry)
     return f"{head}{seq}{tail}"
 
 
 def body_around(entry: HistoryEntry) -> tuple[str, str]:
-    """Return the body before and after its `seq`, which an engine may know only inside of its transaction."""
-    head, _, tail = canonical(_fields(entry)).partition(_SEQ)
-    return head + _SEQ[:-2], "," + tail
-
-
-def canonical(fields: object) -> str:
-    """Return the one JSON text for these fields, so that anybody can hash it again."""
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _fields(entry: HistoryEntry) -> dict[str, object]:
-    return {
+    """Return the body before and after its `seq`, which an engine may know only inside its transaction."""
+    fields = {
         "seq": 0,
         "at": utc_text(entry.at),
         "principal": entry.actor.principal,
@@ -70,6 +60,13 @@ def _fields(entry: HistoryEntry) -> dict[str, object]:
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
         **({} if entry.run is None else {"run": asdict(entry.run)}),
     }
+    head, _, tail = canonical(fields).partition(_SEQ)
+    return head + _SEQ[:-2], "," + tail
+
+
+def canonical(fields: object) -> str:
+    """Return the canonical JSON of these fields, so that anybody can hash it again."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest_of(previous: bytes, body: str) -> bytes:
@@ -78,7 +75,7 @@ def digest_of(previous: bytes, body: str) -> bytes:
 
 
 def fields_of(record: AuditRecord) -> dict[str, Any]:
-    """Return what the record's body says; nothing where somebody made it unreadable."""
+    """Return the fields of the record's body; empty if somebody made it unreadable."""
     try:
         fields = json.loads(record.body)
     except (ValueError, RecursionError):
@@ -87,7 +84,7 @@ def fields_of(record: AuditRecord) -> dict[str, Any]:
 
 
 class ChainCheck:
-    """Goes along a chain record by record, keeping only the last one. After a break it goes on from what stands there."""
+    """Checks a chain record by record, keeping only the last one. After a break it continues from the record that is there."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -95,63 +92,60 @@ class ChainCheck:
         self._shift = 0
 
     def follow(self, record: AuditRecord) -> Iterator[Broken]:
-        """Yield what is wrong with the next record, and with what should be between it and the last one."""
+        """Yield the breaks at the next record, and between the last one and it."""
         if record.seq <= self.seq:
-            yield broken(record, f"stands after record {self.seq}: reordered or inserted")
+            yield broken(record, f"comes after record {self.seq}: reordered or inserted")
         elif record.seq > self.seq + 1:
             yield _missing(self.seq + 1, record.seq - 1)
             self._digest = None
-        yield from self._judged(record)
-        self.seq, self._digest = record.seq, record.digest
-
-    def _judged(self, record: AuditRecord) -> Iterator[Broken]:
-        said = fields_of(record).get("seq")
-        if not isinstance(said, int):
+        written = fields_of(record).get("seq")
+        if not isinstance(written, int):
             yield broken(record, "cannot be read: edited")
-        elif said - record.seq != self._shift:
-            # What follows a record that was put in or taken out is displaced by as much: that is told once.
-            self._shift = said - record.seq
+        elif written - record.seq != self._shift:
+            # All records after an inserted or removed one are shifted by one: that is reported once.
+            self._shift = written - record.seq
             if self._shift:
-                yield broken(record, f"holds what was recorded as {said}: reordered, inserted or renumbered")
+                yield broken(record, f"contains what was recorded as {written}: reordered, inserted or renumbered")
         elif self._digest is not None and digest_of(self._digest, record.body) != record.digest:
             before = f"record {self.seq} was, together with its hash" if self.seq else "its hash was"
-            yield broken(record, f"its hash does not follow from what it says: it was edited, or {before}")
+            yield broken(record, f"its hash does not match its content: it was edited, or {before}")
+        self.seq, self._digest = record.seq, record.digest
 
     def finish(self, end: tuple[int, bytes]) -> Iterator[Broken]:
-        """Yield what is wrong at the end, as it was kept beside the chain."""
+        """Yield the break at the end, compared with the end that was kept beside the chain."""
         seq, digest = end
         if self.seq < seq:
             yield _missing(self.seq + 1, seq)
         elif self.seq > seq:
-            yield Broken(seq + 1, f"should not be there: the chain was kept to end with record {seq}")
+            yield Broken(seq + 1, f"should not be there: the recorded end of the chain is record {seq}")
         elif (self._digest or b"") != digest:
-            yield Broken(seq, "has another hash than was kept for the end of the chain: one of the two was edited")
+            yield Broken(seq, "has another hash than the recorded end of the chain: one of the two was edited")
 
 
 def verify(records: Iterable[AuditRecord], end: tuple[int, bytes]) -> list[Broken]:
-    """Return every place where the chain does not hold, in its order; nothing when it is sound."""
+    """Return every break in the chain in its order; empty if it is sound."""
     check = ChainCheck()
     found = [broken for record in records for broken in check.follow(record)]
     return [*found, *check.finish(end)]
 
 
 def broken(record: AuditRecord, reason: str) -> Broken:
-    """Return the break with what the record says of itself, which may be what somebody made it say."""
-    said = fields_of(record)
-    changes = said.get("changes")
+    """Return a break at this record, with the facts in its body, which somebody may have edited."""
+    fields = fields_of(record)
+    changes = fields.get("changes")
     paths = [c.get("path") for c in changes if isinstance(c, dict)] if isinstance(changes, list) else []
     return Broken(
         record.seq,
         reason,
-        at=str(said.get("at", "")),
-        principal=str(said.get("principal", "")),
-        tool=str(said.get("tool", "")),
+        at=str(fields.get("at", "")),
+        principal=str(fields.get("principal", "")),
+        tool=str(fields.get("tool", "")),
         paths=tuple(str(path) for path in paths),
     )
 
 
 def recorded_at(record: AuditRecord) -> datetime | None:
-    """Return when the act happened, None if the record cannot be read."""
+    """Return when the act happened, None if the record can't be read."""
     try:
         return datetime.fromisoformat(str(fields_of(record).get("at")))
     except ValueError:

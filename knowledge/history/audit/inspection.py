@@ -1,4 +1,4 @@
-"""Going along the audit chain of a ledger that others may be writing to meanwhile, a stretch at a time."""
+"""Checks the audit chain of a ledger, a batch at a time, while others may be writing to it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from knowledge.history.audit.chain import Broken, ChainCheck, broken
 from knowledge.history.ports import AuditRecord, Ledger
 
-STRETCH = 1_000
+BATCH = 1_000
 MOST_BREAKS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found: how many records there are, where the chain ends, and where it does not hold, in its order.
-
-    `others` is how many more breaks there are than are listed.
-    """
+    """How many records the chain has, where it ends, and its first breaks in order; `others` counts those not listed."""
 
     records: int
     end: tuple[int, bytes]
@@ -26,17 +23,17 @@ class Inspection:
 
 
 async def records_of(ledger: Ledger, *, after: int = 0) -> AsyncIterator[AuditRecord]:
-    """Yield the records after that one, oldest first, whatever their number."""
-    while stretch := await ledger.records(after=after, limit=STRETCH):
-        for record in stretch:
+    """Yield all records after that one, oldest first."""
+    while batch := await ledger.records(after=after, limit=BATCH):
+        for record in batch:
             yield record
-        after = stretch[-1].seq
+        after = batch[-1].seq
 
 
 async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> Inspection:
-    """Return what is wrong with the chain; `noted` is where somebody saw it end earlier.
+    """Return the breaks in the chain; `noted` is its end as somebody saw it earlier.
 
-    Without what was noted elsewhere nobody can tell that a tail was cut off together with the end kept beside the chain.
+    Only with an end that was noted elsewhere can one tell that a tail was cut off together with the end kept beside the chain.
     """
     check, count = ChainCheck(), 0
     found: list[Broken] = []
@@ -57,7 +54,7 @@ async def inspect(ledger: Ledger, *, noted: tuple[int, bytes] | None = None) -> 
                 note(new)
             if noted is not None and noted[0] == record.seq and noted[1] != record.digest:
                 note(broken(record, "has another hash than was noted: this record, or one before it, was edited"))
-        # Asked after the records: what was added meanwhile is then read as well.
+        # Read after the records, so that those added meanwhile are checked too.
         last, end = end, await ledger.chain_end()
         if end == last or end[0] <= check.seq:
             break

@@ -1,4 +1,4 @@
-"""Whether a record mentions what a person looks for. Pure; the command line and the review page search alike."""
+"""Searches audit records for words. Pure; used by the command line and the review page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 
 def mentions(fields: Mapping[str, object], text: str) -> bool:
-    """Return whether each word of `text` stands in some value of the record, whatever its case; no words stand in all."""
-    said = "\n".join(_values(fields)).casefold()
-    return all(word in said for word in text.casefold().split())
+    """Return whether every word of `text` is in some value of the record, ignoring case; an empty text is in every record."""
+    values = "\n".join(_values(fields)).casefold()
+    return all(word in values for word in text.casefold().split())
 
 
 def _values(field: object) -> Iterator[str]:
-    """Yield every value in `field`, however deep; names of fields are not what a record says."""
+    """Yield every value in `field`, however deep, without the names of fields."""
     if isinstance(field, Mapping):
         for value in field.values():
             yield from _values(value)

@@ -7,14 +7,12 @@ letters that few other languages use.
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-_LANGUAGES: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).with_name("languages.json").read_text(encoding="utf-8")
-)
+_LANGUAGES: dict[str, dict[str, Any]] = json.loads(pkgutil.get_data(__name__, "languages.json") or b"")
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {
     code: frozenset(language["stop_words"].casefold().split())

@@ -90,7 +90,7 @@ def test_a_record_taken_out_by_renumbering_is_told_where_it_was(at: int) -> None
     del records[at]
     found = verify(renumbered(records), end)
     assert [broken.seq for broken in found] == [at + 1, LENGTH]
-    assert f"holds what was recorded as {at + 2}" in found[0].reason
+    assert f"contains what was recorded as {at + 2}" in found[0].reason
     assert found[1].reason == "is missing"
 
 
@@ -101,7 +101,7 @@ def test_records_that_change_places_are_both_named(one: int, other: int) -> None
     found = verify(renumbered(records), end)
     named = {broken.seq for broken in found}
     assert {one + 1, other + 1} <= named <= {one + 1, other + 1, LENGTH}
-    assert found[0].reason == f"holds what was recorded as {other + 1}: reordered, inserted or renumbered"
+    assert found[0].reason == f"contains what was recorded as {other + 1}: reordered, inserted or renumbered"
 
 
 @pytest.mark.parametrize("at", range(LENGTH))
