@@ -1,54 +1,61 @@
-"""One knowledge base, opened: its files, its databases and engines, as the settings choose them. Part of the composition root."""
+"""One open knowledge base: its files, databases and engines, as the settings choose them. Part of the composition root."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 
-from knowledge.errors import DatabaseRefused, KnowledgeError
+from knowledge.errors import DatabaseRefused
 from knowledge.history.past_states import Past
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.pages.paths import INDEX_NAME
 from knowledge.pages.vault import Vault
 from knowledge.state.locations import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
 from knowledge.state.ports import Progress, StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
 from mcp_server.app.factories.embedder import Embedding, embedding
-from mcp_server.app.factories.engines import (
-    Follower,
-    beside,
-    indexed_terms,
-    keyword_engine,
-    meilisearch_index,
-    qdrant_engine,
-)
 from mcp_server.app.settings.settings import Settings
+from mcp_server.late_module import LateModule
 from mcp_server.workers.index_steps import PagesApart
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
+    from knowledge.index import indexer as indexers
     from knowledge.index.indexer import Indexer
-    from knowledge.index.ports import VectorIndex
+    from knowledge.search import tiers as page_tiers
     from knowledge.search.finder import Finder
-    from knowledge.search.map_lines import Made
     from knowledge.search.ranking.ranker import Engines
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexIdentity
     from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
-    from knowledge.writing.locks.postgres_locks import PostgresLocks
+    from mcp_server.app.factories import engines as servers
+    from mcp_server.app.factories import finder as finders
+    from mcp_server.app.factories import keywords, writer
+    from mcp_server.app.factories import postgres as shared_database
+    from mcp_server.app.factories.engines import Follower
     from mcp_server.app.factories.writer import Writing
+    from mcp_server.models import locations as model_locations
+else:
+    # Loaded with the first call that needs them: together they take longer than the whole start.
+    indexers = LateModule("knowledge.index.indexer")
+    page_tiers = LateModule("knowledge.search.tiers")
+    servers = LateModule("mcp_server.app.factories.engines")
+    finders = LateModule("mcp_server.app.factories.finder")
+    keywords = LateModule("mcp_server.app.factories.keywords")
+    writer = LateModule("mcp_server.app.factories.writer")
+    shared_database = LateModule("mcp_server.app.factories.postgres")
+    model_locations = LateModule("mcp_server.models.locations")
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -59,17 +66,17 @@ INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
 LOCKS_FOLDER = "locks"
-ERRANDS_FOLDER = "errands"
+OUTBOX_LOCKS_FOLDER = "errands"
 SUMMARIES = "summaries"
-"""What a model may help maps with, as settings name it."""
-LONGEST_ERRAND_WAIT_S = 45.0
-"""How long a call waits for another one that does the same in another service, which may be slow or silent."""
+"""The word in FORGE_MODEL_HELPS for lines of maps."""
+LONGEST_OUTBOX_WAIT_S = 45.0
+"""How long a call waits for another one with the same effect in another service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 
 
 class Once(Generic[T]):
-    """A costly part that is built at first use, once, off the event loop."""
+    """An expensive part that is built once, at first use, off the event loop."""
 
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
@@ -77,23 +84,22 @@ class Once(Generic[T]):
         self.built: T | None = None
 
     async def get(self) -> T:
-        """Return the part, building it if nobody has."""
+        """Return the part; the first call builds it."""
         if self.built is None:
             async with self._lock:
                 if self.built is None:
                     self.built = await anyio.to_thread.run_sync(self._build)
         return self.built
 
-
-async def _close(engine: Once[Any]) -> None:
-    """Give back what was built."""
-    if engine.built is not None:
-        await engine.built.close()
+    async def close(self) -> None:
+        """Close the part, if it was built."""
+        if self.built is not None:
+            await cast("Any", self.built).close()
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    """One knowledge base, opened: its files, its two databases, and what is loaded at first use, because it takes time."""
+    """One open knowledge base: its files, its two databases, and the parts that are loaded at first use."""
 
     vault: Vault
     state_dir: Path
@@ -105,39 +111,39 @@ class KnowledgeBase:
     engines: Callable[[], Awaitable[Engines]]
     embedding: Embedding
     lease: str
-    """The name of the lease on this index, among all indexes that share the state database."""
+    """The name of the indexing lease, among all indexes that share the state database."""
     followers: Callable[[], Awaitable[Sequence[Follower]]]
-    """The engines on search servers, which have to be brought up with the index."""
+    """The engines on search servers, which need to follow the index."""
     load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
-    """Makes what writes, given where evidence that lies elsewhere is looked up and which model is asked; a process needs it once."""
+    """Builds the writer, given where evidence from services is looked up and which model judges contradictions. Call it once."""
     locks: PageLocks
     outbox_locks: PageLocks
-    """The same for acts in other services, which take longer than a write: no page waits for them."""
+    """Locks of acts in other services. They are separate because such acts are slow, and no page should wait for them."""
 
     @property
     def identity(self) -> IndexIdentity:
-        """Return what an index says of itself that is as these settings want it."""
+        """The identity of the index that these settings want."""
         return self.embedding.wanted
 
     @property
     def tiers(self) -> Tiers:
-        """Return the first two circles."""
+        """The map and whole pages."""
         return self.load_tiers()
 
     @property
     def finder(self) -> Finder:
-        """Return the third circle."""
+        """The search."""
         return self.load_finder()
 
     @property
     def indexer(self) -> Indexer:
-        """Return what keeps the index equal to the files."""
+        """The indexer, which updates the index from the files."""
         return self.load_indexer()
 
 
 @asynccontextmanager
 async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
-    """Open only the state database of the knowledge base: trust and enrolment need no more.
+    """Open only the state database of the knowledge base, which is enough for trust and host registration.
 
     Raises:
         VaultUnavailable, StorageError: as `open_base`.
@@ -151,21 +157,14 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
 
 
 async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
-    """Return the state store: a file of its own, or a schema of the PostgreSQL database that the settings name."""
+    """Open the state store: a file, or a schema in the PostgreSQL database of the settings."""
     if settings.database_url is None:
         return await SqliteStateStore.open(folder / STATE_FILE)
     try:
-        from knowledge.state.postgres.store import PostgresStateStore
+        return await shared_database.open_state(settings.database_url, settings.database_schema or default_schema(root))
     except ImportError as error:
-        way_out = "pip install 'knowledge-forge[postgres]'"
-        raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", way_out) from error
-    schema = settings.database_schema or default_schema(root)
-    return await PostgresStateStore.open(settings.database_url, schema)
-
-
-def _lease(settings: Settings, folder: Path) -> str:
-    """Return the name of the indexing lease: with a state of its own an index needs no name."""
-    return INDEXING_LEASE if settings.database_url is None else indexing_lease(folder)
+        remedy = "pip install 'knowledge-forge[postgres]'"
+        raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", remedy) from error
 
 
 @asynccontextmanager
@@ -177,11 +176,11 @@ async def open_base(
     indexing: bool = False,
     load_opinion: Callable[[], RouteAdviser | None] = lambda: None,
 ) -> AsyncIterator[KnowledgeBase]:
-    """Open the knowledge base that `settings` name; everything is given back afterwards.
+    """Open the knowledge base of these settings, and close everything afterwards.
 
-    `on_progress` hears how many documents are indexed, `on_renewal` how many passages have vectors of another embedder.
-    `indexing` says that somebody here will index it, so that a first search may wait a moment for that. `load_opinion` returns who
-    is asked, from the first search on, about questions whose route is not clear.
+    `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the embedder set
+    now. With `indexing` somebody in this process will index, so a first search may wait a moment for that. `load_opinion` returns
+    what is asked about questions whose route is not clear; it is first called by the first search.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
@@ -194,64 +193,59 @@ async def open_base(
         index = await SqliteIndexStore.open(folder / INDEX_FILE)
         stack.push_async_callback(index.close)
         if index.rebuilt:
-            logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
-        keyword, vectors = Once(lambda: keyword_engine(folder / KEYWORD_FOLDER)), Once(_vectors)
-        words = None if settings.meili_url else indexed_terms
-        qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
-        meilisearch = Once(lambda: meilisearch_index(settings, folder, index))
-        for engine in (keyword, vectors, qdrant, meilisearch):
-            stack.push_async_callback(_close, engine)
-        # Models are large, and the same for all knowledge bases.
-        shared = folder.parent if is_default(folder, vault.root) else folder
-        embed = embedding(settings, index, shared / MODELS_FOLDER)
-        stack.push_async_callback(embed.close)
+            logger.warning("the index was damaged (%s); it is being rebuilt", index.rebuilt)
+        keyword = Once(lambda: keywords.keyword_engine(folder / KEYWORD_FOLDER))
+        vectors = Once(lambda: finders.vector_engine())  # noqa: PLW0108 - a late name is resolved when it is called
+        terms = None if settings.meili_url else keywords.indexed_terms
+        qdrant = Once(lambda: servers.qdrant_engine(settings, folder, index, terms))
+        meilisearch = Once(lambda: servers.meilisearch_index(settings, folder, index))
+        # Models are large and the same for all knowledge bases.
+        models = (folder.parent if is_default(folder, vault.root) else folder) / MODELS_FOLDER
+        embed = embedding(settings, index, models)
+        workers = Workers()
+        apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
+        past = Past(state.ledger, utc_now)
+        here = Locks(folder / LOCKS_FOLDER)
+        outbox_here = Locks(folder / OUTBOX_LOCKS_FOLDER, longest_wait_s=LONGEST_OUTBOX_WAIT_S)
+        shared = settings.database_url is not None
+        locks = shared_database.locks_on(state, here) if shared else here
+        outbox_locks = (
+            shared_database.locks_on(state, outbox_here, of=f" {OUTBOX_LOCKS_FOLDER}") if shared else outbox_here
+        )
+        for part in (keyword, vectors, qdrant, meilisearch, embed, workers, apart, locks, outbox_locks):
+            stack.push_async_callback(part.close)
 
         async def engines() -> Engines:
-            from knowledge.search.ranking.ranker import Engines
-
             both = await qdrant.get() if settings.qdrant_url else None
-            own = Engines(await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None)
-            return beside(own, await meilisearch.get(), both, index) if settings.meili_url else own
+            own = finders.own_engines(
+                await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None
+            )
+            return servers.with_servers(own, await meilisearch.get(), both, index) if settings.meili_url else own
 
         async def followers() -> Sequence[Follower]:
-            servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
-            return [*servers, await qdrant.get()] if settings.qdrant_url else servers
-
-        workers = Workers()
-        stack.push_async_callback(workers.close)
-        apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
-        stack.push_async_callback(apart.close)
-        past, locks = Past(state.ledger, utc_now), _locks(settings, state, Locks(folder / LOCKS_FOLDER))
-        outbox_locks = _outbox_locks(settings, state, folder)
-        stack.push_async_callback(locks.close)
-        stack.push_async_callback(outbox_locks.close)
+            first: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
+            return [*first, await qdrant.get()] if settings.qdrant_url else first
 
         @cache
         def tiers() -> Tiers:
-            from knowledge.search.tiers import Tiers
-
-            return Tiers(vault, index, past=past, made=_map_lines(settings, state), aside=workers)
+            summarised = settings.provider is not None and SUMMARIES in settings.provider.helps
+            made = model_locations.remembered_lines(state) if summarised else None
+            return page_tiers.Tiers(vault, index, past=past, made=made, aside=workers)
 
         @cache
         def finder() -> Finder:
-            from knowledge.search.finder import Finder
-            from knowledge.search.query.corrections import Vocabularies
-            from knowledge.search.route.router import Router
-
-            return Finder(
+            return finders.finder_of(
+                vault,
                 index,
                 engines,
-                Vocabularies().near,
-                router=Router(index, partial(_front_matter, vault), load_opinion()),
+                adviser=load_opinion(),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )
 
         @cache
         def indexer() -> Indexer:
-            from knowledge.index.indexer import Indexer
-
-            return Indexer(
+            return indexers.Indexer(
                 vault,
                 index,
                 keyword=keyword.get,
@@ -263,10 +257,8 @@ async def open_base(
             )
 
         def writing(sources: Sources, judge: ContradictionJudge | None) -> Writing:
-            from mcp_server.app.factories.writer import WriterBasis, writing_on
-
-            return writing_on(
-                WriterBasis(
+            return writer.writing_on(
+                writer.WriterBasis(
                     vault=vault,
                     ledger=state.ledger,
                     past=past,
@@ -292,7 +284,8 @@ async def open_base(
             load_indexer=indexer,
             engines=engines,
             embedding=embed,
-            lease=_lease(settings, folder),
+            # With a state database of its own, an index needs no name.
+            lease=indexing_lease(folder) if shared else INDEXING_LEASE,
             followers=followers,
             load_writing=writing,
             locks=locks,
@@ -300,48 +293,6 @@ async def open_base(
         )
 
 
-def _locks(settings: Settings, state: StateStore, here: Locks, *, of: str = "") -> Locks | PostgresLocks:
-    """Return locks: `here` among the processes of this machine, or among all machines that share a database."""
-    if settings.database_url is None:
-        return here
-    from knowledge.state.postgres.store import PostgresStateStore
-    from knowledge.writing.locks.postgres_locks import PostgresLocks
-
-    server, schema = cast("PostgresStateStore", state).shared
-    return PostgresLocks(here, server, schema + of, longest_wait_s=here.longest_wait_s)
-
-
-def _outbox_locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
-    here = Locks(folder / ERRANDS_FOLDER, longest_wait_s=LONGEST_ERRAND_WAIT_S)
-    return _locks(settings, state, here, of=f" {ERRANDS_FOLDER}")
-
-
 def utc_now() -> datetime:
-    """Return the time, aware."""
+    """Return the current time, aware."""
     return datetime.now(UTC)
-
-
-def _map_lines(settings: Settings, state: StateStore) -> Made | None:
-    """Return what tells of lines that a model made for maps, where the settings name one for that."""
-    if settings.provider is None or SUMMARIES not in settings.provider.helps:
-        return None
-    from knowledge.search.map_lines import RememberedLines
-    from mcp_server.models.locations import summaries_in
-
-    return RememberedLines(summaries_in(state))
-
-
-def _vectors() -> VectorIndex:
-    from knowledge.index.engines.codes import CodesVectorIndex
-
-    return CodesVectorIndex()
-
-
-async def _front_matter(vault: Vault) -> Mapping[str, object]:
-    """Return what the front matter of the root page says; nothing if there is none, or a link lies in its place."""
-    from knowledge.pages.document import head
-
-    try:
-        return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
-    except KnowledgeError:
-        return {}

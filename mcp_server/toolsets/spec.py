@@ -18,8 +18,8 @@ from knowledge.wire.lean_schema import lean_input, lean_output
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.gate.policy import Trust
+from mcp_server.late_module import LateName
 from mcp_server.protocol.wire_errors import explain, loosen
-from mcp_server.toolsets.late_module import LateName
 
 
 class Arguments(BaseModel):

@@ -15,7 +15,7 @@ from knowledge.index.ports import IndexedPages, PageBatch
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.embedder import STATIC
-from mcp_server.app.factories.engines import keyword_engine
+from mcp_server.late_module import LateModule
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from knowledge.index.embed.static import StaticEmbedder
     from knowledge.index.ports import KeywordIndex
     from knowledge.state.ports import IndexIdentity
+    from mcp_server.app.factories import keywords
+else:
+    keywords = LateModule("mcp_server.app.factories.keywords")
 
 CPU_S = 300
 """Processor time for one step: the largest page that is read at all (32 MiB) takes about 40 s."""
@@ -70,7 +73,7 @@ async def _indexed(step: _IndexingStep) -> IndexedPages:
     try:
         if store.rebuilt:
             raise DatabaseUnavailable(str(step.index), f"it was damaged ({store.rebuilt}) and is built again")
-        keyword = keyword_engine(step.keyword)
+        keyword = keywords.keyword_engine(step.keyword)
 
         async def opened() -> KeywordIndex:
             return keyword

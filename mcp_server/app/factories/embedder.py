@@ -1,8 +1,8 @@
-"""The composition root's part for embedders: which one is wanted, and how to load any that an index was built with."""
+"""Chooses embedders: the one that the settings want, and any that an index was built with. Nothing is loaded before it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -10,62 +10,59 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
-from knowledge.index.embed.ports import KnownEmbedders
+from knowledge.index.embed.ports import Embedder, EmbedderOf, KnownEmbedders
 from knowledge.search import RECIPE
-from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
+from knowledge.state.ports import IndexIdentity, IndexStore
 from mcp_server.app.settings.settings import Settings
+from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
-    import httpx
-
-    from knowledge.index.embed.endpoint import EmbedderPatience
-    from knowledge.index.embed.ports import Embedder, EmbedderOf
+    from knowledge.index.embed import fastembed, static
     from knowledge.index.embed.static import StaticEmbedder
+    from mcp_server.app.factories import endpoint_embedder
+    from mcp_server.app.factories.endpoint_embedder import EndpointEmbedders
+else:
+    # numpy, the weights and httpx cost more than everything that a start needs.
+    static = LateModule("knowledge.index.embed.static")
+    fastembed = LateModule("knowledge.index.embed.fastembed")
+    endpoint_embedder = LateModule("mcp_server.app.factories.endpoint_embedder")
 
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
-"""What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
-SAMPLES = 20
-SAME_COSINE = 0.9
-"""The same model gives a text nearly the same vector on any machine; of another one it is anywhere."""
-WORDS_MEANWHILE = "pages get vectors of the embedder that is set now; until then they are found by their words"
+"""The identity of `StaticEmbedder`. A test compares them; loading it here would slow down every start."""
+WORDS_MEANWHILE = "pages are getting vectors from the embedder that is set now; until then they are found by keywords"
 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """What a process embeds with: what its settings want, and embedders for questions and for passages by identity."""
+    """The embedders of a process: the one that its settings want, and any that an index was built with, by identity."""
 
     wanted: IndexIdentity
     at_once: IndexIdentity | None
-    """With what an empty index is begun where the wanted embedder may be slow or away."""
+    """The identity that an empty index starts with, because the wanted embedder may be slow or unreachable."""
     questions: EmbedderOf
     passages: EmbedderOf
-    client: Callable[[], httpx.AsyncClient | None]
     static: Callable[[], StaticEmbedder]
-    """The embedder that needs nothing, the same one that questions and passages are given where it is wanted."""
-
-    async def close(self) -> None:
-        """Give connections back, if there ever were any."""
-        client = self.client()
-        if client is not None:
-            await client.aclose()
+    """The embedder that needs no network. There is one, because it caches the words that it has met."""
+    close: Callable[[], Awaitable[None]]
+    """Close its connections, if there are any."""
 
 
 def embedding(settings: Settings, index: IndexStore, models: Path) -> Embedding:
-    """Return what `settings` say, with nothing loaded yet; `models` is the folder for models that are downloaded."""
+    """Return the embedders for these settings, with nothing loaded yet; `models` is the folder for downloaded models."""
     wanted = wanted_identity(settings)
-    loading = _Loading(settings, index, models)
+    loading = _EmbedderLoader(settings, index, models)
     return Embedding(
         wanted=wanted,
         at_once=None if wanted == STATIC else STATIC,
         questions=KnownEmbedders(partial(loading.load, asking=True), loading.check).of,
         passages=KnownEmbedders(partial(loading.load, asking=False), loading.check).of,
-        client=lambda: loading.made_client,
         static=loading.static,
+        close=loading.close,
     )
 
 
 def wanted_identity(settings: Settings) -> IndexIdentity:
-    """Return what an index that `settings` want says of itself, without loading or asking anything."""
+    """Return the identity of the index that these settings want, without loading or asking anything."""
     if settings.embedder == "static":
         return STATIC
     kind, _, model = settings.embedder.partition(":")
@@ -75,43 +72,40 @@ def wanted_identity(settings: Settings) -> IndexIdentity:
 
 
 def prefixes(settings: Settings) -> Prefixes:
-    """Return what is put before questions and passages."""
+    """Return the texts that are put before questions and passages."""
     return Prefixes(settings.embedder_question_prefix, settings.embedder_passage_prefix)
 
 
-class _Loading:
-    """Loads embedders by what an index recorded of them."""
+class _EmbedderLoader:
+    """Loads embedders by the identity that an index recorded."""
 
     def __init__(self, settings: Settings, index: IndexStore, models: Path) -> None:
         self._settings, self._index, self._models = settings, index, models
-        self.made_client: httpx.AsyncClient | None = None
-        self.static = cache(_static)  # one for questions and passages: it remembers the words it has met
+        self._endpoint: EndpointEmbedders | None = None
+        self.static = cache(static.StaticEmbedder)
 
     def load(self, identity: IndexIdentity, *, asking: bool) -> Embedder:
-        """Return the embedder whose name is recorded.
+        """Return the embedder with that identity, for questions (`asking`) or passages.
 
         Raises:
-            EmbedderUnavailable: these settings, or this version, have no such one.
+            EmbedderUnavailable: these settings, or this version, don't have it.
         """
-        # An index that was never begun holds nothing, so that it does not matter with what it is searched.
+        # An index that was never filled has no vectors, so any embedder will do.
         if identity.embedder in ("", STATIC.embedder):
             return self.static()
         name = parse(identity.embedder)
         if name is None:
             reason = "this version of knowledge-forge does not have it"
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
-        used = next((p for p in (prefixes(self._settings), Prefixes()) if p.digest == name.prefixes), None)
+        used = self._prefixes_of(name)
         if used is None:
             reason = "it was used with other prefixes than are set now"
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, WORDS_MEANWHILE)
         prefix = used.question if asking else used.passage
         if name.kind == "endpoint":
-            from knowledge.index.embed.endpoint import FOR_PASSAGES, FOR_QUESTIONS
-
-            return self._endpoint(identity, name, prefix, FOR_QUESTIONS if asking else FOR_PASSAGES)
-        from knowledge.index.embed.fastembed import FastEmbedder
-
-        return FastEmbedder(
+            self._endpoint = self._endpoint or endpoint_embedder.EndpointEmbedders(self._settings, self._index)
+            return self._endpoint.embedder(identity, name, prefix, asking=asking)
+        return fastembed.FastEmbedder(
             name.model,
             name=identity.embedder,
             folder=self._models,
@@ -120,72 +114,24 @@ class _Loading:
             prefix=prefix,
         )
 
-    def _endpoint(
-        self, identity: IndexIdentity, name: EmbedderName, prefix: str, patience: EmbedderPatience
-    ) -> Embedder:
-        from knowledge.index.embed.endpoint import Endpoint, EndpointEmbedder, endpoint_client
-
-        settings = self._settings
-        if settings.embedder_url is None:
-            reason = "no endpoint is set"
-            raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, "set FORGE_EMBEDDER_URL")
-        self.made_client = self.made_client or endpoint_client()
-        endpoint = Endpoint(
-            settings.embedder_url,
-            name.model,
-            settings.embedder_key,
-            name.dimensions,
-            "base64" if settings.embedder_encoding == "base64" else "float",
-        )
-        return EndpointEmbedder(
-            self.made_client,
-            endpoint,
-            name=identity.embedder,
-            expected=identity.dimensions,
-            prefix=prefix,
-            patience=patience,
-        )
-
     async def check(self, identity: IndexIdentity, embedder: Embedder) -> None:
-        """Raise if an endpoint gives other vectors than those in the index: some ignore which model they are asked for."""
-        from knowledge.pages.markdown.chunk import Chunk
+        """Check that an endpoint's vectors are those in the index.
 
+        Raises:
+            EmbedderUnavailable: they aren't.
+        """
         name = parse(identity.embedder)
-        if name is None or name.kind != "endpoint" or embedder.name != identity.embedder:
+        used = self._prefixes_of(name) if name else None
+        if name is None or used is None or self._endpoint is None or embedder.name != identity.embedder:
             return
-        space = await self._index.space()
-        if not space.identity.same_vectors(identity):
-            return
-        rows = (await self._index.delta(IndexPosition("", 0), limit=SAMPLES, texts=True)).texts
-        halves = await self._index.halves([row.seq for row in rows])
-        sample = next(((row, half) for row, half in zip(rows, halves, strict=True) if any(half)), None)
-        if sample is None:
-            return
-        row, half = sample
-        same = await self._gives(identity, Chunk(0, row.section, 0, 0, row.text).indexed_text, half)
-        if (await self._index.space()).position.generation != space.position.generation:
-            await self.check(identity, embedder)
-        elif not same:
-            reason = "it gives other vectors than those in the index"
-            mend = "is another model behind FORGE_EMBEDDER_URL? Name it in FORGE_EMBEDDER, or run knowledge-forge index --rebuild"
-            raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, mend)
+        if name.kind == "endpoint":
+            await self._endpoint.check(identity, name, used.passage)
 
-    async def _gives(self, identity: IndexIdentity, text: str, half: bytes) -> bool:
-        import numpy as np
+    def _prefixes_of(self, name: EmbedderName) -> Prefixes | None:
+        """Return the prefixes that the index was built with, if they are those of the settings, or none at all."""
+        return next((p for p in (prefixes(self._settings), Prefixes()) if p.digest == name.prefixes), None)
 
-        from knowledge.index.embed.endpoint import FOR_QUESTIONS
-
-        name = parse(identity.embedder)
-        used = next((p for p in (prefixes(self._settings), Prefixes()) if name and p.digest == name.prefixes), None)
-        if name is None or used is None:
-            return False
-        (now,) = await self._endpoint(identity, name, used.passage, FOR_QUESTIONS).embed([text])
-        then = np.frombuffer(half, "<f2").astype(np.float32)
-        return len(now) == len(then) and float(now @ then) >= SAME_COSINE * float(np.linalg.norm(then))
-
-
-def _static() -> StaticEmbedder:
-    """Load what turns text into vectors. numpy and the weights cost more than everything that a listing needs."""
-    from knowledge.index.embed.static import StaticEmbedder
-
-    return StaticEmbedder()
+    async def close(self) -> None:
+        """Close connections, if there are any."""
+        if self._endpoint is not None:
+            await self._endpoint.client.aclose()

@@ -1,80 +1,56 @@
-"""The composition root's part for search servers: which are configured, and what keeps them up with the store."""
+"""Builds search on Qdrant and Meilisearch servers, and keeps the servers up to date with the index.
+
+Loaded only if the settings name a server.
+"""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import anyio
 
 from knowledge.errors import EngineUnavailable, StorageError
+from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
+from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
+from knowledge.index.engines.qdrant.engine import QdrantEngine
+from knowledge.index.engines.qdrant.fill import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
+from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
+from knowledge.search.ranking.ranker import Engines
 from knowledge.state.locations import server_index_name
+from knowledge.state.ports import IndexStore
 from mcp_server.app.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
-    from knowledge.index.engines.qdrant.engine import QdrantEngine
-    from knowledge.index.engines.qdrant.fill import Terms
-    from knowledge.index.ports import KeywordIndex
-    from knowledge.search.ranking.ranker import Engines
-    from knowledge.state.ports import IndexStore, TextRow
 
 logger = logging.getLogger("knowledge_forge")
 
 QDRANT_LOCK = "qdrant.lock"
 MEILISEARCH_LOCK = "meilisearch.lock"
-LOOK_S = 0.5
-"""How often it is asked, of the store alone, whether a server has something to take in."""
+CHECK_S = 0.5
+"""How often the store, not the server, is asked whether there is something new."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
 
 class Follower(Protocol):
-    """An engine elsewhere, which has of the store what it was brought."""
+    """An engine on a server, whose index follows the store."""
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this engine has not, and return how many rows that were."""
+        """Bring the server up to date with the store and return the number of rows sent."""
         ...
 
     async def caught_up(self, store: IndexStore) -> bool:
-        """Return whether it has all that the store has now."""
+        """Return whether the server has everything that the store has now."""
         ...
 
 
-def keyword_engine(folder: Path) -> KeywordIndex:
-    """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
-    try:
-        from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
-    except ImportError as error:
-        from knowledge.index.engines.fts5 import Fts5KeywordIndex
-
-        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
-        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
-    return TantivyKeywordIndex(folder, indexed_terms)
-
-
-def indexed_terms(row: TextRow) -> Sequence[str]:
-    """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
-    from knowledge.pages.markdown.chunk import Chunk
-    from knowledge.search.query.analysis import analyzer
-
-    # The very text that was embedded: during a run its words are still known.
-    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
-
-
 def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Terms | None) -> QdrantEngine:
-    """Return the engine at FORGE_QDRANT_URL; nothing is sent or loaded before it is asked. Runs in a worker thread.
+    """Return the engine at FORGE_QDRANT_URL, which connects when it is first asked.
 
-    `terms` makes the words of a chunk; None when words are searched elsewhere.
+    `terms` returns the terms of a chunk; None if another engine does the keyword search.
     """
-    from knowledge.index.engines.qdrant.engine import QdrantEngine
-    from knowledge.index.engines.qdrant.fill import QdrantOptions
-    from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
-
     address = QdrantAddress(
         settings.qdrant_url or "",
         settings.qdrant_key,
@@ -99,27 +75,24 @@ def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Te
 
 
 def meilisearch_index(settings: Settings, folder: Path, index: IndexStore) -> MeilisearchKeywordIndex:
-    """Return the index at FORGE_MEILI_URL; nothing is sent or loaded before it is asked. Runs in a worker thread."""
-    from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
-    from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
-
+    """Return the index at FORGE_MEILI_URL, which connects when it is first asked."""
     address = MeilisearchAddress(settings.meili_url or "", settings.meili_key, settings.meili_ca)
     return MeilisearchKeywordIndex(
         MeilisearchLine(address), server_index_name(folder), lock=folder / MEILISEARCH_LOCK, store=index
     )
 
 
-def beside(own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine | None, index: IndexStore) -> Engines:
-    """Return the engines with which servers are asked first, each alone, and those of this machine when one is away."""
-    from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
-
+def with_servers(
+    own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine | None, index: IndexStore
+) -> Engines:
+    """Return engines that ask the servers first, and those of this machine while a server is unreachable."""
     vectors = StandbyVectors("Qdrant", meaning.vectors, own.vectors) if meaning else own.vectors
     keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
     return replace(own, keyword=keyword, vectors=vectors, hybrid=None, ours=False)
 
 
 async def keep_up(follower: Follower, index: IndexStore) -> None:
-    """Bring the follower up whenever the store has moved on, until cancelled; while its server is away, less often."""
+    """Update the server's index whenever the store has changed, until cancelled. While the server is unreachable, try less often."""
     seen: object = None
     pause_s = 0.0
     while True:
@@ -127,16 +100,16 @@ async def keep_up(follower: Follower, index: IndexStore) -> None:
             now = (await index.space()).position, await index.position()
             if now != seen:
                 await follower.catch_up(index)
-                # Another process may be filling; then it is looked at again.
+                # Another process may be filling the server right now; then look again.
                 seen = now if await follower.caught_up(index) else None
             if pause_s:
                 logger.info("the search server answers again")
             pause_s = 0.0
         except (EngineUnavailable, StorageError) as error:
             if not pause_s:
-                logger.warning("%s; it is caught up when it answers again", error)
+                logger.warning("%s; it is updated when it answers again", error)
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        except Exception:  # the outermost loop: no answer of a server may end this process
-            logger.exception("a search server could not be brought up; it is tried again")
+        except Exception:  # the outermost loop: nothing that a server answers may end this process
+            logger.exception("a search server could not be updated; trying again")
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        await anyio.sleep(max(pause_s, LOOK_S))
+        await anyio.sleep(max(pause_s, CHECK_S))

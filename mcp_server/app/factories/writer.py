@@ -1,4 +1,4 @@
-"""The composition root's part for writing: what changes pages, and what tells of changes. Loaded at the first use."""
+"""Builds what changes pages, and what recovers acts that were cut off. Loaded at the first use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from knowledge.index.ports import KeywordIndex
 from knowledge.offload import Aside
 from knowledge.pages.vault import Vault
 from knowledge.search.tiers import Tiers
-from knowledge.state.ports import IndexStore
+from knowledge.state.ports import IndexStore, StateStore
 from knowledge.writing.acts.merge_act import Merging
 from knowledge.writing.acts.move_act import Moving, rejoin
 from knowledge.writing.evidence.citation_check import CitationCheck
 from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.files.file_set import FileSet
+from knowledge.writing.files.recovery import Recovery
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.related.backlinks import Linking
 from knowledge.writing.related.cross_page import CrossPageClaims
@@ -30,14 +31,18 @@ from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 from knowledge.writing.writer import Writer
+from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
+    from knowledge.index.embed import static
     from knowledge.index.embed.static import StaticEmbedder
+else:
+    static = LateModule("knowledge.index.embed.static")
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What changes pages and tells of it; `acts` and `elsewhere` have work in the background."""
+    """The writer and the page history; `acts` and `elsewhere` have background work."""
 
     writer: Writer
     page_history: PageHistory
@@ -47,7 +52,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class WriterBasis:
-    """What writing stands on."""
+    """What the writer is built from."""
 
     vault: Vault
     ledger: Ledger
@@ -63,44 +68,49 @@ class WriterBasis:
     judge: ContradictionJudge | None = None
 
 
-def writing_on(ground: WriterBasis) -> Writing:
-    """Return everything that writes, wired."""
-    acts = Transaction(FileSet(ground.vault), ground.ledger, ground.locks, now=ground.now, rejoin=rejoin)
-    pages = PageLookup(ground.vault, ground.tiers)
-    related = Related(ground.index, ground.keyword)
-    linking = Linking(ground.vault, ground.index)
-    elsewhere = CrossPageClaims(ground.vault, related, ground.ledger, pages, ground.now, aside=ground.aside)
+def writing_on(parts: WriterBasis) -> Writing:
+    """Build the writer."""
+    acts = Transaction(FileSet(parts.vault), parts.ledger, parts.locks, now=parts.now, rejoin=rejoin)
+    pages = PageLookup(parts.vault, parts.tiers)
+    related = Related(parts.index, parts.keyword)
+    linking = Linking(parts.vault, parts.index)
+    elsewhere = CrossPageClaims(parts.vault, related, parts.ledger, pages, parts.now, aside=parts.aside)
     writer = Writer(
-        vault=ground.vault,
-        past=ground.past,
+        vault=parts.vault,
+        past=parts.past,
         acts=acts,
         pages=pages,
-        merging=Merging(ground.ledger, pages, ground.now, ground.aside),
-        moving=Moving(ground.ledger, linking),
+        merging=Merging(parts.ledger, pages, parts.now, parts.aside),
+        moving=Moving(parts.ledger, linking),
         linking=linking,
         elsewhere=elsewhere,
         related=related,
-        similarity=Meaning(ground.words),
-        citations=CitationCheck(ground.vault, pages, ground.sources, ground.aside),
-        appraiser=Appraiser(ground.vault, ground.ledger),
-        judge=ground.judge,
-        aside=ground.aside,
+        similarity=Meaning(parts.words),
+        citations=CitationCheck(parts.vault, pages, parts.sources, parts.aside),
+        appraiser=Appraiser(parts.vault, parts.ledger),
+        judge=parts.judge,
+        aside=parts.aside,
     )
-    page_history = PageHistory(ground.vault, ground.ledger, ground.tiers, ground.now)
+    page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     return Writing(writer, page_history, acts, elsewhere)
 
 
-class Meaning:
-    """How alike texts are in meaning, by word embeddings that need no network, loaded with the first comparison.
+def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:
+    """Return what finishes acts that a killed process left half done."""
+    return Recovery(FileSet(vault), state.ledger, locks, rejoin=rejoin, now=now)
 
-    In another process it is another one of the same: the weights are the same for all, and each process loads its own.
+
+class Meaning:
+    """How similar texts are in meaning, by the embedded word vectors, which are loaded with the first comparison.
+
+    Sent to a worker process, it arrives as an object that loads the same weights there.
     """
 
     def __init__(self, words: Callable[[], StaticEmbedder]) -> None:
         self._words = words
 
     def __call__(self, asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return for each text asked about its likeness (up to 1) to each of those told."""
+        """Return, for each text in `asked`, its cosine similarity to each text in `told`."""
         rows = self._words().embed_now([*asked, *told])
         return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
 
@@ -110,6 +120,4 @@ class Meaning:
 
 @cache
 def _meaning_here() -> Meaning:
-    from knowledge.index.embed.static import StaticEmbedder
-
-    return Meaning(cache(StaticEmbedder))
+    return Meaning(cache(static.StaticEmbedder))

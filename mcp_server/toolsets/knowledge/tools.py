@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.late_module import LateModule
+from mcp_server.late_module import LateModule
 from mcp_server.toolsets.spec import ToolSpec
 
 if TYPE_CHECKING:

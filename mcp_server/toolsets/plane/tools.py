@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.policy import Trust
-from mcp_server.toolsets.late_module import LateModule
+from mcp_server.late_module import LateModule
 from mcp_server.toolsets.plane import TOOLSET
 from mcp_server.toolsets.spec import ToolSpec
 

@@ -18,8 +18,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import InputResponses
 
-from mcp_server.app.composition import KEY_FILE, BadKeyFile, open_app
+from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.sealing_key import KEY_FILE, BadKeyFile
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import enrol
 from tests.contract.approvals.test_replays import PAGE, TEXT, YES, answered, asked, beside, host

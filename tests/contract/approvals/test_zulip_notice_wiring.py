@@ -46,7 +46,7 @@ async def test_what_waits_is_told_where_the_settings_say_so(
         ):
             answer = await host.call_tool("kb_merge", {"path": "new.md", "content": "# New\n\nA secret plan.\n"})
             assert (answer.structured_content or {})["status"] == "proposed"
-            assert any("_tell_in_zulip" in str(task.name) for task in anyio.get_running_tasks()) is told
+            assert any("announce_in_zulip" in str(task.name) for task in anyio.get_running_tasks()) is told
             if told:
                 await _soon(lambda: bool(zulip.world.texts("drawing", "reviews")))
     (notice,) = zulip.world.texts("drawing", "reviews") if told else [""]

@@ -154,13 +154,13 @@ async def test_front_matter_that_configures_and_learnings_are_read_from_real_fil
 
 async def test_no_other_page_speaks_for_the_root_by_being_called_so(settings: Settings) -> None:
     """A page whose alias was `_index.md` set the router's words at level 3."""
-    from mcp_server.app.knowledge_base import _front_matter
+    from mcp_server.app.factories.finder import _root_front_matter
 
     async with writing(settings, level=3) as host:
         done = await host.merge("mine.md", "---\naliases: [_index.md]\nrouter: [how]\n---\n# Mine\n")
         assert done["status"] == "done"
         await host.call("kb_search", query="mine")
-        assert await _front_matter(host.app.base.vault) == {}
+        assert await _root_front_matter(host.app.base.vault) == {}
 
 
 async def test_a_link_swapped_in_between_a_yes_and_its_act_voids_the_yes(settings: Settings) -> None:

@@ -209,7 +209,7 @@ ENDPOINT = {"FORGE_EMBEDDER": "endpoint:m", "FORGE_EMBEDDER_URL": "http://localh
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "http://me:secret@host/v1"}, "holds a user or password"),
         (ENDPOINT | {"FORGE_EMBEDDER_URL": "http://host:99999999/v1?secret"}, "is not like https://"),
         (ENDPOINT | {"FORGE_EMBEDDER_DIMENSIONS": "4"}, "from 8 to 8192"),
-        (ENDPOINT | {"FORGE_EMBEDDER_ENCODING": "int8"}, "neither float nor base64"),
+        (ENDPOINT | {"FORGE_EMBEDDER_ENCODING": "int8"}, "is not one of: float, base64"),
         (ENDPOINT | {"FORGE_EMBEDDER_KEY": "secret with blanks"}, "no key has"),
         (ENDPOINT | {"FORGE_EMBEDDER_KEY_FILE": "/nowhere/secret-is-not-here"}, "cannot be read as a key"),
     ],

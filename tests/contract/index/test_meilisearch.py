@@ -271,7 +271,7 @@ async def test_while_the_server_is_away_the_embedded_index_answers_and_says_so(
 async def test_a_server_that_comes_back_is_caught_up(
     double: MeilisearchDouble, store: MemoryIndexStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "LOOK_S", 0.01)
+    monkeypatch.setattr(engines, "CHECK_S", 0.01)
     monkeypatch.setattr(engines, "FIRST_PAUSE_S", 0.05)
     index = opened(double, tmp_path)
     await store.apply([page("a.md", "apple")], fence=1)

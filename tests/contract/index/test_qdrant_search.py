@@ -14,7 +14,8 @@ from knowledge.index.engines.qdrant.engine import QdrantEngine
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.search.ranking.ranker import Engines
 from mcp_server.app.factories import engines
-from mcp_server.app.factories.engines import indexed_terms, keep_up
+from mcp_server.app.factories.engines import keep_up
+from mcp_server.app.factories.keywords import indexed_terms
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from tests.contract.index.test_index_store import IDENTITY
@@ -91,7 +92,7 @@ async def test_a_search_asks_once_and_goes_on_without_the_server(place: str, tmp
 async def test_a_server_that_was_away_is_brought_up_when_it_is_back(
     place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(engines, "LOOK_S", 0.01)
+    monkeypatch.setattr(engines, "CHECK_S", 0.01)
     monkeypatch.setattr(engines, "FIRST_PAUSE_S", 0.01)
     store = MemoryIndexStore()
     await store.begin(IDENTITY)
@@ -116,7 +117,7 @@ async def test_a_server_that_was_away_is_brought_up_when_it_is_back(
         line.cut = True
         await store.apply([embedded("b.md", some(5))], fence=1)
         with anyio.fail_after(10):
-            while "caught up when it answers again" not in caplog.text:  # noqa: ASYNC110 - nor does a log
+            while "updated when it answers again" not in caplog.text:  # noqa: ASYNC110 - nor does a log
                 await anyio.sleep(0.01)
         line.cut = False
         await caught_up()

@@ -14,8 +14,8 @@ import anyio
 import pytest
 from mcp import Client
 
+from mcp_server.app.background import write_map_lines
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.factories.model_runs import make_map_lines
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.map_lines import made_lines, map_lines
@@ -296,7 +296,7 @@ async def test_the_doctor_says_how_many_there_are_and_how_many_may_come(tmp_path
 async def test_a_server_whose_settings_say_so_makes_them_in_the_background(tmp_path: Path) -> None:
     async with making(tmp_path) as place, anyio.create_task_group() as tasks:
         load, state = place.app.services.load_model, place.app.base.state
-        tasks.start_soon(make_map_lines, place.app.base, place.settings.provider, load, "server")
+        tasks.start_soon(write_map_lines, place.app.base, load, "server")
         with anyio.fail_after(20):
             while (await place.map(""))[1]["hives"] != "Hives and their queens.":
                 await state.changed(await state.last_event())

@@ -7,7 +7,7 @@ import pytest
 
 from knowledge.errors import EngineUnavailable
 from knowledge.state.ports import IndexPosition
-from mcp_server.app.factories.engines import indexed_terms
+from mcp_server.app.factories.keywords import indexed_terms
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import Coverage, EngineReport, ago, coverage, engine_reports

@@ -20,7 +20,7 @@ from knowledge.index.preparation_process import PreparingLost, PreparingProcess,
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import forget_words, remembered_words, words
 from knowledge.state.ports import IndexIdentity
-from mcp_server.app.factories.engines import indexed_terms
+from mcp_server.app.factories.keywords import indexed_terms
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.knowledge_bases.folders import PAGES, write

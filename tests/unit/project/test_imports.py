@@ -38,6 +38,10 @@ ADAPTERS = {
 COMPOSITION = {
     "mcp_server.app.composition",
     "mcp_server.app.knowledge_base",
+    "mcp_server.app.background",
+    "mcp_server.app.factories.endpoint_embedder",
+    "mcp_server.app.factories.keywords",
+    "mcp_server.app.factories.postgres",
     "mcp_server.app.factories.embedder",
     "mcp_server.app.factories.engines",
     "mcp_server.workers.index_steps",

@@ -24,7 +24,7 @@ from knowledge.search.query.corrections import Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
 from knowledge.state.ports import IndexIdentity, IndexStore
-from mcp_server.app.factories.engines import indexed_terms
+from mcp_server.app.factories.keywords import indexed_terms
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex, MemoryVectorIndex
 from tests.support.knowledge_bases.folders import PAGES, write

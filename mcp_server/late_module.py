@@ -1,4 +1,10 @@
-"""Modules that a declaration names and does not import: listing tools takes a fifth less time than loading what they do."""
+"""Modules that a file names at its top and that are imported at their first use. Starting has a budget, and lists tools only.
+
+if TYPE_CHECKING:
+from mcp_server.toolsets.trust import handlers
+else:
+handlers = LateModule("mcp_server.toolsets.trust.handlers")
+"""
 
 from __future__ import annotations
 
@@ -16,13 +22,13 @@ class LateName:
         """Return the function or class itself."""
         return getattr(import_module(self._module), self._name)
 
-    async def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call it, if it is a coroutine function."""
-        return await self.load()(*arguments, **options)
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call it."""
+        return self.load()(*arguments, **options)
 
 
 class LateModule:
-    """Stands for a module in a `tools.py`; its attributes are `LateName`s. Type checkers are shown the module itself."""
+    """Stands for a module; its attributes are `LateName`s. Type checkers are shown the module itself."""
 
     def __init__(self, name: str) -> None:
         self._name = name

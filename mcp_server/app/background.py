@@ -1,0 +1,209 @@
+"""What a server does besides answering calls, once the host's handshake is over. Each part is loaded when it begins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from knowledge.errors import KnowledgeError, StorageError
+from knowledge.history.retention import collect
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.outbox.retention import put_away
+from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.decisions import Decisions
+from mcp_server.approvals.proposal_executor import ProposalExecutor
+from mcp_server.late_module import LateModule
+from mcp_server.ports import NoticeServices, RunServices
+from mcp_server.runs.local import leads_runs
+
+if TYPE_CHECKING:
+    from mcp_server.app import retention
+    from mcp_server.app.factories import engines, index_service, journey_store, writer
+    from mcp_server.approvals.zulip import notices
+    from mcp_server.models import locations as model_locations
+    from mcp_server.models import map_lines
+    from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.runs import locations as run_locations
+    from mcp_server.runs import resume
+else:
+    retention = LateModule("mcp_server.app.retention")
+    engines = LateModule("mcp_server.app.factories.engines")
+    index_service = LateModule("mcp_server.app.factories.index_service")
+    journey_store = LateModule("mcp_server.app.factories.journey_store")
+    writer = LateModule("mcp_server.app.factories.writer")
+    notices = LateModule("mcp_server.approvals.zulip.notices")
+    model_locations = LateModule("mcp_server.models.locations")
+    map_lines = LateModule("mcp_server.models.map_lines")
+    run_locations = LateModule("mcp_server.runs.locations")
+    resume = LateModule("mcp_server.runs.resume")
+
+logger = logging.getLogger("knowledge_forge")
+
+START_DELAY_S = 0.3
+"""The first moments of a process belong to the host's handshake."""
+DAMAGE_CHECK_S = 1.0
+"""How often a process checks whether a search has met damage in the index. The check costs next to nothing."""
+TIDY_S = 3600.0
+FIRST_TIDY_S = 60.0
+RESUME_S = 20.0
+RETENTION_DELAY_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background work of one server. `announcing`: people are told from here about what needs approval."""
+
+    base: KnowledgeBase
+    settings: Settings
+    services: RunServices
+    notices: NoticeServices
+    approvals: Decisions
+    executor: ProposalExecutor
+    model: Callable[[], ConfiguredModel]
+    holder: str
+    reaches_services: bool
+    indexing: bool
+    announcing: bool
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start all of it in `tasks`. It ends when `tasks` is cancelled."""
+        settings, model = self.settings, self.settings.provider
+        tasks.start_soon(self.shorten_old_texts)
+        tasks.start_soon(self.tidy)
+        tasks.start_soon(self.execute_approved)
+        if self.announcing and leads_runs(self.services):
+            tasks.start_soon(self.resume_runs)
+        if self.announcing and settings.zulip is not None and settings.zulip.reviews is not None:
+            tasks.start_soon(self.announce_in_zulip)
+        if self.indexing:
+            tasks.start_soon(self.index_in_turn)
+            tasks.start_soon(replace_when_damaged, self.base.index)
+            if model is not None and SUMMARIES in model.helps:
+                tasks.start_soon(write_map_lines, self.base, self.model, self.holder)
+            if settings.qdrant_url or settings.meili_url:
+                tasks.start_soon(self.fill_search_servers)
+
+    async def shorten_old_texts(self) -> None:
+        """Shorten texts that are older than the retention. The processes of a knowledge base take turns."""
+        await anyio.sleep(RETENTION_DELAY_S)
+        await _load("mcp_server.app.retention", "mcp_server.app.factories.journey_store")
+        state = self.base.state
+        journeys, runs = journey_store.journeys_in(state), run_locations.runs_in(state)
+        await retention.Retention(state, journeys, runs, self.settings.retention, self.holder).run()
+
+    async def tidy(self) -> None:
+        """Finish acts that killed processes left half done, at the start and every hour.
+
+        Every hour, also remove the files that such processes left beside pages, old readings, and old outbox entries.
+        """
+        await anyio.sleep(START_DELAY_S)
+        wait_s = FIRST_TIDY_S
+        while True:
+            try:
+                await finish_acts(self.base)
+                if wait_s == TIDY_S:
+                    await _load("mcp_server.app.factories.writer")
+                    await writer.recovery_of(self.base.vault, self.base.state, self.base.locks, utc_now).sweep()
+                    await collect(self.base.state.ledger, utc_now())
+                    await put_away(self.base.state.outbox, utc_now())
+            except KnowledgeError:
+                logger.warning("cannot tidy up the ledger now", exc_info=True)
+            await anyio.sleep(wait_s)
+            wait_s = TIDY_S
+
+    async def execute_approved(self) -> None:
+        """Execute approved proposals whose process died, and close those that nobody decided on in time.
+
+        A process that reaches a service also executes, within a moment, what was approved in a process that doesn't.
+        """
+        state = self.base.state
+        await anyio.sleep(START_DELAY_S)
+        while True:
+            try:
+                seen = await state.last_event()
+                if await state.trust.unfinished(now=utc_now()):
+                    await self.executor.resume()
+                if self.reaches_services:
+                    with anyio.move_on_after(RESUME_S):
+                        await state.changed(seen)
+                    # The process in which it was approved goes first.
+                    await anyio.sleep(START_DELAY_S)
+                    continue
+            except KnowledgeError:
+                logger.warning("cannot look after proposals now", exc_info=True)
+            await anyio.sleep(RESUME_S)
+
+    async def resume_runs(self) -> None:
+        """Continue runs that a person decided on, or whose process died."""
+        await anyio.sleep(START_DELAY_S)
+        await _load("mcp_server.runs.resume")
+        await resume.keep_runs(self.services, self.services.runs)
+
+    async def announce_in_zulip(self) -> None:
+        """Announce pending proposals in Zulip and count the reactions."""
+        await anyio.sleep(START_DELAY_S)
+        await _load("mcp_server.approvals.zulip.notices")
+        if self.settings.zulip is not None:
+            await notices.run(self.notices, self.approvals, self.settings.zulip)
+
+    async def index_in_turn(self) -> None:
+        """Index whenever this process holds the indexing lease."""
+        await anyio.sleep(START_DELAY_S)
+        service = await anyio.to_thread.run_sync(lambda: index_service.indexing_service(self.base, self.holder))
+        await service.run()
+
+    async def fill_search_servers(self) -> None:
+        """Keep search servers up to date with the index. Every process may; the first one does it, the others see that it is done."""
+        await anyio.sleep(START_DELAY_S)
+        async with anyio.create_task_group() as tasks:
+            for follower in await self.base.followers():
+                tasks.start_soon(engines.keep_up, follower, self.base.index)
+
+
+async def write_map_lines(base: KnowledgeBase, model: Callable[[], ConfiguredModel], holder: str) -> None:
+    """Have the language model write lines for maps."""
+    await anyio.sleep(START_DELAY_S)
+    await _load("mcp_server.models.map_lines")
+    kept = model_locations.summaries_in(base.state)
+    lines = map_lines.MapLines(
+        *(base.state, base.index, base.load_tiers, kept, model().provider),
+        name=model().name,
+        holder=holder,
+        now=utc_now,
+    )
+    await lines.run()
+
+
+async def finish_acts(base: KnowledgeBase) -> None:
+    """Finish acts on pages that killed processes left half done."""
+    if await base.state.ledger.intents():
+        await _load("mcp_server.app.factories.writer")
+        await writer.recovery_of(base.vault, base.state, base.locks, utc_now).finish_all()
+
+
+async def replace_when_damaged(index: SqliteIndexStore) -> None:
+    """Replace an index in which a search met damage by an empty one, which the indexing process notices and fills.
+
+    The indexing process itself may not touch the damaged part for hours.
+    """
+    while True:
+        await anyio.sleep(DAMAGE_CHECK_S)
+        if index.damaged:
+            logger.warning("a search met damage in the index; it is being rebuilt")
+            try:
+                await index.rebuild("a search met damage")
+            except StorageError:
+                logger.warning("the damaged index cannot be replaced now", exc_info=True)
+
+
+async def _load(*modules: str) -> None:
+    """Import modules in a thread, because importing on the event loop would hold up calls."""
+    for module in modules:
+        await anyio.to_thread.run_sync(import_module, module)

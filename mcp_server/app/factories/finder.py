@@ -1,0 +1,57 @@
+"""Builds search: the finder, its router, and the engines of this machine. Loaded with the first search."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from knowledge.index.embed.ports import EmbedderOf
+from knowledge.index.engines.codes import CodesVectorIndex
+from knowledge.index.ports import HybridIndex, KeywordIndex, VectorIndex
+from knowledge.pages.document import head
+from knowledge.pages.paths import INDEX_NAME
+from knowledge.pages.vault import Vault
+from knowledge.search.finder import Finder
+from knowledge.search.query.corrections import Vocabularies
+from knowledge.search.ranking.ranker import Engines
+from knowledge.search.route.router import Router
+from knowledge.search.route.second_opinion import RouteAdviser
+from knowledge.state.ports import IndexStore
+
+
+def finder_of(
+    vault: Vault,
+    index: IndexStore,
+    engines: Callable[[], Awaitable[Engines]],
+    *,
+    adviser: RouteAdviser | None,
+    answer_tokens: int,
+    patience_s: float,
+) -> Finder:
+    """Return the search of a knowledge base."""
+    router = Router(index, partial(_root_front_matter, vault), adviser)
+    vocabulary = Vocabularies().near
+    return Finder(index, engines, vocabulary, router=router, answer_tokens=answer_tokens, patience_s=patience_s)
+
+
+def own_engines(
+    keyword: KeywordIndex, vectors: VectorIndex, questions: EmbedderOf, hybrid: HybridIndex | None
+) -> Engines:
+    """Return the engines of this machine."""
+    return Engines(keyword, vectors, questions, hybrid)
+
+
+def vector_engine() -> VectorIndex:
+    """Return the embedded vector search."""
+    return CodesVectorIndex()
+
+
+async def _root_front_matter(vault: Vault) -> Mapping[str, object]:
+    """Return the front matter of the root page, which may have examples for the router. A link in its place is not followed."""
+    try:
+        return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
+    except KnowledgeError:
+        return {}

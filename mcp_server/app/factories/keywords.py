@@ -1,0 +1,32 @@
+"""Builds the embedded keyword search, and the terms that every keyword engine stores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from knowledge.index.ports import KeywordIndex
+from knowledge.pages.markdown.chunk import Chunk
+from knowledge.search.query.analysis import analyzer
+from knowledge.state.ports import TextRow
+
+logger = logging.getLogger("knowledge_forge")
+
+
+def keyword_engine(folder: Path) -> KeywordIndex:
+    """Return tantivy, or SQLite's full-text search on machines that tantivy has no wheel for."""
+    try:
+        from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
+    except ImportError as error:
+        from knowledge.index.engines.fts5 import Fts5KeywordIndex
+
+        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
+    return TantivyKeywordIndex(folder, indexed_terms)
+
+
+def indexed_terms(row: TextRow) -> Sequence[str]:
+    """Return the terms of a chunk's heading path and text."""
+    # The same text that was embedded: while indexing runs, its words are still cached.
+    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)

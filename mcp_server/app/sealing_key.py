@@ -1,0 +1,62 @@
+"""The key that seals what a client carries between a question and its answer. All processes of a knowledge base share it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import stat
+from pathlib import Path
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ownership import others_could_read, others_could_write
+
+KEY_FILE = "questions.key"
+KEY_BYTES = 32
+
+
+class BadKeyFile(KnowledgeError):
+    """The key file can't be used: another account may know the key, or it is damaged."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        command = f"rm {shlex.quote(str(path))}"
+        super().__init__(f"{path} is not used: {reason}; remove it and start again to get a new one: {command}")
+
+
+def sealing_key(path: Path) -> bytes:
+    """Return the key in the file; the first process creates the file.
+
+    Raises:
+        BadKeyFile: the file is a link, another account can write or read it, or it has the wrong length.
+    """
+    if not path.exists():
+        staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(descriptor, secrets.token_bytes(KEY_BYTES))
+        finally:
+            os.close(descriptor)
+        try:
+            # A link either appears with the whole key or fails, so that of several processes one makes the key.
+            os.link(staged, path)
+        except FileExistsError:
+            pass
+        finally:
+            staged.unlink()
+    try:
+        # Not through a link, and without waiting if somebody put a pipe there.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise BadKeyFile(path, error.strerror or type(error).__name__) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadKeyFile(path, "it is not a file")
+        if exposed := others_could_write(path, descriptor) or others_could_read(path, descriptor):
+            raise BadKeyFile(path, exposed.problem)
+        key = os.read(descriptor, KEY_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(key) != KEY_BYTES:
+        raise BadKeyFile(path, f"it does not hold {KEY_BYTES} bytes")
+    return key
