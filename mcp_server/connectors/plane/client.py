@@ -21,8 +21,7 @@ from mcp_server.connectors.plane.model import (
     Project,
     Relation,
     State,
-    TaskChanges,
-    TaskDraft,
+    TaskFields,
 )
 from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
 from mcp_server.connectors.plane.reply_check import no_usable_reply, require_success
@@ -117,16 +116,16 @@ class PlaneClient:
         except Missing:
             return None
 
-    async def create_task(self, project_id: str, draft: TaskDraft) -> PlaneTask | KeyTaken:
+    async def create_task(self, project_id: str, fields: TaskFields, key: str) -> PlaneTask | KeyTaken:
         """Return the new task as Plane answered, or the task that was created with that key before.
 
         The answer is what Plane stored, except for `created_at`: people who cannot be assigned are dropped without a warning.
         """
-        return await self._create(wire.create_task(self.workspace, project_id, draft), wire.read_task, "project")
+        return await self._create(wire.create_task(self.workspace, project_id, fields, key), wire.read_task, "project")
 
-    async def update_task(self, project_id: str, task_id: str, changes: TaskChanges) -> PlaneTask:
-        """Return the task after `changes`."""
-        request = wire.update_task(self.workspace, project_id, task_id, changes)
+    async def update_task(self, project_id: str, task_id: str, fields: TaskFields) -> PlaneTask:
+        """Set fields of a task, and return it as it is then."""
+        request = wire.update_task(self.workspace, project_id, task_id, fields)
         return await self._ask(request, wire.read_task, "task")
 
     async def comments(

@@ -140,23 +140,8 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDraft:
-    """A task to create; ids are resolved. `key` is the idempotency key."""
-
-    name: str
-    key: str
-    html: str | None = None
-    priority: str | None = None
-    state_id: str | None = None
-    assignee_ids: tuple[str, ...] | None = None
-    label_ids: tuple[str, ...] | None = None
-    starts: date | None = None
-    due: date | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskChanges:
-    """Fields to set in a task; ids are resolved. None leaves a field as it is, CLEAR empties it."""
+class TaskFields:
+    """Fields to set in a task, new or not; ids are resolved. None leaves a field as it is, CLEAR empties it."""
 
     name: str | None = None
     html: str | None = None

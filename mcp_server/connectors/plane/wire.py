@@ -31,8 +31,7 @@ from mcp_server.connectors.plane.model import (
     Project,
     Relation,
     State,
-    TaskChanges,
-    TaskDraft,
+    TaskFields,
 )
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
 from mcp_server.connectors.text.dates import in_utc
@@ -144,23 +143,23 @@ def task_by_external(workspace: str, project_id: str, key: str) -> ServiceReques
     return _get(f"{_project(workspace, project_id)}/work-items/", query)
 
 
-def create_task(workspace: str, project_id: str, draft: TaskDraft) -> ServiceRequest:
+def create_task(workspace: str, project_id: str, fields: TaskFields, key: str) -> ServiceRequest:
     """Create a task; a second create with the same key is a 409 with the first one's id.
 
     Not repeatable: Plane looks for the key first and writes then, so two at once both find none.
     Source: work_item_create, work_item_create_external_dup_409;
     https://developers.plane.so/api-reference/issue/add-issue
     """
-    body = _changed_fields(draft) | {"external_id": draft.key, "external_source": SOURCE}
+    body = _json_of(fields) | {"external_id": key, "external_source": SOURCE}
     return ServiceRequest("POST", f"{_project(workspace, project_id)}/work-items/", json=body)
 
 
-def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChanges) -> ServiceRequest:
+def update_task(workspace: str, project_id: str, task_id: str, fields: TaskFields) -> ServiceRequest:
     """Set fields of a task (work_item_update).
 
     Not repeatable: between the two somebody else may have changed the same fields.
     """
-    return ServiceRequest("PATCH", _task(workspace, project_id, task_id), json=_changed_fields(changes))
+    return ServiceRequest("PATCH", _task(workspace, project_id, task_id), json=_json_of(fields))
 
 
 def comments(workspace: str, project_id: str, task_id: str, cursor: str | None, per_page: int) -> ServiceRequest:
@@ -370,7 +369,7 @@ def _paged(cursor: str | None, per_page: int) -> dict[str, str]:
     return size if cursor is None else size | {"cursor": cursor}
 
 
-def _changed_fields(task: TaskDraft | TaskChanges) -> dict[str, Any]:
+def _json_of(task: TaskFields) -> dict[str, Any]:
     """Return the fields that are set; an empty list clears people or labels, null clears a date."""
     fields = {
         "name": task.name,

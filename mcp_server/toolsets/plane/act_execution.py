@@ -13,10 +13,10 @@ from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, OutboxAct
 from mcp_server.connectors.page_mentions import remember_mentions
 from mcp_server.connectors.plane.board import Board
-from mcp_server.connectors.plane.model import CLEAR, KeyTaken, PlaneTask, TaskChanges, TaskDraft
+from mcp_server.connectors.plane.model import CLEAR, Clear, KeyTaken, PlaneTask, TaskFields
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.ports import ActServices
-from mcp_server.toolsets.plane.act_model import LONG, Kind, TaskPlan, answered
+from mcp_server.toolsets.plane.act_model import LONG, FieldName, Kind, TaskPlan, answered
 from mcp_server.toolsets.plane.readback import (
     ReadbackDifference,
     difference,
@@ -61,7 +61,7 @@ class CreateTask:
 
     async def send(self, attempt: DeliveryAttempt) -> Result:
         """Create it and return its id and key."""
-        made = await self.board.client.create_task(self.plan.project.id, draft_of(self.plan, attempt.id))
+        made = await self.board.client.create_task(self.plan.project.id, fields_of(self.plan), attempt.id)
         return {"task_id": made.id, "key": None} if isinstance(made, KeyTaken) else self._result(made)
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
@@ -95,7 +95,7 @@ class UpdateTask:
             if SENT not in attempt.marks and not is_as_before(self.plan, now):
                 raise EffectChanged(self.plan.place)
             await attempt.mark({SENT: "yes"})
-            await self.board.client.update_task(self.plan.project.id, self.task.id, changes_of(self.plan))
+            await self.board.client.update_task(self.plan.project.id, self.task.id, fields_of(self.plan))
         return self._result()
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
@@ -171,35 +171,25 @@ def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
     )
 
 
-def draft_of(plan: TaskPlan, key: str) -> TaskDraft:
-    """Return the new task as it is sent."""
-    people, labels, start, due = (plan.field(name) for name in ("assignees", "labels", "start", "due"))
-    return TaskDraft(
-        name=plan.text("name") or "",
-        key=key,
+def fields_of(plan: TaskPlan) -> TaskFields:
+    """Return the plan's fields as they are sent."""
+    people, labels = plan.field("assignees"), plan.field("labels")
+
+    def day(name: FieldName) -> date | Clear | None:
+        field = plan.field(name)
+        if field is None or (field.text is None and plan.task is None):
+            return None
+        return date.fromisoformat(field.text) if field.text else CLEAR
+
+    return TaskFields(
+        name=plan.text("name"),
         html=plan.text("description"),
         priority=plan.text("priority"),
         state_id=plan.text("state"),
         assignee_ids=people.ids if people else None,
         label_ids=labels.ids if labels else None,
-        starts=date.fromisoformat(start.text) if start and start.text else None,
-        due=date.fromisoformat(due.text) if due and due.text else None,
-    )
-
-
-def changes_of(plan: TaskPlan) -> TaskChanges:
-    """Return the changes as they are sent."""
-    draft = draft_of(plan, "")
-    start, due = plan.field("start"), plan.field("due")
-    return TaskChanges(
-        name=plan.text("name"),
-        html=draft.html,
-        priority=draft.priority,
-        state_id=draft.state_id,
-        assignee_ids=draft.assignee_ids,
-        label_ids=draft.label_ids,
-        starts=CLEAR if start and start.text is None else draft.starts,
-        due=CLEAR if due and due.text is None else draft.due,
+        starts=day("start"),
+        due=day("due"),
     )
 
 

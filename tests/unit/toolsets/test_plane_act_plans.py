@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskChanges
+from mcp_server.connectors.plane.model import CLEAR, PlaneTask, Project, TaskFields
 from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
 from mcp_server.connectors.plane.text.markdown import html_of
-from mcp_server.toolsets.plane.act_execution import changes_of, draft_of
+from mcp_server.toolsets.plane.act_execution import fields_of
 from mcp_server.toolsets.plane.act_model import (
     FieldName,
     TaskField,
@@ -219,15 +219,14 @@ def test_a_change_is_there_when_each_field_is_as_it_was_set_or_where_plane_takes
 
 
 def test_what_is_sent_is_what_is_planned_and_nothing_beside_it() -> None:
-    assert changes_of(updating(STATE, DUE)) == TaskChanges(state_id="s-2", due=CLEAR)
-    assert changes_of(updating(PEOPLE, TEXT)) == TaskChanges(assignee_ids=("u-1",), html="<p>New text.</p>")
-    assert changes_of(updating(TaskField("start", None, "2026-11-20", "", "2026-11-20"))) == TaskChanges(
+    assert fields_of(updating(STATE, DUE)) == TaskFields(state_id="s-2", due=CLEAR)
+    assert fields_of(updating(PEOPLE, TEXT)) == TaskFields(assignee_ids=("u-1",), html="<p>New text.</p>")
+    assert fields_of(updating(TaskField("start", None, "2026-11-20", "", "2026-11-20"))) == TaskFields(
         starts=date(2026, 11, 20)
     )
-    draft = draft_of(creating(TaskField("due", None, "2026-12-01", "", "2026-12-01")), "kf-1")
-    assert (draft.name, draft.key, draft.due, draft.html, draft.assignee_ids) == (
+    draft = fields_of(creating(TaskField("due", None, "2026-12-01", "", "2026-12-01")))
+    assert (draft.name, draft.due, draft.html, draft.assignee_ids) == (
         "New",
-        "kf-1",
         date(2026, 12, 1),
         None,
         None,

@@ -31,8 +31,7 @@ from mcp_server.connectors.plane.model import (
     PlaneTask,
     Project,
     State,
-    TaskChanges,
-    TaskDraft,
+    TaskFields,
 )
 from mcp_server.connectors.plane.pagination import read_all
 from mcp_server.connectors.request.wire import ServiceReply, ServiceRequest
@@ -76,7 +75,7 @@ class Here:
 
     async def made(self, name: str = "A task", **fields: Any) -> PlaneTask:
         """Return a new task."""
-        made = await self.plane.create_task(self.project.id, TaskDraft(name=name, key=new_key(), **fields))
+        made = await self.plane.create_task(self.project.id, TaskFields(name=name, **fields), new_key())
         assert isinstance(made, PlaneTask)
         return made
 
@@ -166,9 +165,9 @@ async def test_a_task_is_kept_as_it_was_drafted(here: Here) -> None:
     """Source: work_item_create, work_item_get, work_item_by_identifier, work_item_by_external_id."""
     label = wire.read_label(await here.raw("/labels/", {"name": "bug", "color": "#ff0000"}))
     state = (await here.states())["unstarted"]
-    draft = TaskDraft(
+    key = new_key()
+    draft = TaskFields(
         name="Search returns stale rows",
-        key=new_key(),
         html="<p>After re-index the <b>old</b> rows stay. Поиск.</p>",
         priority="high",
         state_id=state.id,
@@ -177,16 +176,16 @@ async def test_a_task_is_kept_as_it_was_drafted(here: Here) -> None:
         starts=date(2026, 11, 20),
         due=date(2026, 12, 1),
     )
-    made = await here.plane.create_task(here.project.id, draft)
+    made = await here.plane.create_task(here.project.id, draft, key)
     assert isinstance(made, PlaneTask)
     kept = await here.plane.task(here.project.id, made.id)
     assert (kept.name, kept.html, kept.priority) == (draft.name, draft.html, "high")
     assert (kept.state_id, kept.assignee_ids, kept.label_ids) == (state.id, (here.me.id,), (label.id,))
     assert (kept.starts, kept.due) == (draft.starts, draft.due)
-    assert (kept.external_id, kept.external_source) == (draft.key, "knowledge-forge")
+    assert (kept.external_id, kept.external_source) == (key, "knowledge-forge")
     assert abs(kept.created_at - datetime.now(UTC)) < timedelta(hours=1)
     assert (await here.plane.task_by_key(here.key_of(kept).lower())).id == kept.id
-    found = await here.plane.task_by_external(here.project.id, draft.key)
+    found = await here.plane.task_by_external(here.project.id, key)
     assert found is not None
     assert found.id == kept.id
 
@@ -201,10 +200,10 @@ async def test_a_task_with_a_name_alone_gets_the_default_state_and_no_text(here:
 
 async def test_a_second_create_with_a_key_creates_nothing_and_names_the_first(here: Here) -> None:
     """Source: work_item_create_external_dup_409."""
-    draft = TaskDraft(name="Once", key=new_key())
-    first = await here.plane.create_task(here.project.id, draft)
+    draft, key = TaskFields(name="Once"), new_key()
+    first = await here.plane.create_task(here.project.id, draft, key)
     assert isinstance(first, PlaneTask)
-    assert await here.plane.create_task(here.project.id, draft) == KeyTaken(first.id)
+    assert await here.plane.create_task(here.project.id, draft, key) == KeyTaken(first.id)
     assert [task.id for task in (await here.plane.tasks(here.project.id)).items] == [first.id]
     assert await here.plane.task_by_external(here.project.id, new_key()) is None
 
@@ -225,7 +224,7 @@ async def test_only_what_is_named_changes_and_a_date_can_be_cleared(here: Here) 
     """Source: work_item_update."""
     made = await here.made(priority="high", html="<p>Stays</p>", starts=date(2026, 11, 20), due=date(2026, 12, 1))
     done = (await here.states())["completed"]
-    changes = TaskChanges(name="Renamed", state_id=done.id, assignee_ids=(here.me.id,), due=CLEAR)
+    changes = TaskFields(name="Renamed", state_id=done.id, assignee_ids=(here.me.id,), due=CLEAR)
     before = await here.plane.task(here.project.id, made.id)
     for _ in range(2):
         changed = await here.plane.update_task(here.project.id, made.id, changes)
@@ -237,7 +236,7 @@ async def test_only_what_is_named_changes_and_a_date_can_be_cleared(here: Here) 
             None,
         )
     assert changed.updated_at > before.updated_at
-    emptied = await here.plane.update_task(here.project.id, made.id, TaskChanges(assignee_ids=(), starts=CLEAR))
+    emptied = await here.plane.update_task(here.project.id, made.id, TaskFields(assignee_ids=(), starts=CLEAR))
     assert (emptied.assignee_ids, emptied.starts, emptied.name) == ((), None, "Renamed")
 
 
@@ -257,9 +256,9 @@ async def test_what_does_not_fit_is_refused_and_nothing_is_created(
     here: Here, fields: dict[str, Any], about: str
 ) -> None:
     """Source: work_item_create_badpriority_400, _badstate_400, _badlabel, _baddates_400, _noname_400."""
-    draft = TaskDraft(**({"name": "A task", "key": new_key()} | fields))
+    draft = TaskFields(**({"name": "A task"} | fields))
     with pytest.raises(ServiceRefused, match=about) as caught:
-        await here.plane.create_task(here.project.id, draft)
+        await here.plane.create_task(here.project.id, draft, new_key())
     assert NOBODY not in str(caught.value)
     assert (await here.plane.tasks(here.project.id)).items == ()
 
@@ -275,7 +274,7 @@ async def test_what_is_not_there_is_missing_and_where_nobody_may_look_is_denied(
     with pytest.raises(Denied):
         await here.plane.task_by_key("NOSUCHPROJECT-1")
     with pytest.raises(Missing):
-        await here.plane.update_task(here.project.id, NOBODY, TaskChanges(name="x"))
+        await here.plane.update_task(here.project.id, NOBODY, TaskFields(name="x"))
 
 
 async def test_a_wrong_key_and_a_wrong_workspace_say_what_to_do(here: Here) -> None:
@@ -307,7 +306,7 @@ async def test_tasks_come_in_pages_in_the_order_that_was_asked_for(here: Here) -
 async def test_the_last_changed_task_comes_first(here: Here) -> None:
     """That is the order when none is asked for."""
     first, _ = await here.made("First"), await here.made("Second")
-    await here.plane.update_task(here.project.id, first.id, TaskChanges(priority="low"))
+    await here.plane.update_task(here.project.id, first.id, TaskFields(priority="low"))
     assert [task.name for task in (await here.plane.tasks(here.project.id)).items] == ["First", "Second"]
 
 

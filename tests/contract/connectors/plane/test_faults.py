@@ -24,14 +24,14 @@ from mcp_server.connectors.errors import (
 from mcp_server.connectors.http import RequestLimits, Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire
 from mcp_server.connectors.plane.client import PlaneClient
-from mcp_server.connectors.plane.model import PlaneTask, TaskChanges, TaskDraft
+from mcp_server.connectors.plane.model import PlaneTask, TaskFields
 from mcp_server.connectors.plane.pagination import read_all
 from tests.doubles import serving
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Account, Plane, plane_served, seeded
 from tests.doubles.serving import Fault, Plan, Served, for_requests, in_turn
 
 QUICK = RequestLimits(silence_s=0.5, reply_s=1.0, connect_s=1.0)
-DRAFT = TaskDraft(name="Once", key="kf-1")
+DRAFT = TaskFields(name="Once")
 
 
 @dataclass
@@ -99,10 +99,10 @@ async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key
     """It is never said to have failed, and never sent again by itself: Plane's check for the key is not one with the write."""
     async with here(for_requests("POST", "/work-items/", fault)) as at:
         with pytest.raises(ReplyLost):
-            await at.plane.create_task(at.kb, DRAFT)
+            await at.plane.create_task(at.kb, DRAFT, "kf-1")
         assert at.running.count("POST", "/work-items/") == 1
         assert len(at.once()) == int(acted)
-        found = await at.plane.task_by_external(at.kb, DRAFT.key)
+        found = await at.plane.task_by_external(at.kb, "kf-1")
         assert (found is not None) == acted
 
 
@@ -115,7 +115,9 @@ async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
             await asyncio.to_thread(both.wait, 5)
 
         at.double.pause = pause
-        made = await asyncio.gather(at.plane.create_task(at.kb, DRAFT), at.plane.create_task(at.kb, DRAFT))
+        made = await asyncio.gather(
+            at.plane.create_task(at.kb, DRAFT, "kf-1"), at.plane.create_task(at.kb, DRAFT, "kf-1")
+        )
         assert {type(one) for one in made} == {PlaneTask}
         assert len(at.once()) == 2
 
@@ -131,11 +133,11 @@ async def test_a_create_that_is_written_after_its_reply_was_given_up_is_found_th
 
         at.double.pause = pause
         with pytest.raises(ReplyLost):
-            await at.plane.create_task(at.kb, DRAFT)
-        assert await at.plane.task_by_external(at.kb, DRAFT.key) is None
+            await at.plane.create_task(at.kb, DRAFT, "kf-1")
+        assert await at.plane.task_by_external(at.kb, "kf-1") is None
         go_on.set()
         await asyncio.to_thread(done.wait, 5)
-        found = await at.plane.task_by_external(at.kb, DRAFT.key)
+        found = await at.plane.task_by_external(at.kb, "kf-1")
         assert found is not None
         assert at.once() == [found.id]
 
@@ -157,7 +159,7 @@ async def test_a_change_without_a_reply_is_sent_once_for_somebody_may_go_on_from
     async with here(for_requests("PATCH", "/", serving.after())) as at:
         task = at.double.task("KB-2")["id"]
         with pytest.raises(ReplyLost):
-            await at.plane.update_task(at.kb, task, TaskChanges(priority="urgent"))
+            await at.plane.update_task(at.kb, task, TaskFields(priority="urgent"))
         assert (at.double.task("KB-2")["priority"], at.running.count("PATCH"), at.waits) == ("urgent", 1, [])
 
 
@@ -173,7 +175,7 @@ async def test_a_used_up_allowance_says_for_how_long() -> None:
     async with here(double=seeded(allowance=2, monotonic=lambda: 0.0)) as at:
         await at.plane.me()
         await at.plane.me()
-        for call in (at.plane.me(), at.plane.create_task(at.kb, DRAFT)):
+        for call in (at.plane.me(), at.plane.create_task(at.kb, DRAFT, "kf-1")):
             with pytest.raises(ServiceLimited) as caught:
                 await call
             assert caught.value.wait_s == 60
@@ -195,7 +197,7 @@ async def test_a_guest_reads_and_writes_nothing() -> None:
     async with here(who=GUS) as at:
         assert len((await at.plane.tasks(at.kb)).items) == 4
         with pytest.raises(Denied, match="guests only read"):
-            await at.plane.create_task(at.kb, DRAFT)
+            await at.plane.create_task(at.kb, DRAFT, "kf-1")
         assert at.once() == []
 
 
@@ -219,8 +221,8 @@ async def test_who_is_not_of_the_workspace_is_told_so() -> None:
 async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it() -> None:
     """Source: work_item_create_badassignee; guests cannot be assigned either."""
     async with here() as at:
-        draft = TaskDraft(name="For whom", key="kf-3", assignee_ids=(MEL.id, GUS.id, OTTO.id))
-        made = await at.plane.create_task(at.kb, draft)
+        draft = TaskFields(name="For whom", assignee_ids=(MEL.id, GUS.id, OTTO.id))
+        made = await at.plane.create_task(at.kb, draft, "kf-3")
         assert isinstance(made, PlaneTask)
         assert made.assignee_ids == (MEL.id,)
 
@@ -243,7 +245,7 @@ async def test_a_create_that_is_redirected_is_not_followed_and_says_where_it_led
     """Many clients follow with a GET, which is answered 200: nothing was created and nothing complained."""
     async with here(for_requests("POST", "/", serving.redirected("https://elsewhere.example/", 301))) as at:
         with pytest.raises(WrongAddress, match=r"elsewhere\.example"):
-            await at.plane.create_task(at.kb, DRAFT)
+            await at.plane.create_task(at.kb, DRAFT, "kf-1")
         assert (at.running.count("POST"), at.running.count("GET"), at.once()) == (1, 0, [])
 
 
@@ -258,7 +260,7 @@ async def test_nobody_listens_and_that_is_said() -> None:
             place, clients.kept, fresh=clients.fresh, sleep=_no_wait, monotonic=time.monotonic, bounds=QUICK
         )
         with pytest.raises(Unreachable):
-            await PlaneClient(sender, WORKSPACE).create_task(at.kb, DRAFT)
+            await PlaneClient(sender, WORKSPACE).create_task(at.kb, DRAFT, "kf-1")
         await clients.aclose()
 
 

@@ -35,8 +35,7 @@ from mcp_server.connectors.plane.model import (
     Project,
     Relation,
     State,
-    TaskChanges,
-    TaskDraft,
+    TaskFields,
 )
 from mcp_server.connectors.request.wire import Method, ServiceReply, ServiceRequest
 from tests.support.plane.samples import FOLDER, SAMPLES, Sample
@@ -352,9 +351,8 @@ def asked(sample: Sample) -> ServiceRequest:
     return ServiceRequest(methods[sample.method], sample.path)
 
 
-DRAFTED = TaskDraft(
+DRAFTED = TaskFields(
     name="Search returns stale rows",
-    key="kf-1",
     html="<p>After re-index the <b>old</b> rows stay.</p>",
     priority="high",
     state_id=TODO,
@@ -381,9 +379,9 @@ ASKED: dict[str, ServiceRequest] = {
     "work_item_get": wire.task(ACME, KB, TASK),
     "work_item_by_identifier": wire.task_by_key(ACME, "KB-1"),
     "work_item_by_external_id": wire.task_by_external(ACME, KB, "zulip-42"),
-    "work_item_create": wire.create_task(ACME, KB, DRAFTED),
+    "work_item_create": wire.create_task(ACME, KB, DRAFTED, "kf-1"),
     "work_item_update": wire.update_task(
-        ACME, KB, TASK, TaskChanges(name="Search returns stale rows (confirmed)", priority="urgent")
+        ACME, KB, TASK, TaskFields(name="Search returns stale rows (confirmed)", priority="urgent")
     ),
     "comments_list": wire.comments(ACME, KB, TASK, None, 100),
     "comment_get": wire.comment(ACME, KB, TASK, COMMENT),
@@ -427,14 +425,14 @@ def test_what_is_created_has_our_key() -> None:
 
 def test_what_is_not_named_is_not_sent_and_what_is_cleared_is_null() -> None:
     """An empty list clears people and labels; a date is cleared by null."""
-    changes = TaskChanges(assignee_ids=(), label_ids=(), starts=CLEAR, due=date(2026, 12, 24))
+    changes = TaskFields(assignee_ids=(), label_ids=(), starts=CLEAR, due=date(2026, 12, 24))
     assert wire.update_task(ACME, KB, TASK, changes).json == {
         "assignees": [],
         "labels": [],
         "start_date": None,
         "target_date": "2026-12-24",
     }
-    assert wire.update_task(ACME, KB, TASK, TaskChanges()).json == {}
+    assert wire.update_task(ACME, KB, TASK, TaskFields()).json == {}
 
 
 @pytest.mark.parametrize(("told", "sent"), [("a/b?c#d", "a%2Fb%3Fc%23d"), ("ключ", "%D0%BA%D0%BB%D1%8E%D1%87")])
