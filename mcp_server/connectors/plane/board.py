@@ -54,9 +54,11 @@ T = TypeVar("T")
 class ProjectNames(Generic[N]):
     """The things of one kind in each project, cached."""
 
-    def __init__(self, monotonic: Callable[[], float], fetch: Callable[[str], Awaitable[Listing[N]]]) -> None:
+    def __init__(
+        self, kind: str, monotonic: Callable[[], float], fetch: Callable[[str], Awaitable[Listing[N]]]
+    ) -> None:
         self._cache: ReplyCache[Listing[N]] = ReplyCache(monotonic, longest_s=NAMES_S)
-        self._fetch = fetch
+        self._kind, self._fetch = kind, fetch
 
     async def by_id(self, project: Project, having: Collection[str] = ()) -> Mapping[str, N]:
         """Return the things by id. An id in `having` that is not among them may be new: then they are requested again.
@@ -67,6 +69,14 @@ class ProjectNames(Generic[N]):
         if set(having) <= known.keys():
             return known
         return {thing.id: thing for thing in await self._get(project, at_most_s=LISTING_S)}
+
+    async def named(self, project: Project, asked: str) -> N:
+        """Return the thing of that name.
+
+        Raises:
+            UnknownName, AmbiguousServiceName: with the things that match, or all.
+        """
+        return await self.chosen(project, lambda things: _by_name(self._kind, asked, things))
 
     async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T]) -> T:
         """Return what `choose` finds. A name that it does not find may be new: then they are requested once more."""
@@ -98,11 +108,11 @@ class Board:
         self._projects: ReplyCache[tuple[Project, ...]] = ReplyCache(monotonic, longest_s=NAMES_S)
         self._me: ReplyCache[PlaneMember] = ReplyCache(monotonic, longest_s=NAMES_S)
         self._tasks: ReplyCache[Listing[PlaneTask]] = ReplyCache(monotonic, longest_s=LISTING_S)
-        self.states: ProjectNames[State] = ProjectNames(monotonic, client.states)
-        self.people: ProjectNames[PlaneMember] = ProjectNames(monotonic, client.members)
-        self.labels: ProjectNames[Label] = ProjectNames(monotonic, client.labels)
-        self.cycles: ProjectNames[Cycle] = ProjectNames(monotonic, client.cycles)
-        self.modules: ProjectNames[Module] = ProjectNames(monotonic, client.modules)
+        self.states: ProjectNames[State] = ProjectNames("state", monotonic, client.states)
+        self.people: ProjectNames[PlaneMember] = ProjectNames("member", monotonic, client.members)
+        self.labels: ProjectNames[Label] = ProjectNames("label", monotonic, client.labels)
+        self.cycles: ProjectNames[Cycle] = ProjectNames("cycle", monotonic, client.cycles)
+        self.modules: ProjectNames[Module] = ProjectNames("module", monotonic, client.modules)
 
     async def projects(self) -> tuple[Project, ...]:
         """Return the projects that may be used, by key: allowed, not archived, and the key's owner belongs to them."""
@@ -167,14 +177,6 @@ class Board:
 
         return await self.people.chosen(project, choose)
 
-    async def label(self, project: Project, asked: str) -> Label:
-        """Return the label of that name.
-
-        Raises:
-            UnknownName, AmbiguousServiceName: with the labels that match, or all.
-        """
-        return await self.labels.chosen(project, lambda labels: _by_name("label", asked, labels))
-
     async def cycle(self, project: Project, asked: str) -> Cycle:
         """Return the cycle of that name; `current` is the running one, unless a cycle has that name.
 
@@ -192,14 +194,6 @@ class Board:
             return _by_name("cycle", asked, cycles)
 
         return await self.cycles.chosen(project, choose)
-
-    async def module(self, project: Project, asked: str) -> Module:
-        """Return the module of that name.
-
-        Raises:
-            UnknownName, AmbiguousServiceName: with the modules that match, or all.
-        """
-        return await self.modules.chosen(project, lambda modules: _by_name("module", asked, modules))
 
     async def me(self) -> PlaneMember:
         """Return the owner of the key."""

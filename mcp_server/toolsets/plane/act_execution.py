@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from typing import Generic, TypeVar
 
 from anyio import to_thread
 
@@ -13,7 +14,7 @@ from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, OutboxAct
 from mcp_server.connectors.page_mentions import remember_mentions
 from mcp_server.connectors.plane.board import Board
-from mcp_server.connectors.plane.model import CLEAR, Clear, KeyTaken, PlaneTask, TaskFields
+from mcp_server.connectors.plane.model import CLEAR, Clear, Comment, KeyTaken, PlaneTask, TaskFields
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane.act_model import LONG, FieldName, Kind, TaskPlan, answered
@@ -29,6 +30,7 @@ from mcp_server.toolsets.plane.readback import (
 from mcp_server.toolsets.plane.schemas import TaskActed
 from mcp_server.toolsets.service_act import ServiceAct, repetition_note
 
+Made = TypeVar("Made")
 Result = dict[str, str | None]
 """What the outbox remembers of an act: ids and keys, no text."""
 SENT = "sent"
@@ -52,25 +54,22 @@ LATE = "an earlier attempt did it, but its reply was lost"
 
 
 @dataclass(frozen=True)
-class CreateTask:
-    """Creates a task under the outbox entry's id as its key, by which Plane finds it again."""
+class CreateByKey(Generic[Made]):
+    """Creates something under the outbox entry's id as its key, by which Plane finds it again."""
 
-    board: Board
-    plan: TaskPlan
+    create: Callable[[str], Awaitable[Made | KeyTaken]]
+    find: Callable[[str], Awaitable[Made | None]]
+    result: Callable[[Made | KeyTaken], Result]
     keyed = True
 
     async def send(self, attempt: DeliveryAttempt) -> Result:
-        """Create it and return its id and key."""
-        made = await self.board.client.create_task(self.plan.project.id, fields_of(self.plan), attempt.id)
-        return {"task_id": made.id, "key": None} if isinstance(made, KeyTaken) else self._result(made)
+        """Create it and return its result."""
+        return self.result(await self.create(attempt.id))
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the id and key of the task with that key, None if there is none now."""
-        found = await self.board.client.task_by_external(self.plan.project.id, attempt.id)
-        return self._result(found) if found else None
-
-    def _result(self, task: PlaneTask) -> Result:
-        return {"task_id": task.id, "key": self.board.key(self.plan.project, task)}
+        """Return the result of what has that key, None if nothing has it now."""
+        found = await self.find(attempt.id)
+        return self.result(found) if found else None
 
 
 @dataclass(frozen=True)
@@ -122,38 +121,28 @@ class UpdateTask:
         return {"task_id": self.task.id, "key": self.plan.key}
 
 
-@dataclass(frozen=True)
-class CommentOnTask:
-    """Adds a comment under the outbox entry's id as its key, by which it is found again."""
-
-    board: Board
-    plan: TaskPlan
-    task: PlaneTask
-    keyed = True
-
-    async def send(self, attempt: DeliveryAttempt) -> Result:
-        """Add it and return the ids of the comment and its task."""
-        html = self.plan.text("comment") or ""
-        made = await self.board.client.create_comment(self.plan.project.id, self.task.id, html, attempt.id)
-        return self._result(made.id)
-
-    async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the ids of the comment with that key and its task, None if there is none now."""
-        found = await self.board.client.comment_by_external(self.plan.project.id, self.task.id, attempt.id)
-        return self._result(found.id) if found else None
-
-    def _result(self, comment_id: str) -> Result:
-        return {"task_id": self.task.id, "key": self.plan.key, "comment_id": comment_id}
-
-
 def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
     """Return how the plan is carried out and answered."""
-    board, task = services.plane, plan.task
+    board, project, task = services.plane, plan.project, plan.task
+    client = board.client
+
+    def created(made: PlaneTask | KeyTaken) -> Result:
+        return {"task_id": made.id, "key": None if isinstance(made, KeyTaken) else board.key(project, made)}
+
     act: OutboxAct
     if task is None:
-        act = CreateTask(board, plan)
+        act = CreateByKey[PlaneTask](
+            lambda key: client.create_task(project.id, fields_of(plan), key),
+            lambda key: client.task_by_external(project.id, key),
+            created,
+        )
     elif plan.kind == "comment":
-        act = CommentOnTask(board, plan, task)
+        html = plan.text("comment") or ""
+        act = CreateByKey[Comment](
+            lambda key: client.create_comment(project.id, task.id, html, key),
+            lambda key: client.comment_by_external(project.id, task.id, key),
+            lambda made: {"task_id": task.id, "key": plan.key, "comment_id": made.id},
+        )
     else:
         act = UpdateTask(board, plan, task)
     conflict = f"{plan.key} was changed meanwhile; nothing was sent. Read it and call again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TypeGuard, TypeVar
@@ -33,6 +33,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = ("name", "state", "priority", "assignees", "labels", "start", "due", "description")
 REHEARSED = "a dry run: nothing was sent"
 T = TypeVar("T")
+Found = TypeVar("Found", PlaneMember, Label)
 
 
 class Unfit(ConnectorError):
@@ -143,10 +144,10 @@ async def _fields_named(
     if asked.priority is not None:
         fields.append(_plain("priority", task.priority if task else None, asked.priority))
     if _is_named(asked.assignees, task):
-        people = await names.find_people(asked.assignees)
+        people = await names.find(asked.assignees, board.person)
         fields.append(names.several("assignees", task.assignee_ids if task else (), people))
     if _is_named(asked.labels, task):
-        labels = await names.find_labels(asked.labels)
+        labels = await names.find(asked.labels, board.labels.named)
         fields.append(names.several("labels", task.label_ids if task else (), labels))
     days: tuple[tuple[FieldName, str | None, date | None], ...] = (
         ("start", asked.start, task.starts if task else None),
@@ -205,19 +206,14 @@ class _FieldNames:
         if folded(asked) not in {folded(name) for name in names}:
             self.corrections.append(f"{' '.join(asked.split())[:LONGEST_SHOWN]!r} was taken for {names[0]}")
 
-    async def find_people(self, asked: Sequence[str]) -> list[PlaneMember]:
-        """Return the members with these names."""
-        found = [await self.board.person(self.project, name) for name in asked]
+    async def find(self, asked: Sequence[str], find: Callable[[Project, str], Awaitable[Found]]) -> list[Found]:
+        """Return the people or labels with these names."""
+        found = [await find(self.project, name) for name in asked]
         for name, one in zip(asked, found, strict=True):
-            if folded(name) != "me":
+            if isinstance(one, Label):
+                self.note_correction(name, (one.name, one.id))
+            elif folded(name) != "me":
                 self.note_correction(name, (_shown(one), one.full_name, one.email, one.id))
-        return found
-
-    async def find_labels(self, asked: Sequence[str]) -> list[Label]:
-        """Return the labels with these names."""
-        found = [await self.board.label(self.project, name) for name in asked]
-        for name, one in zip(asked, found, strict=True):
-            self.note_correction(name, (one.name, one.id))
         return found
 
     def state(self, before: str | None, after: State, asked: str) -> TaskField:

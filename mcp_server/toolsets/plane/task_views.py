@@ -172,7 +172,7 @@ async def _task_filter(board: Board, asked: QueryArguments, project: Project) ->
         state_ids=await board.states_meant(project, asked.state) if asked.state is not None else None,
         assignee_id=assignee_id,
         nobody=assignee == "none",
-        label_id=(await board.label(project, asked.label)).id if asked.label is not None else None,
+        label_id=(await board.labels.named(project, asked.label)).id if asked.label is not None else None,
         priority=asked.priority,
         due_by=day_of("due", asked.due) if asked.due is not None and not overdue else None,
         overdue_at=board.now().astimezone(UTC).date() if overdue else None,
@@ -187,7 +187,7 @@ async def _tasks_to_filter(board: Board, asked: QueryArguments, project: Project
     if asked.cycle is not None:
         lists.append(await board.tasks_of(project, await board.cycle(project, asked.cycle)))
     if asked.module is not None:
-        lists.append(await board.tasks_of(project, await board.module(project, asked.module)))
+        lists.append(await board.tasks_of(project, await board.modules.named(project, asked.module)))
     if not lists:
         return await board.tasks_of(project)
     shared = set.intersection(*({task.id for task in listing.items} for listing in lists))
