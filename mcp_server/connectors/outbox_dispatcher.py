@@ -205,11 +205,13 @@ class OutboxDispatcher:
         """
         try:
             async with self._alone(outbox_entry, alone_with):
+                # Durable before anything is sent: after a crash the act is looked up instead of sent again.
                 recorded = await self._begin(outbox_entry, within)
                 attempt = DeliveryAttempt(recorded, self._outbox.mark)
                 if recorded.id == outbox_entry.id:
                     return await self._send(attempt, act)
                 if recorded.fate != "done":
+                    # So that this call, too, finds the act by its own key after a crash.
                     await attempt.mark({ASKED_BY + outbox_entry.id: "yes"})
                 return await self._look_up(attempt, act) or await self._send_again(attempt, act)
         except DocumentBusy:
@@ -242,6 +244,7 @@ class OutboxDispatcher:
             return None
         try:
             async with self._alone(known):
+                # Its process may have ended it while we waited for the lock.
                 now = await self._outbox.outbox_entry(known.id) or known
                 found = await self._look_up(DeliveryAttempt(now, self._outbox.mark), act)
                 # It was asked for once: that it had been done before is its own doing.
@@ -275,6 +278,7 @@ class OutboxDispatcher:
     @asynccontextmanager
     async def _alone(self, outbox_entry: OutboxEntry, others: Sequence[str] = ()) -> AsyncIterator[None]:
         async with self._locks.held([f"{outbox_entry.principal}\0{outbox_entry.tool}\0{outbox_entry.digest}", *others]):
+            # A caller that goes away must not leave an act without an outcome on record.
             with anyio.CancelScope(shield=True):
                 yield
 
@@ -298,6 +302,7 @@ class OutboxDispatcher:
         async def send() -> Delivered | str:
             outcome = await self._try(attempt, act, first=True)
             if outcome == NOT_FOUND and _may_repeat(attempt, act):
+                # Once only: a service that loses two replies is asked by the next call, after minutes.
                 return await self._try(attempt, act, first=False)
             return outcome
 
@@ -327,7 +332,7 @@ class OutboxDispatcher:
         except PartlyDone as partly:
             return str(partly)
         except (ReplyLost, StorageError):
-            pass
+            pass  # also if our own database failed while a mark was written: the request may have been sent
         except KnowledgeError as error:
             if not first:
                 return str(error)

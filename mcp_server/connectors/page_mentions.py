@@ -81,7 +81,7 @@ async def _pages_in(services: MentionServices, texts: Iterable[str]) -> tuple[st
         if path is not None:
             found[path] = None
         if len(found) == MOST_PAGES:
-            break
+            break  # each costs a look at the index, and strangers write these texts
     return tuple(found)
 
 

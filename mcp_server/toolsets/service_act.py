@@ -109,7 +109,7 @@ async def earlier_act(
     Hosts repeat a call to see whether it was approved, and nobody is asked twice.
     """
     if call.origin == APPROVED_ORIGIN:
-        return None
+        return None  # an approval is to be executed, also of a call that was approved before
     trust = services.state.trust
     executed = await trust.lines(principal=call.principal.id, states=EXECUTED, limit=MOST_PROPOSALS)
     arguments = canonical_text([asked.model_dump(mode="json")])

@@ -165,6 +165,7 @@ class Board:
         Raises:
             UnknownName, AmbiguousServiceName: with the members that match, or all.
         """
+        # Requested before `choose`, which may be called twice.
         my_id = (await self.me()).id if folded(asked) == "me" else None
 
         def choose(people: Sequence[PlaneMember]) -> PlaneMember:

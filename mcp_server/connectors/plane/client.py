@@ -148,6 +148,7 @@ class PlaneClient:
         Raises:
             NoAnswer: not all comments could be read, and it is not among those that were.
         """
+        # Newest first: it was just written, so it is usually on the first page.
         listing = await read_all(
             lambda cursor: self.comments(project_id, task_id, cursor), until=lambda comment: comment.external_id == key
         )

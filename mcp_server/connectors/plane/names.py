@@ -91,6 +91,7 @@ def reference_of(asked: str, *, hosts: Iterable[str], base_path: str, workspace:
     Raises:
         BadReference: it is none of these, or an address of another site or workspace.
     """
+    # Sources are written `plane:KB-12`, and people write `#KB-12`.
     text = asked.strip().removeprefix("plane:").lstrip("#")
     if "://" in text:
         text = _from_address(asked.strip(), hosts, base_path, workspace)
@@ -116,6 +117,7 @@ def _from_address(asked: str, hosts: Iterable[str], base_path: str, workspace: s
         raise BadReference(asked, "is not an address") from None
     if host not in {known.casefold() for known in hosts}:
         raise BadReference(asked, "is an address of another site")
+    # Unquoted after the split: an encoded slash belongs to a name, and must not make it a path.
     parts = [unquote(part) for part in address.path.removeprefix(base_path).split("/") if part]
     if parts[:1] != [workspace]:
         raise BadReference(asked, "is an address of another workspace")

@@ -54,7 +54,7 @@ async def read_all(
         got = await page(cursor)
         before = len(found)
         for item in got.items:
-            found.setdefault(item.id, item)
+            found.setdefault(item.id, item)  # a list that grew shows the last things of a page again on the next
         items = tuple(found.values())
         if any(until(item) for item in got.items):
             return Listing(items)
@@ -73,7 +73,7 @@ async def read_all(
 
 
 def _incomplete(items: tuple[T, ...], total: int | None, why: str) -> Listing[T]:
-    if total == len(items):
+    if total == len(items):  # the pages went wrong after everything had come
         return Listing(items)
     of = f" of {total}" if total is not None else ""
     return Listing(items, f"{why}: {len(items)}{of} came from Plane")

@@ -199,6 +199,7 @@ class Chat:
         """
         if not self.direct_allowed:
             raise NotAllowed(SERVICE, "a direct conversation", CHANNELS_SETTING)
+        # Sorted by id: the same people in another order are the same conversation, and the same act.
         found = {person.id: person for person in [await self.person(one, active=active) for one in asked]}
         me = (await self.me()).id
         return tuple(found[number] for number in sorted(found) if number != me or len(found) == 1)

@@ -53,7 +53,7 @@ class ZulipClient:
                 longest_topic=topic or server.longest_topic,
             )
             self._limits = self._monotonic(), known
-            await self.drop(queue)
+            await self.drop(queue)  # the register request that returns the limits makes a queue that nobody needs
         return self._limits[1]
 
     async def me(self) -> ZulipUser:

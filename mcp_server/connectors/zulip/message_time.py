@@ -36,6 +36,7 @@ async def _first_id_since(chat: Chat, where: ChatPlace, since: datetime) -> int:
         return LAST_ID
     if newest[0].at < since:
         return next(message.id for message in newest if message.at >= since)
+    # Most questions are about recent messages; from here on it is a binary search.
     low, high = 0, newest[0].id
     while low < high:
         middle = (low + high) // 2

@@ -196,6 +196,7 @@ async def _conclude(services: ActServices, plan: TaskPlan, delivered: Delivered)
 
 
 async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+    # Whatever the outcome: a list that is half a minute old may not have the change.
     board.forget(plan.project.id)
     if delivered.status == "unsure":
         # The question whether it happened changed nothing; here that would be read as said of the act itself.
@@ -205,6 +206,7 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
         return answered(plan, "unsure", note)
     result = delivered.result or {}
     key = result.get("key") or plan.key
+    # After KeyTaken only the task's id is known; the readback below finds its key.
     number = (key or "").rpartition("-")[2]
     url = board.url(plan.project, int(number)) if number.isdigit() else plan.url
     answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
@@ -248,6 +250,7 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
         differs = await to_thread.run_sync(text_difference, "comment", sent, comment.html)
         return plan.task.number, ReadbackDifference(differs=differs)
     task = await board.client.task(plan.project.id, task_id)
+    # Somebody may have got the task whom the plan does not name, such as a project's default assignee.
     if not set(task.assignee_ids) <= set(plan.names):
         plan = replace(plan, names={**await board.names_of_people(plan.project), **plan.names})
     return task.number, await to_thread.run_sync(difference, plan, task)

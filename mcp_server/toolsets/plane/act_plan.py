@@ -114,9 +114,11 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
     )
     if not fields:
         return replace(plan, halted=answered(plan, "unchanged", "the task has these values already; nothing was sent"))
+    # The date that stays is the task's own.
     days: dict[str, object] = {"start": _iso(task.starts), "due": _iso(task.due)}
     _require_order(days | {one.name: one.after for one in fields})
     text = plan.field("description")
+    # An empty description may be filled without having read it.
     replaces_words = text is not None and bool(text.was)
     if (replaces_words or asked.seen_at is not None) and _seen(plan, asked.seen_at) != task.updated_at:
         return _conflict(plan, task)
@@ -193,8 +195,6 @@ class _FieldNames:
 
     async def load(self) -> None:
         """Load the names of the project, to show what a task has already."""
-        if self.states:
-            return
         self.states = await self.board.states.by_id(self.project)
         labels = await self.board.labels.by_id(self.project)
         self.people = dict(await self.board.names_of_people(self.project))
@@ -213,7 +213,7 @@ class _FieldNames:
             if isinstance(one, Label):
                 self.note_correction(name, (one.name, one.id))
             elif folded(name) != "me":
-                self.note_correction(name, (_shown(one), one.full_name, one.email, one.id))
+                self.note_correction(name, (_display_name(one), one.full_name, one.email, one.id))
         return found
 
     def state(self, before: str | None, after: State, asked: str) -> TaskField:
@@ -224,7 +224,7 @@ class _FieldNames:
 
     def several(self, name: FieldName, before: Sequence[str], after: Sequence[PlaneMember | Label]) -> TaskField:
         """Return a field that holds several ids, sorted: another order is no change."""
-        self.known |= {one.id: _shown(one) for one in after}
+        self.known |= {one.id: _display_name(one) for one in after}
         ids = sorted({one.id for one in after})
         return TaskField(name, sorted(set(before)), ids, self._shown(before), self._shown(ids))
 
@@ -232,7 +232,7 @@ class _FieldNames:
         return ", ".join(sorted(self.known.get(id_, UNKNOWN) for id_ in ids))
 
 
-def _shown(one: PlaneMember | Label) -> str:
+def _display_name(one: PlaneMember | Label) -> str:
     return one.name or getattr(one, "full_name", "") or getattr(one, "email", "") or one.id
 
 
@@ -274,6 +274,7 @@ def _plain(name: FieldName, before: str | None, after: str | None) -> TaskField:
 
 def _task_name(text: str) -> str:
     """Return a name on one line, as Plane keeps it."""
+    # Otherwise the readback would report the white space that Plane strips.
     name = " ".join(CONTROLS.sub(" ", text).split())
     if not name:
         raise Unfit("the name is empty; a task needs one")
@@ -297,6 +298,7 @@ def _iso(day: date | None) -> str | None:
 
 
 def _require_order(values: Mapping[str, object]) -> None:
+    # Plane refuses it, too (work_item_create_baddates_400), but not before a person was asked to approve it.
     start, due = values.get("start"), values.get("due")
     if isinstance(start, str) and isinstance(due, str) and start > due:
         raise Unfit(f"it would start on {start}, after it is due on {due}")

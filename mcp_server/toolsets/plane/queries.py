@@ -147,5 +147,6 @@ def remaining_tasks(tasks: Iterable[PlaneTask], cursor: str | None, key: str) ->
         last = (-datetime.fromisoformat(str(moment)).timestamp(), str(task_id))
     except (ValueError, OverflowError):
         raise BadCursor(cursor) from None
+    # A changed task moves to the front, and with it out of the pages that are still to come.
     changed = sum(task.updated_at.timestamp() > until for task in ordered)
     return RemainingTasks([task for task in ordered if _newest_first(task) > last], str(seen_to), changed)

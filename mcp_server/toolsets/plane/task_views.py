@@ -258,6 +258,7 @@ async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> Task
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
     project, task = await board.task(asked.task)
+    # Parts of a text that was changed in between would not fit together, so the cursor belongs to this version of the task.
     key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(asked.include))})
     start = _start(asked.cursor, key)
     (named,) = await _with_names(board, project, [task])
@@ -269,7 +270,7 @@ async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> Task
     parts, next_start = _parts(texts, *start)
     related: Sequence[Tied] = ()
     not_shown = None
-    if "relations" in asked.include and asked.cursor is None:
+    if "relations" in asked.include and asked.cursor is None:  # on the first page only: each costs a request
         related, not_shown = await _related(board, project, task)
     task_key, url = board.key(project, task), board.url(project, task.number)
     pages = await pages_of(f"plane:{task_key}", f"{task_key} {task.name}", url, [task.name, *texts])
@@ -337,6 +338,7 @@ async def _related(board: Board, project: Project, task: PlaneTask) -> tuple[Seq
     usable = {one.id: one for one in await board.projects()}
     shown: list[Tied] = []
     for relation in relations[:MOST_RELATIONS]:
+        # Not the name of a task in a project that may not be used.
         other = usable.get(relation.project_id or project.id)
         found = await _related_task(board, other, relation) if other is not None else None
         if other is not None and found is not None:
@@ -349,5 +351,5 @@ async def _related(board: Board, project: Project, task: PlaneTask) -> tuple[Seq
 async def _related_task(board: Board, project: Project, relation: Relation) -> PlaneTask | None:
     try:
         return await board.client.task(project.id, relation.task_id)
-    except (Missing, Denied):
+    except (Missing, Denied):  # deleted, archived, or hidden from a guest
         return None
