@@ -14,9 +14,10 @@ from knowledge.pages.vault import Vault
 from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.agents.view import shown
+from mcp_server.cli.terminal.console import stderr_console, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said
-from mcp_server.cli.terminal.output import console, output, print_json
+from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
     from agents.spec.catalogue import TeamCatalogue
@@ -76,7 +77,7 @@ async def _list(settings: Settings) -> None:
         _print_table(rows)
     broken = [file for file, wrong in (await _by_file(catalogue, problems)).items() if wrong]
     if broken:
-        console().print(f"skipped because of errors: {', '.join(broken)} (knowledge-forge agents check)")
+        stderr_console().print(f"skipped because of errors: {', '.join(broken)} (knowledge-forge agents check)")
 
 
 async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
@@ -153,4 +154,4 @@ def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
         table.add_column(column, no_wrap=column != "summary")
     for row in rows:
         table.add_row(*(Text(visible(row[column])) for column in columns))
-    output().print(table)
+    stdout_console().print(table)

@@ -16,8 +16,9 @@ from knowledge.errors import KnowledgeError
 from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed, timed_call
+from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import said
-from mcp_server.cli.terminal.output import output, print_json, tidy
+from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Show the circles on a throw-away copy, so that the live change at the end touches nothing of yours."""
-    console = output()
+    console = stdout_console()
     console.quiet = settings.json
     with tempfile.TemporaryDirectory(prefix="knowledge-forge-demo-") as scratch:
         copy = Path(scratch) / (settings.kb.name or "kb")

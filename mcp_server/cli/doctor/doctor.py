@@ -31,8 +31,9 @@ from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.search.index_update import stale
+from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.output import drawing, output, print_json
+from mcp_server.cli.terminal.output import print_json
 from mcp_server.gate.host_registration import digest, enrolled_hosts
 from mcp_server.web.address import address
 
@@ -462,7 +463,7 @@ def _show(findings: list[DoctorFinding]) -> None:
         if len(f.pages) > MOST_SHOWN:
             lines.append(f"and {len(f.pages) - MOST_SHOWN} more (--json lists them)")
         table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", "\n".join(lines))
-    output().print(table)
+    stdout_console().print(table)
 
 
 @contextmanager
@@ -473,6 +474,6 @@ def _bar(*, shown: bool) -> Iterator[OnProgress]:
         return
     from rich.progress import Progress
 
-    with Progress(console=drawing(stderr=True), transient=True) as drawn:
+    with Progress(console=EscapedConsole(stderr=True), transient=True) as drawn:
         task = drawn.add_task("reading the pages", total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)

@@ -13,9 +13,10 @@ from mcp_server.cli.journeys import answer as journey_answering
 from mcp_server.cli.journeys import lead as journey_leading
 from mcp_server.cli.journeys import rerun as journey_rerunning
 from mcp_server.cli.journeys.records import MOST_LISTED, head, led, listing, stored
+from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
+from mcp_server.cli.terminal.output import json_text, print_ascii, say
 
 DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
 STATES = ("active", "waiting", "complete", "cancelled")
@@ -133,7 +134,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
     elif not found:
         print("no journeys")
     else:
-        console = output()
+        console = stdout_console()
         for one, line in zip(found, listed(found), strict=True):
             style = "bold" if one.status == "waiting" else None
             console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)

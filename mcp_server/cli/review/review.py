@@ -11,9 +11,10 @@ import anyio
 
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, said
-from mcp_server.cli.terminal.output import drawing, json_text, output, say
+from mcp_server.cli.terminal.output import json_text, say
 from mcp_server.gate.host_registration import os_user
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ async def _review(args: argparse.Namespace, settings: Settings) -> int:
 async def _with_keyboard(review: ReviewSession) -> int:
     from mcp_server.cli.review.screen import Screen
 
-    await Screen(review, drawing(highlight=False, markup=False, emoji=False)).run()
+    await Screen(review, EscapedConsole(highlight=False, markup=False, emoji=False)).run()
     return 0
 
 
@@ -125,9 +126,9 @@ async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> 
         _print_ascii(fields(proposal))
         return 0
     for block in card(proposal, await review.about(proposal)):
-        output().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
+        stdout_console().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
         for line in block.lines:
-            output().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
+            stdout_console().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
         print()
     return 0
 

@@ -11,8 +11,9 @@ from mcp_server.cli.review.screen import CONFIRMED, confirmation
 from mcp_server.cli.review.session import ReviewSession
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.console import stderr_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.output import console, say
+from mcp_server.cli.terminal.output import say
 from mcp_server.cli.trust.acts import ended
 from mcp_server.gate.host_registration import os_user
 
@@ -50,7 +51,7 @@ async def _newest(review: ReviewSession, proposal_id: str) -> Proposal:
 
 
 async def _show(review: ReviewSession, proposal: Proposal) -> None:
-    screen = console()
+    screen = stderr_console()
     screen.print()
     for block in card(proposal, await review.about(proposal)):
         screen.print(block.title, style="bold underline", emoji=False, soft_wrap=True)

@@ -29,9 +29,10 @@ from mcp_server.cli.runs.view import (
     ways_on,
 )
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.console import stderr_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import console, json_text, say
+from mcp_server.cli.terminal.output import json_text, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.toolsets.runs.sentences import ended_with
 
@@ -75,7 +76,7 @@ class RunWatch:
     def __init__(self, *, as_json: bool, start: int = 0) -> None:
         self.as_json, self.start = as_json, start
         self._broken: OSError | None = None
-        self._console: Console | None = console() if not as_json and sys.stderr.isatty() else None
+        self._console: Console | None = stderr_console() if not as_json and sys.stderr.isatty() else None
         self._say_doing: Callable[[str], None] = lambda _: None
 
     async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:

@@ -34,10 +34,11 @@ from mcp_server.cli.runs.view import (
     ways_on,
 )
 from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, output, print_ascii, say
+from mcp_server.cli.terminal.output import json_text, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
 from mcp_server.runs.interventions import cancel, leave_answer
@@ -128,7 +129,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
     elif not found:
         print("no runs")
     else:
-        console = output()
+        console = stdout_console()
         for one, line in zip(found, listed(found), strict=True):
             style = "bold" if one.state in ("asking", "suspended") else None
             console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)

@@ -22,8 +22,9 @@ from knowledge.evaluate.trec import read_trec
 from knowledge.search.answers import PageReading, SearchAnswer
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
+from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.options import WronglyAsked, share, whole
-from mcp_server.cli.terminal.output import drawing, output, print_json, say
+from mcp_server.cli.terminal.output import print_json, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -175,7 +176,7 @@ def _as_json(report: EvaluationReport, comparison: RunComparison | None, args: a
 
 
 def _show(report: EvaluationReport, comparison: RunComparison | None, *, details: bool) -> None:
-    console = output()
+    console = stdout_console()
     console.print(_measures(report.summary))
     console.print(_scents(report.summary))
     if details:
@@ -224,7 +225,7 @@ def _show_details(queries: Sequence[Measured]) -> None:
     """Print a line a query, the worst first, and below it what was found before the first place that answers."""
     from rich.markup import escape
 
-    console = output()
+    console = stdout_console()
     console.print("\n[bold]nDCG  recall  RR    answer   tokens      ms  scent       query[/]")
     for one in sorted(queries, key=lambda one: (not one.answerable, one.ndcg)):
         seen = "snippet" if one.in_snippets else "chunk" if one.in_hits else "read" if one.reached else "no"
@@ -239,7 +240,7 @@ def _show_details(queries: Sequence[Measured]) -> None:
 def _show_comparison(comparison: RunComparison) -> None:
     from rich.markup import escape
 
-    console = output()
+    console = stdout_console()
     table = _table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
     names = {**{field: name for name, field in _SHARES.items()}, "tokens": "tokens until the answer"}
     for field, change in comparison.differences.items():
@@ -266,6 +267,6 @@ def _asking(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
         return
     from rich.progress import Progress as Bar
 
-    with Bar(console=drawing(stderr=True), transient=True) as drawn:
+    with Bar(console=EscapedConsole(stderr=True), transient=True) as drawn:
         task = drawn.add_task("asking", total=total)
         yield lambda done: drawn.update(task, completed=done)

@@ -17,7 +17,7 @@ from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
 from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity
-from mcp_server.cli.terminal.output import drawing
+from mcp_server.cli.terminal.console import EscapedConsole
 
 if TYPE_CHECKING:
     from knowledge.state.ports import Lease, Progress
@@ -176,7 +176,7 @@ def bars(*says: str, shown: bool) -> Iterator[Sequence[Callable[[Progress], None
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=drawing(stderr=True), transient=True) as drawn:
+    with Bar(*columns, console=EscapedConsole(stderr=True), transient=True) as drawn:
 
         def draws(task: TaskID) -> Callable[[Progress], None]:
             return lambda p: drawn.update(task, completed=p.done, total=p.total or None, visible=True)

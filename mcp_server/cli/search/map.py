@@ -12,8 +12,9 @@ from rich.table import Table
 
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.options import whole
-from mcp_server.cli.terminal.output import output, print_json
+from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
     from knowledge.search.answers import MapView
@@ -41,7 +42,7 @@ async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
 
 
 def _show(view: MapView) -> None:
-    console = output()
+    console = stdout_console()
     console.print(f"[bold]{escape(view.title)}[/]  [dim]{_pages(view.count)}[/]")
     console.print(escape(view.summary) + "\n")
     table = Table(box=None, show_header=False, pad_edge=False)

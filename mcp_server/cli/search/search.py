@@ -14,8 +14,9 @@ from rich.padding import Padding
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
+from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import WronglyAsked, whole
-from mcp_server.cli.terminal.output import output, print_json, say, tidy
+from mcp_server.cli.terminal.output import print_json, say
 
 if TYPE_CHECKING:
     from knowledge.search.answers import SearchAnswer
@@ -77,7 +78,7 @@ async def _complete(base: KnowledgeBase, on_progress: Callable[[Progress], None]
 
 
 def _show(answer: SearchAnswer) -> None:
-    console = output()
+    console = stdout_console()
     if answer.route.mode == "navigation":
         for page in answer.pages:
             name = (

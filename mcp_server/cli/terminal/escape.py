@@ -1,7 +1,8 @@
-"""Text that others wrote, in a terminal: nothing in it moves the cursor, hides, or changes direction.
+"""Make text that others wrote harmless in a terminal: nothing in it moves the cursor, hides or changes direction.
 
-`visible` is for a line whose every character matters. The program writes everything through `EscapedStream`, whichever verb
-it runs, so that titles, hosts' names, diffs and unexpected errors are harmless too.
+An escape sequence in a title, a host's name or a diff could otherwise clear the screen, forge a prompt, or show a person
+something else than they approve. `visible` is for a line whose every character matters. The program prints everything through
+`EscapedStream`, whichever verb it runs, so that unexpected errors are harmless too.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _BREAKS = {"\n": "⟦U+000A⟧", "\r": "⟦U+000D⟧"}
 
 
 def visible(text: str) -> str:
-    """Return `text` with a mark in the place of whatever would not be seen as it is; line ends get one too.
+    """Return `text` as one line in which every character that would not be seen as it is has a mark in its place.
 
-    A carriage return at the very end is that of a file with Windows line ends, and is left out.
+    A carriage return at the very end belongs to a file with Windows line ends, and is left out.
     """
-    from mcp_server.web.text.sanitize import spelled_out
+    from mcp_server.web.text.sanitize import spelled_out  # `serve`, which loads this file, shows no lines
 
     line = spelled_out(text.removesuffix("\r"))
     for character, shown in _BREAKS.items():
@@ -30,35 +31,37 @@ def visible(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return `text` with a mark in the place of each control and bidirectional character but line ends and tabs."""
+    """Return `text` with a mark in the place of each control and bidirectional character except line ends and tabs."""
     return _ACTS.sub(lambda found: found[0] if found[0] == "\r\n" else f"⟦U+{ord(found[0]):04X}⟧", text)
 
 
 def one_line(text: str) -> str:
-    """Return `text` as `harmless` does, on one line: line ends have marks too."""
+    """Return `text` as `harmless` does, on one line: line ends are marked too."""
     return "".join(_BREAKS.get(character, character) for character in harmless(text))
 
 
 class EscapedStream:
-    """A stream on which what would act on a terminal is seen instead. For the rest it is the stream that it writes to.
+    """A stream that writes `harmless` text to another stream, and otherwise behaves as that one.
 
-    `remarks`: what the program and its libraries say, such as tracebacks and logs, in which no address gives a password away.
-    `print` writes a text and its line end one after the other, so a carriage return at the end of a text waits for what follows.
+    `remarks`: it carries what the program and its libraries say, such as tracebacks and logs. Passwords in addresses are left
+    out of those.
     """
 
     def __init__(self, stream: TextIO, *, remarks: bool = False) -> None:
         self.stream, self._remarks = stream, remarks
-        self._held = ""
+        self._carriage_return = ""
 
     def write(self, text: str) -> int:
-        """Write `text` so that it is seen."""
-        whole = self._held + (without_secrets(text) if self._remarks else text)
-        self._held = "\r" if whole.endswith("\r") else ""
-        self.stream.write(harmless(whole.removesuffix("\r") if self._held else whole))
+        """Write `text` so that all of it is seen."""
+        whole = self._carriage_return + (without_secrets(text) if self._remarks else text)
+        # `print` writes a text and its line end separately. Only what follows tells whether a carriage return at the end of a
+        # text is half of a Windows line end, so it waits for that.
+        self._carriage_return = "\r" if whole.endswith("\r") else ""
+        self.stream.write(harmless(whole.removesuffix("\r")))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
-        """Write them one after the other."""
+        """Write the lines one after the other."""
         for line in lines:
             self.write(line)
 

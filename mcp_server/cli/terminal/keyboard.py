@@ -31,14 +31,15 @@ _NAMES = {
     "\x1b[6~": "pagedown",
 }
 _LOOK_S = 0.2
-"""A thread that waits for a key looks up so often, to see that nobody wants it any more."""
+"""A thread that waits for a key looks up so often whether the program still wants it."""
 
 
 def split(typed: str) -> list[str]:
-    """Return the names of the keys in what a terminal sent at once: an escape sequence is one key, unknown ones are left out."""
+    """Return the names of the keys in what a terminal sent at once. An escape sequence is one key; unknown ones are left out."""
     keys: list[str] = []
     while typed:
         size = next((n for n in (4, 3, 1) if typed[:n] in _NAMES), 1)
+        # An unknown sequence (CSI, to its final byte) is dropped whole: its letters would otherwise count as keys, such as `a`.
         if size == 1 and typed.startswith("\x1b[") and len(typed) > 2:
             size = next((n for n, c in enumerate(typed[2:], 3) if "@" <= c <= "~"), len(typed))
         else:
@@ -48,13 +49,13 @@ def split(typed: str) -> list[str]:
 
 
 def is_terminal() -> bool:
-    """Return whether somebody may be there to type and to read."""
+    """Return whether a person may be there to type and to read."""
     streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stderr)  # None where the program was started without it
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
 async def line(prompt: str) -> str:
-    """Return the line that is typed after `prompt`, without spaces around it; "" when there is none to come."""
+    """Return the line typed after `prompt`, without spaces around it; "" at the end of input."""
     print(prompt, end="", file=sys.stderr, flush=True)
     # A thread that waits within `readline` cannot be called off, and an interrupted program would not end before Enter.
     while not await anyio.to_thread.run_sync(_line_comes, _LOOK_S, abandon_on_cancel=True):
@@ -69,12 +70,12 @@ if sys.platform == "win32":
 
     @contextmanager
     def single_keys() -> Iterator[None]:
-        """Nothing to prepare here: the console gives keys when it is asked for them."""
+        """Change nothing: the console hands out keys one by one already."""
         yield
 
     @contextmanager
     def lines() -> Iterator[None]:
-        """Nothing to prepare for lines either."""
+        """Change nothing."""
         yield
 
     def _line_comes(_timeout_s: float) -> bool:
@@ -97,7 +98,7 @@ else:
 
     @contextmanager
     def single_keys() -> Iterator[None]:
-        """Let every key arrive as it is typed, unseen; Ctrl-C still interrupts. Afterwards lines are typed as before."""
+        """Have every key arrive as it is typed, without echo, until the block ends; Ctrl-C still interrupts."""
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
         tty.setcbreak(fd)
@@ -108,7 +109,7 @@ else:
 
     @contextmanager
     def lines() -> Iterator[None]:
-        """Let lines be typed for a while, seen and edited as usual."""
+        """Have lines typed as usual, with echo and editing, until the block ends."""
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
         usual = [*before]
@@ -137,7 +138,7 @@ else:
 
 
 async def keys() -> list[str]:
-    """Return what was typed within a moment, key by key; nothing if nothing was.
+    """Return the keys that were typed within a moment, often none.
 
     Raises:
         EOFError: the terminal has gone.

@@ -1,4 +1,4 @@
-"""How the command line is asked: options that every verb takes, numbers within bounds, and one sentence when it is wrong."""
+"""The command line's own parser: options that every verb takes, numbers within bounds, and one sentence for a mistake."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
 
     def error(self, message: str) -> NoReturn:
-        """Raise WronglyAsked instead of printing the usage and leaving the process."""
+        """Raise WronglyAsked instead of printing the usage and ending the process."""
         raise WronglyAsked(f"{message} (see {self.prog} --help)")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add what every verb takes. What is not given leaves no trace, so a sub-action does not undo what stood before it."""
+    """Add the options of every verb.
+
+    They have no default, so that a sub-parser does not reset what was given before the action (`journeys --kb DIR list`).
+    """
     nothing = argparse.SUPPRESS
     parser.add_argument("--kb", metavar="DIR", default=nothing, help="the folder of Markdown (default: the handbook)")
     parser.add_argument(
@@ -38,7 +41,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def whole(lowest: int, highest: int) -> Callable[[str], int]:
-    """Return what reads a whole number from `lowest` to `highest`."""
+    """Return a reader of whole numbers from `lowest` to `highest`."""
 
     def read(text: str) -> int:
         try:
@@ -54,28 +57,26 @@ def whole(lowest: int, highest: int) -> Callable[[str], int]:
 
 def seconds(text: str) -> float:
     """Return a number of seconds, 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not (math.isfinite(number) and number >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
-    return number
+    return _number(text, math.inf, "a number of seconds, 0 or more")
 
 
 def share(text: str) -> float:
     """Return a number from 0 to 1."""
+    return _number(text, 1, "a number from 0 to 1")
+
+
+def _number(text: str, highest: float, what: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+        number = math.nan
+    if not (math.isfinite(number) and 0 <= number <= highest):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
     return number
 
 
 def said(text: str) -> str:
-    """Return `text`, which says something."""
+    """Return `text`, which must not be empty."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty")
     return text

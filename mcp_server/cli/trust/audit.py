@@ -15,9 +15,10 @@ from knowledge.history.audit.inspection import inspect, records_of
 from knowledge.history.audit.mentions import mentions
 from knowledge.pages.paths import within
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, output, print_json
+from mcp_server.cli.terminal.output import json_text, print_json
 
 if TYPE_CHECKING:
     from knowledge.history.audit.chain import Broken
@@ -203,7 +204,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         at = str(row.get("at", ""))[:19]
         told = [str(row.get(key, "")) for key in ("principal", "tool", "outcome")]
         table.add_row(*(Text(visible(cell)) for cell in (str(row["seq"]), at, *told, _about(row))))
-    output().print(table)
+    stdout_console().print(table)
 
 
 def _about(fields: Mapping[str, Any]) -> str:

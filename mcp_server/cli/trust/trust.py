@@ -15,9 +15,10 @@ from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
 from mcp_server.cli.review.review import open_review
+from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
-from mcp_server.cli.terminal.output import output, print_json, say
+from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
 from mcp_server.gate.trust.scores import ANY_HOST, grant_of, is_person, trust_record_of
 
@@ -248,4 +249,4 @@ def _print_table(rows: Sequence[dict[str, object]]) -> None:
     table = Table(*rows[0], box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(visible(str(value))) for value in row.values()))
-    output().print(table)
+    stdout_console().print(table)

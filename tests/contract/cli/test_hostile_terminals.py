@@ -20,8 +20,8 @@ from mcp_server.__main__ import main, module_of
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.console import EscapedConsole
 from mcp_server.cli.terminal.escape import EscapedStream, harmless
-from mcp_server.cli.terminal.output import drawing
 from mcp_server.gate.host_registration import BadHostName, enrol
 from mcp_server.runs.locations import runs_in
 from tests.support.hosts.writers import let_in, writing
@@ -224,7 +224,7 @@ def test_a_mark_names_the_character_and_line_ends_stay() -> None:
 def test_what_is_drawn_in_colour_keeps_its_colour_and_not_the_texts_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     told = io.StringIO()
-    console = drawing(file=told, force_terminal=True, color_system="standard")
+    console = EscapedConsole(file=told, force_terminal=True, color_system="standard")
     from rich.panel import Panel
     from rich.text import Text
 

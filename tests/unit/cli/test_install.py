@@ -29,7 +29,8 @@ from mcp_server.cli.server.install import (
     with_database,
     with_file,
 )
-from mcp_server.cli.terminal.output import ask_yes_no, console, print_json
+from mcp_server.cli.terminal.console import stderr_console
+from mcp_server.cli.terminal.output import ask_yes_no, print_json
 from mcp_server.gate.host_registration import Principal, identify, os_user
 from mcp_server.gate.trust.scores import trust_record_of
 from mcp_server.hosts.catalogue import HostMachine, host_named
@@ -510,7 +511,7 @@ def test_remarks_are_on_stderr_and_without_colour_where_none_is_wanted(
     """no-color.org."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    console().print("[1/2] /a/[b]", style="red")
+    stderr_console().print("[1/2] /a/[b]", style="red")
     assert capsys.readouterr() == ("", "[1/2] /a/[b]\n")
 
 

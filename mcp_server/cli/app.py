@@ -1,0 +1,30 @@
+"""The server's parts, opened for one command."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from mcp_server.app.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp_server.app.composition import App
+
+
+@asynccontextmanager
+async def opened_app(settings: Settings) -> AsyncIterator[App]:
+    """Yield all parts of the server, without indexing, and without showing the review page unasked.
+
+    An error inside comes out as itself, not in a group.
+    """
+    # The only import of the composition root by a command that answers and ends: it takes 0.6 s, which a list, a mistyped
+    # option or --help does not need.
+    from mcp_server.app.composition import open_app
+
+    try:
+        async with open_app(settings, indexing=False, announcing=False) as app:
+            yield app
+    except BaseExceptionGroup as group:
+        # A task group wraps even a single error, and no caller could catch a refusal by its class.
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None

@@ -1,0 +1,61 @@
+"""Consoles for colour, tables and progress bars. `serve` never draws, so rich stays out of what it loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import IO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from knowledge.pages.document import shortened
+from knowledge.pages.markdown.inline import plain
+from mcp_server.cli.terminal.escape import EscapedStream, harmless
+
+_MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
+_RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
+
+
+class EscapedConsole(Console):
+    """A console that marks characters in texts which would act on the terminal; its own colours and moves get through."""
+
+    # `main` puts an `EscapedStream` in the place of stdout and stderr, which would mark rich's own sequences too. So this writes
+    # to the stream below it and escapes each text before rich adds colours.
+    @property
+    def file(self) -> IO[str]:
+        """Return the stream below the escaping one."""
+        file = super().file
+        return file.stream if isinstance(file, EscapedStream) else file
+
+    @file.setter
+    def file(self, new: IO[str]) -> None:
+        self._file = new
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield what rich renders, texts escaped."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Raise BrokenPipeError, as `print` does: rich alone would end the process with exit code 1."""
+        self.quiet = True
+        if self.stderr:
+            super().on_broken_pipe()
+        raise BrokenPipeError
+
+
+def stdout_console() -> Console:
+    """Return a console on stdout for answers. Rich itself honours NO_COLOR and pipes."""
+    return EscapedConsole(highlight=False)
+
+
+def stderr_console() -> Console:
+    """Return a console on stderr for progress and remarks."""
+    return EscapedConsole(stderr=True, highlight=False, markup=False)
+
+
+def tidy(text: str, most: int) -> str:
+    """Return Markdown as a line or two to read at a glance: no marks, no table rules, no fences, cut after a word."""
+    lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
+    return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)

@@ -1,0 +1,1 @@
+"""What there is to show, as plain data and finished sentences. The terminal and the pages lay it out."""
