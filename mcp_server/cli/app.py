@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def opened_app(settings: Settings) -> AsyncIterator[App]:
-    """Yield all parts of the server, without indexing, and without showing the review page unasked.
+async def opened_app(settings: Settings, *, announcing: bool = False) -> AsyncIterator[App]:
+    """Yield all parts of the server, without indexing. With `announcing` the review page is served once something waits.
 
     An error inside comes out as itself, not in a group.
     """
@@ -23,7 +23,7 @@ async def opened_app(settings: Settings) -> AsyncIterator[App]:
     from mcp_server.app.composition import open_app
 
     try:
-        async with open_app(settings, indexing=False, announcing=False) as app:
+        async with open_app(settings, indexing=False, announcing=announcing) as app:
             yield app
     except BaseExceptionGroup as group:
         # A task group wraps even a single error, and no caller could catch a refusal by its class.

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSummary:
+    """An audit record as one line. `at` is in UTC to the second; `subjects` is what the record is about."""
+
+    at: str
+    principal: str
+    tool: str
+    outcome: str
+    proposal: str
+    subjects: Sequence[str]
+
+
+def audit_summary(fields: Mapping[str, Any]) -> AuditSummary:
+    """Return a record's fields as one line; of a record that was made unreadable, an empty one."""
+    principal, tool, outcome, proposal = (
+        str(fields.get(k) or "") for k in ("principal", "tool", "outcome", "proposal")
+    )
+    at = str(fields.get("at", ""))[:19].replace("T", " ")
+    return AuditSummary(at, principal, tool, outcome, proposal, subjects_of(fields))
 
 
 def pages_of(fields: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from knowledge.state.ports import StateStore
 from mcp_server.gate.host_registration import UNENROLLED, Principal
-from mcp_server.gate.trust.scores import held, is_person, trust_record_of
+from mcp_server.gate.trust.scores import grant_of, is_person, trust_record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ async def trust_summary(state: StateStore, name: str, *, now: datetime) -> Trust
     """Return the trust of the principal of that name, whether or not it was ever seen."""
     principal = principal_named(name)
     record = await trust_record_of(state, principal, now=now)
-    grant = held(record)
+    grant = grant_of(record)
     forms = {one.host: one.forms for one in await state.enrolments()}
     return TrustSummary(
         principal=name,

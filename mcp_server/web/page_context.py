@@ -1,4 +1,4 @@
-"""What every page stands on: services, templates, the session behind a request, the token behind a form."""
+"""What every page needs: services, templates, the session behind a request, the token in a form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 import anyio
@@ -18,18 +18,19 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from agents.loop.store.ports import RunStore
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
+from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
+from mcp_server.presenters.proposal import sentence_of
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
-from mcp_server.web.text.sanitize import sanitize_line
+from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
+from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
 from mcp_server.workers.pool import Workers
-
-if TYPE_CHECKING:
-    from agents.loop.store.ports import RunStore
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -117,14 +118,25 @@ class PageContext:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=_inert,
         )
-        environment.filters["line"] = sanitize_line
+        environment.filters |= {
+            "fields": fields_of,
+            "folded": folded,
+            "sentence": sentence_of,
+            "journey_address": journey_address,
+            "lines": sanitize,
+            "packed": packed,
+            "spelled_out": spelled_out,
+            "title_line": title_line,
+        }
+        environment.globals["moment"] = moment
         return environment
 
     async def show(
         self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]], status: int = 200
     ) -> Response:
-        """Return the filled template. `values` are worked out aside: a hostile text may take seconds."""
+        """Return the filled template. `values` is called in a thread: a hostile text may take seconds."""
         return HTMLResponse(await self.filled(template, session, values), status)
 
     async def filled(self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]]) -> bytes:
@@ -135,8 +147,9 @@ class PageContext:
             "navigation": NAVIGATION,
             "here": "",
             "waiting": waiting,
-            "base_name": sanitize_line(self.base_name) if session else "",
+            "base_name": self.base_name if session else "",
             "token": partial(_token, session),
+            "now": self.services.now(),
         }
 
         def filled() -> bytes:
@@ -171,12 +184,21 @@ class PageContext:
 
     async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:
         """Return a page that says why something was not done."""
-        values = {"title": title, "message": sanitize_line(message), "back": back}
+        values = {"title": title, "message": message, "back": back}
         return await self.show("message.html", session, lambda: values, status)
 
     def person(self, session: Session, signed: str = "") -> Approver:
         """Return the person of the session, as approvals record them."""
         return Approver(session.user, "page", signed)
+
+
+def _inert(value: Any) -> Any:
+    """Return what a template shows in the place of a value: of a text, HTML in which every character is seen.
+
+    Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says otherwise; where
+    marks would be wrong, in attributes and text fields, it says `|e`, which escapes HTML and nothing more.
+    """
+    return sanitize_line(value) if type(value) is str else value
 
 
 def _token(session: Session | None) -> Markup:
@@ -248,6 +270,12 @@ async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:
         return {}
+
+
+def number_in(request: Request, name: str) -> int | None:
+    """Return the number in the address under that name, None if there is none that fits a database's integer."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 def see(path: str) -> Response:

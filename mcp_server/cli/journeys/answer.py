@@ -1,13 +1,16 @@
-"""`journeys answer`: a person answers, question by question, what the work asks them."""
+"""`journeys answer`: a person answers an agent's questions, one by one."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agents.engine.runner import JourneyDecision
+from agents.engine.work.questions import WorkQuestion, open_questions
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys.records import led
+from mcp_server.cli.journeys.view import at_version, state_fields
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import object_of
@@ -15,15 +18,11 @@ from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
 
-if TYPE_CHECKING:
-    from agents.engine.events import Channel
-    from agents.engine.work.questions import WorkQuestion
-
 DONE, NOT_DONE = 0, 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this action takes."""
+    """Add this action's arguments."""
     parser.add_argument("--answer", metavar="ID=TEXT", action="append", default=[], help="the answer to one question")
     parser.add_argument("--answers", metavar="FILE", help="answers as a JSON object by id; - for standard input")
     parser.add_argument(
@@ -32,11 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def answer(args: argparse.Namespace, settings: Settings) -> int:
-    """Ask what is not answered yet, and record all answers at the version at which the questions were asked."""
-    from agents.engine.runner import JourneyDecision
-    from agents.engine.work.questions import open_questions
-    from mcp_server.cli.journeys.view import standing_line, state_fields
-
+    """Ask the questions that the command does not answer, and record all answers at the version that asked them."""
     given = await _given(args)
     async with led(settings) as runner:
         here = await runner.position(args.id)
@@ -44,43 +39,40 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
         if not asked:
             say(f"{args.id} has no open question; see `knowledge-forge journeys show {args.id}`")
             return NOT_DONE
-        channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
         if keyboard.is_terminal() and not args.note:
             given |= await _typed(here.agent.title, [one for one in asked if one.id not in given])
         if not given and not args.note.strip():
             waiting = ", ".join(visible(one.id) for one in asked)
             say(f"nothing was answered; still open: {waiting}; answer in a terminal, or with --answer ID=TEXT for each")
             return NOT_DONE
-        opinion = JourneyDecision("answer", channel, args.note, given)
-        now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
+        decision = JourneyDecision("answer", keyboard.decision_channel(), args.note, given)
+        now = await runner.decide(args.id, here.state.version, decision, by=os_user())
     if settings.json:
         print_ascii(state_fields(args.id, now.agent, now.state))
     else:
-        print(visible(f"your answers were recorded; {standing_line(args.id, now.state)}"))
+        print(visible(f"your answers were recorded; {at_version(args.id, now.state)}"))
     return DONE
 
 
 async def _typed(title: str, asked: Sequence[WorkQuestion]) -> dict[str, str]:
-    """Return what is typed in answer to each question; an empty line leaves it open."""
+    """Return what the person types in answer to each question; an empty line leaves it open."""
     if asked:
         say(visible(f"{title} asks. Press Enter to leave a question open; `I don't know` is a valid answer."))
-    said: dict[str, str] = {}
+    answers: dict[str, str] = {}
     for number, one in enumerate(asked, 1):
         say(visible(f"{number}/{len(asked)} {one.question}" + (f" ({one.why})" if one.why else "")))
         if text := await keyboard.line("> "):
-            said[one.id] = text
-    return said
+            answers[one.id] = text
+    return answers
 
 
 async def _given(args: argparse.Namespace) -> dict[str, Any]:
     """Return the answers that came with the command.
 
     Raises:
-        WronglyAsked: they are none.
+        WronglyAsked: they are not in the form that the options take.
     """
-    given: dict[str, Any] = {}
-    if args.answers:
-        given |= await object_of(args.answers, "--answers")
+    given = await object_of(args.answers, "--answers") if args.answers else {}
     for pair in args.answer:
         id_, equals, text = pair.partition("=")
         if not equals or not id_ or not text.strip():

@@ -1,54 +1,52 @@
-"""`journeys decide` and `journeys fork`: a person's word about a journey, said in a terminal."""
+"""`journeys decide` and `journeys fork`: a person decides on a journey in a terminal."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.bounds import BACK_TO
 from agents.engine.decide import decided
 from agents.engine.events import Decided, canonical
+from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.records import led
-from mcp_server.cli.journeys.view import STATES, coming, shown, state_fields
+from mcp_server.cli.journeys.view import at_version, consequence, shown, state_fields
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
 
-if TYPE_CHECKING:
-    from agents.engine.progress.position import JourneyPosition
-
 NOT_DONE = 1
 
 
 async def decide(args: argparse.Namespace, settings: Settings) -> int:
-    """Show what it is about, ask whether it is meant, and record the word at the version that was shown."""
-    opinion = _opinion(args)
+    """Show what the decision is about and leads to, ask for confirmation, and record it at the version that was shown."""
+    decision = _decision(args)
     async with led(settings) as runner:
-        # To end a journey nobody has to know its agent.
+        # A journey can be cancelled even if its agent is gone.
         here = await runner.position(args.id, unled=args.decision == "cancel")
-        for line in _about(here, opinion):
+        for line in _preview(here, decision):
             say(line)
         if refused := await _refused(args):
             say(f"nothing was decided: {refused}")
             return NOT_DONE
-        now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
+        now = await runner.decide(args.id, here.state.version, decision, by=os_user())
     if settings.json:
         print_ascii(state_fields(args.id, now.agent, now.state))
     else:
-        print(_outcome(args.decision, now))
+        lacks = [f.text for f in now.state.feedback if f.version == now.state.version]
+        missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
+        print(visible(f"{args.decision} was recorded; {at_version(now.journey, now.state)}{missing}"))
     return 0
 
 
-def _opinion(args: argparse.Namespace) -> JourneyDecision:
-    """Return what the person says.
-
-    A word that nobody typed into a terminal counts as passed on by somebody: where the person's own hand is asked for, it is
-    refused.
+def _decision(args: argparse.Namespace) -> JourneyDecision:
+    """Return the person's decision.
 
     Raises:
         WronglyAsked: the options do not fit the decision.
@@ -66,7 +64,7 @@ def _opinion(args: argparse.Namespace) -> JourneyDecision:
         raise WronglyAsked("revisit needs --phase PHASE, an earlier phase of this journey")
     if args.decision == "answer" and not args.note.strip():
         raise WronglyAsked("answer needs --note TEXT")
-    return JourneyDecision(args.decision, "terminal" if keyboard.is_terminal() else "relayed", args.note, changes)
+    return JourneyDecision(args.decision, keyboard.decision_channel(), args.note, changes)
 
 
 def _patch(text: str) -> dict[str, Any]:
@@ -79,51 +77,41 @@ def _patch(text: str) -> dict[str, Any]:
     return changes
 
 
-def _about(here: JourneyPosition, opinion: JourneyDecision) -> list[str]:
-    """Return what is decided about, what the person says, and what follows from it.
+def _preview(here: JourneyPosition, decision: JourneyDecision) -> list[str]:
+    """Return what the decision is about, the decision itself, and what follows from it.
 
     Raises:
-        JourneyOver, NotToDecide, NeedsOwnHand: the word would not count.
+        JourneyOver, NotToDecide, NeedsOwnHand: the decision would not count.
     """
     state = here.state
     phase = state.checkpoint.phase if state.checkpoint else state.phase
-    word = Decided(opinion.decision, opinion.channel, phase, opinion.note, dict(opinion.changes) or None)
-    target = str(opinion.changes.get(BACK_TO, "")) if opinion.decision == "revisit" else ""
+    word = Decided(decision.decision, decision.channel, phase, decision.note, dict(decision.changes) or None)
+    target = str(decision.changes.get(BACK_TO, "")) if decision.decision == "revisit" else ""
     steps = decided(here.agent.graph, here.journey, state, word, target=target)
-    told = ["", f"{opinion.decision}: {coming(state, word, steps)}"]
-    if opinion.note:
-        told.append(f"your note: {opinion.note}")
-    if opinion.decision == "modify" and opinion.changes:
+    told = ["", f"{decision.decision}: {consequence(state, word, steps)}"]
+    if decision.note:
+        told.append(f"your note: {decision.note}")
+    if decision.decision == "modify" and decision.changes:
         told.append(f"your changes: {canonical(word.changes)}")
     return [*shown(here.journey, here.agent, state), *map(visible, told)]
 
 
 async def _refused(args: argparse.Namespace) -> str:
-    """Return why the word is not recorded; "" if it is meant."""
+    """Return why the decision is not recorded, "" if it is confirmed."""
     if args.yes:
         return ""
     if not keyboard.is_terminal():
         return "can't ask for confirmation here; run this in a terminal, or add --yes"
-    typed = await keyboard.line(f"Record {args.decision} as shown? [y/N] ")
-    return "" if typed.lower() in ("y", "yes") else "not confirmed"
-
-
-def _outcome(decision: str, now: JourneyPosition) -> str:
-    state = now.state
-    lacks = [f.text for f in state.feedback if f.version == state.version]
-    missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
-    at = f"version {state.version}, {STATES[state.status]} in {state.phase}"
-    return visible(f"{decision} was recorded; {now.journey} is at {at}{missing}")
+    return "" if await keyboard.confirms(f"Record {args.decision} as shown?") else "not confirmed"
 
 
 async def fork(args: argparse.Namespace, settings: Settings) -> int:
-    """Begin a journey of its own where the other one stood; what was read in that one counts as read in this one, too."""
-    from mcp_server.app.composition import open_app
-
+    """Start a new journey from a version of an earlier one."""
     inputs = {FORK_OF: args.id} | ({AT_VERSION: args.at} if args.at is not None else {})
-    async with open_app(settings, indexing=False, announcing=False) as app:
+    async with opened_app(settings) as app:
         taints = app.services.taints
         new = await app.services.journeys.start("", args.note, inputs, by=os_user())
+        # The new journey works with everything that was read in the other one, so it is tainted by the same places.
         await taints.note(os_user(), new.journey, tuple(await taints.of_journey(args.id)))
     state = new.state
     if settings.json:

@@ -1,4 +1,4 @@
-"""`journeys export` and `journeys import`: a journey as one file, to keep or to go on with elsewhere."""
+"""`journeys export` and `journeys import`: a journey as one file, to keep or to continue elsewhere."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from agents.engine.events import Logged
+from agents.engine.runner import Runner
 from agents.errors import BadJourneyFile, JourneyExists, NoSuchJourney
 from agents.store.export_file import exported, imported
 from agents.store.forms import new_id
+from agents.store.ports import JourneyStore
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.records import head, stored
 from mcp_server.cli.journeys.view import state_fields
 from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.input import STANDARD
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.hosts.files import ConfigurationRefused, rewrite
 
-if TYPE_CHECKING:
-    from agents.engine.events import Logged
-    from agents.engine.runner import Runner
-    from agents.store.ports import JourneyStore
-
-STANDARD = "-"
-"""Stands for standard input or output in the place of a file."""
-
 
 class AnotherIsHere(KnowledgeError):
-    """A journey has that id already and is not the one in the file; `how` says what they have in common. Nothing was taken over."""
+    """A journey has that id already and differs from the one in the file. Nothing was imported."""
 
     def __init__(self, journey: str, how: str) -> None:
         self.journey = journey
@@ -59,10 +55,10 @@ async def export(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Put the text there, in the place of an earlier export and of nothing else.
+    """Write the text to `path`, where at most an earlier export may be.
 
     Raises:
-        ConfigurationRefused: something else is there, or nothing can be written.
+        ConfigurationRefused: another file is there, or it can't be written.
     """
 
     def replaced(before: str) -> str:
@@ -77,17 +73,13 @@ def _write(path: Path, text: str) -> None:
 
 
 async def take_over(args: argparse.Namespace, settings: Settings) -> int:
-    """Take over the journey in the file; the same file again changes nothing.
-
-    What it says counts as read from outside: nobody here knows what was read where it was written.
-    """
-    from mcp_server.app.composition import open_app
-
+    """Import the journey in the file; importing the same file again changes nothing."""
     own, log = imported(await anyio.to_thread.run_sync(_read, args.file))
     journey = _id(args.as_id or own, given=args.as_id is not None)
-    async with open_app(settings, indexing=False, announcing=False) as app:
+    async with opened_app(settings) as app:
         runner = app.services.journeys
-        if await _new(runner.store, journey):
+        if await _is_new(runner.store, journey):
+            # Nobody here knows what was read where it was recorded, so all of it counts as text from outside.
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
         done = await _adopted(runner, journey, log)
         agent, state = await head(runner, journey)
@@ -111,7 +103,7 @@ def _id(journey: str, *, given: bool) -> str:
     """Return the id.
 
     Raises:
-        WronglyAsked, BadJourneyFile: no journey can have it.
+        WronglyAsked, BadJourneyFile: no journey can have that id.
     """
     try:
         return new_id(journey)
@@ -121,7 +113,7 @@ def _id(journey: str, *, given: bool) -> str:
         raise BadJourneyFile(1, str(error)) from error
 
 
-async def _new(store: JourneyStore, journey: str) -> bool:
+async def _is_new(store: JourneyStore, journey: str) -> bool:
     try:
         await store.events(journey, limit=1)
     except NoSuchJourney:
@@ -130,21 +122,20 @@ async def _new(store: JourneyStore, journey: str) -> bool:
 
 
 async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
-    """Return whether it was here already.
+    """Record the journey and return whether it was here already.
 
     Raises:
-        BadLog, BadStart, AnotherIsHere: nothing was taken over.
+        BadLog, BadStart, AnotherIsHere: nothing was imported.
     """
     try:
         return (await runner.adopt(journey, log)).repeated
     except JourneyExists:
-        raise AnotherIsHere(journey, _compared(await runner.store.events(journey), log)) from None
-
-
-def _compared(here: Sequence[Logged], there: Sequence[Logged]) -> str:
-    common = min(len(here), len(there))
-    if list(here[:common]) != list(there[:common]):
-        return "with different contents"
-    if len(here) > len(there):
-        return f"at a later version: {here[-1].version}; the file ends at version {there[-1].version}"
-    return f"only up to version {here[-1].version}; the file has version {there[-1].version}"
+        here = await runner.store.events(journey)
+    common = min(len(here), len(log))
+    if list(here[:common]) != list(log[:common]):
+        how = "with different contents"
+    elif len(here) > len(log):
+        how = f"at a later version: {here[-1].version}; the file ends at version {log[-1].version}"
+    else:
+        how = f"only up to version {here[-1].version}; the file has version {log[-1].version}"
+    raise AnotherIsHere(journey, how)

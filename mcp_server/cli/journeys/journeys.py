@@ -1,4 +1,4 @@
-"""`journeys`: the work that goes through phases: a person leads it, looks at it, decides, sends it another way, and moves it."""
+"""`journeys`: list, lead, show, decide, fork and move work that goes through phases."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from collections.abc import Awaitable, Callable, Mapping
 import anyio
 
 from agents.engine.graph import mermaid
+from agents.report.journey_report import full_report
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.journeys import answer as journey_answering
-from mcp_server.cli.journeys import lead as journey_leading
-from mcp_server.cli.journeys import rerun as journey_rerunning
-from mcp_server.cli.journeys.records import MOST_LISTED, head, led, listing, stored
+from mcp_server.cli.journeys import answer, decision, export, lead, rerun, stats
+from mcp_server.cli.journeys.records import MOST_LISTED, head, led, stored
+from mcp_server.cli.journeys.view import event_text, line_fields, listed, shown, state_fields
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, print_ascii, say
+from mcp_server.toolsets.journeys.answers import event_line
 
 DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
 STATES = ("active", "waiting", "complete", "cancelled")
@@ -27,7 +30,7 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     actions = parser.add_subparsers(
         dest="action",
         metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|rerun|export|import|stats",
@@ -50,24 +53,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     exporting = actions.add_parser("export", help="export a journey to a file")
     answering = actions.add_parser("answer", help="answer its questions one by one")
     repeating = actions.add_parser("rerun", help="repeat the steps after a version in a fork")
-    leading = journey_leading.arguments(actions)
-    for action in (
-        showing,
-        happening,
-        drawing,
-        reporting,
-        deciding,
-        answering,
-        forking,
-        repeating,
-        exporting,
-        *leading,
-    ):
+    leading = lead.arguments(actions)
+    # The id comes first in every usage line, so it is added before what else an action takes.
+    others = (showing, happening, drawing, reporting, deciding, answering, forking, repeating, exporting)
+    for action in (*others, *leading):
         action.add_argument("id", metavar="ID", type=said, help="a journey's id, from `journeys list`")
     _decide_arguments(deciding)
-    journey_answering.arguments(answering)
-    journey_rerunning.arguments(repeating)
-    journey_leading.more_arguments(actions.choices["memory"])
+    answer.arguments(answering)
+    rerun.arguments(repeating)
+    lead.more_arguments(actions.choices["memory"])
     forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: the current one)")
     forking.add_argument("--note", metavar="TEXT", default="", help="what should be different this time")
     exporting.add_argument(
@@ -97,38 +91,32 @@ def _decide_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked; 1 if there is nothing, or it was not done."""
-    from mcp_server.cli.journeys import decision as journey_deciding
-    from mcp_server.cli.journeys import export as journey_filing
-    from mcp_server.cli.journeys import stats as journey_stats
-
+    """Run the action; exit code 1 if there is nothing to show, or it was not done."""
     actions: Mapping[str, Action] = {
         "list": _list,
         "show": _show,
         "events": _events,
-        "start": journey_leading.start,
-        "submit": journey_leading.submit,
-        "status": journey_leading.status,
-        "resume": journey_leading.resume,
-        "memory": journey_leading.memory,
-        "answer": journey_answering.answer,
+        "start": lead.start,
+        "submit": lead.submit,
+        "status": lead.status,
+        "resume": lead.resume,
+        "memory": lead.memory,
+        "answer": answer.answer,
         "graph": _graph,
         "report": _report,
-        "decide": journey_deciding.decide,
-        "fork": journey_deciding.fork,
-        "rerun": journey_rerunning.rerun,
-        "export": journey_filing.export,
-        "import": journey_filing.take_over,
-        "stats": journey_stats.stats,
+        "decide": decision.decide,
+        "fork": decision.fork,
+        "rerun": rerun.rerun,
+        "export": export.export,
+        "import": export.take_over,
+        "stats": stats.stats,
     }
     return anyio.run(actions[args.action or "list"], args, settings)
 
 
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.journeys.view import line_fields, listed
-
     async with stored(settings) as store:
-        found = await listing(store, state=args.state, agent=args.agent, limit=args.limit)
+        found = await store.journeys(status=args.state, agent=args.agent, limit=args.limit)
     if settings.json:
         print_ascii([line_fields(one) for one in found])
     elif not found:
@@ -144,8 +132,6 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.cli.journeys.view import shown, state_fields
-
     async with led(settings) as runner:
         agent, state = await head(runner, args.id)
     if settings.json:
@@ -157,18 +143,14 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _events(args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.app.factories.journey_store import journeys_in
-    from mcp_server.app.knowledge_base import open_state
-    from mcp_server.cli.journeys.view import happened
-    from mcp_server.toolsets.journeys.answers import event_line
-
     async with open_state(settings) as state:
         store, after = journeys_in(state), args.after
         while True:
+            # Taken before the events are read: what is recorded in between ends the wait below at once.
             seen = await state.last_event()
             for logged in await store.events(args.id, after=after):
                 after = logged.seq
-                print(json_text(event_line(logged)) if settings.json else happened(logged), flush=True)
+                print(json_text(event_line(logged)) if settings.json else event_text(logged), flush=True)
             if not args.follow or (await store.journey(args.id)).over:
                 return 0
             await state.changed(seen)
@@ -186,12 +168,9 @@ async def _graph(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _report(args: argparse.Namespace, settings: Settings) -> int:
-    from agents.report.journey_report import whole
-    from mcp_server.app.knowledge_base import utc_now
-
     async with led(settings) as runner:
         agent, state = await head(runner, args.id)
-        text = whole(args.id, agent, state, await runner.store.events(args.id), utc_now())
+        text = full_report(args.id, agent, state, await runner.store.events(args.id), utc_now())
     if settings.json:
         print_ascii({"journey_id": args.id, "report": text})
     else:

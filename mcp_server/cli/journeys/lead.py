@@ -1,6 +1,6 @@
 """`journeys start`, `submit`, `status`, `resume`, `memory`: lead a journey from a terminal or a script.
 
-Each asks the very tool that a host would call, through the gate: who may not do it there may not do it here.
+Each calls the tool that a host would call, through the gate: what a host may not do there, this may not do here.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from typing import TYPE_CHECKING, Any
 from agents.memory_documents import document, documents
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import opened_app
+from mcp_server.cli.journeys.view import head_of, how_to_continue, status_fields, status_lines
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
 from mcp_server.cli.terminal.options import WronglyAsked, said, share, whole
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.caller import Call
-from mcp_server.gate.host_registration import identify, os_user
+from mcp_server.gate.dispatch import CallFailed, UnknownTool
+from mcp_server.gate.host_registration import Principal, identify, os_user
 from mcp_server.gate.policy import Refuse
+from mcp_server.toolsets.journeys.offers.prompts import as_input
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
-    from mcp_server.gate.host_registration import Principal
 
 DONE, WAITS, NOT_ENOUGH = 0, 3, 4
-"""Exit codes: it goes on or is complete; a person is to say something first; what was submitted is kept and is not enough."""
+"""Exit codes: the journey continues or is complete; a person is asked; the work was recorded and is not enough."""
 MOST_TOKENS = 10**12
 
 
 class NotDone(KnowledgeError):
-    """The tool refused, or could not; the message is its own."""
+    """The tool refused or failed; the message is the tool's own."""
 
     MOST_CHARS = 2_000
 
@@ -71,35 +74,32 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signal", metavar="NAME", action="append", default=[], help="a hint, such as a transition back"
     )
-    parser.add_argument(
-        "--tokens-in", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="what the step cost in tokens"
-    )
-    parser.add_argument("--tokens-out", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="likewise")
-    # Not `model`, which is a setting: what the work was done with is not what this program asks.
+    tokens = whole(0, MOST_TOKENS)
+    parser.add_argument("--tokens-in", metavar="N", type=tokens, default=0, help="input tokens that the step took")
+    parser.add_argument("--tokens-out", metavar="N", type=tokens, default=0, help="output tokens that the step took")
+    # Not under the name `model`, which is a setting: this model did the work, and the server's own has no part in it.
     parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="the model that did the work")
     parser.add_argument("--conversation", metavar="ID", default="", help="the conversation that it was done in")
     parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
     parser.add_argument("--reasoning", metavar="TEXT", help="the reasoning behind the work")
 
 
-# --- what is done -----------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LocalHost:
-    """Calls tools as this process's host would: by the secret in FORGE_ENROLMENT, or as one that nobody let in."""
+    """Calls tools as this process's host: the one whose secret is in FORGE_ENROLMENT, or an unregistered one."""
 
     app: App
     who: Principal
 
     async def call(self, tool: str, **given: Any) -> dict[str, Any]:
-        """Return what the tool answers.
+        """Return the tool's answer.
 
         Raises:
             NotDone: it answered with an error.
         """
-        from mcp_server.gate.dispatch import CallFailed, UnknownTool
-
         try:
             outcome = await self.app.gate.dispatch(tool, given, Call(self.who))
         except UnknownTool as error:
@@ -112,7 +112,7 @@ class LocalHost:
         """Return if this process's host may call the tool.
 
         Raises:
-            NotDone: it may not, or there is no such tool here.
+            NotDone: it may not, or the tool is not available here.
         """
         spec = self.app.gate.spec(tool)
         if spec is None:
@@ -124,18 +124,13 @@ class LocalHost:
 
 @asynccontextmanager
 async def local_host(settings: Settings) -> AsyncIterator[LocalHost]:
-    """Yield what calls tools here. An error in there comes out as itself."""
-    from mcp_server.app.composition import open_app
-
-    try:
-        async with open_app(settings, indexing=False, announcing=False) as app:
-            yield LocalHost(app, await identify(app.base.state, os_user(), settings.enrolment))
-    except BaseExceptionGroup as group:
-        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+    """Yield a host that calls tools in this process."""
+    async with opened_app(settings) as app:
+        yield LocalHost(app, await identify(app.base.state, os_user(), settings.enrolment))
 
 
 async def start(args: argparse.Namespace, settings: Settings) -> int:
-    """Begin a journey."""
+    """Start a journey and print the first prompt."""
     if args.brief == STANDARD and args.inputs == STANDARD:
         raise WronglyAsked("--brief and --inputs cannot both be read from standard input")
     brief = await text_of(STANDARD) if args.brief == STANDARD else args.brief
@@ -144,13 +139,11 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
         if args.input:
             inputs |= await _typed(at, args.agent_name, args.input)
         answer = await at.call("journey_start", agent=args.agent_name, brief=brief, inputs=inputs)
-    return _told(answer, settings, going_on)
+    return _told(answer, settings, prompt_lines)
 
 
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the inputs that were typed, each as the kind of value that the agent takes."""
-    from mcp_server.toolsets.journeys.offers.prompts import as_input
-
+    """Return the inputs that were typed, each as the type of value that the agent takes."""
     agent = await at.app.services.journeys.catalogue.agent(name)
     forms, found = agent.inputs.get("properties", {}), {}
     for pair in pairs:
@@ -162,47 +155,53 @@ async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, An
 
 
 async def submit(args: argparse.Namespace, settings: Settings) -> int:
-    """Submit work, by default to the version at which the journey stands."""
+    """Submit work, by default for the journey's current version."""
     work = await object_of(args.work, "--work")
-    usage = {"tokens_in": args.tokens_in, "tokens_out": args.tokens_out, "model": args.done_with}
     async with local_host(settings) as at:
         version = args.version
         if version is None:
             version = (await at.app.services.journeys.store.journey(args.id)).version
-        given: dict[str, Any] = {"journey_id": args.id, "version": version, "work": work, "signals": args.signal}
-        given["usage"] = {**usage, "conversation": args.conversation}
-        given |= {name: value for name in ("confidence", "reasoning") if (value := getattr(args, name)) is not None}
-        answer = await at.call("journey_submit", **given)
-    code = _told(answer, settings, going_on)
-    # Without a schema an active phase says what it lacks: the host has the rest already.
+        optional = {name: getattr(args, name) for name in ("confidence", "reasoning")}
+        answer = await at.call(
+            "journey_submit",
+            journey_id=args.id,
+            version=version,
+            work=work,
+            signals=args.signal,
+            usage={
+                "tokens_in": args.tokens_in,
+                "tokens_out": args.tokens_out,
+                "model": args.done_with,
+                "conversation": args.conversation,
+            },
+            **{name: value for name, value in optional.items() if value is not None},
+        )
+    code = _told(answer, settings, prompt_lines)
+    # An answer without a schema in an active phase is about what the work lacks: the host got the schema before.
     return NOT_ENOUGH if answer["state"] == "active" and answer["work_schema"] is None else code
 
 
 async def resume(args: argparse.Namespace, settings: Settings) -> int:
-    """Say all that is needed to go on."""
+    """Print everything needed to continue the journey."""
     async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
-    return _told(answer, settings, going_on)
+    return _told(answer, settings, prompt_lines)
 
 
 async def status(args: argparse.Namespace, settings: Settings) -> int:
-    """Say in a few lines where it stands."""
-    from mcp_server.cli.journeys.view import standing_fields, standing_lines
-
+    """Print the journey's status in a few lines."""
     async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
         state = await at.app.services.journeys.store.journey(args.id)
-    fields = standing_fields(answer, state)
-    return _told(fields, settings, standing_lines)
+    return _told(status_fields(answer, state), settings, status_lines)
 
 
 async def memory(args: argparse.Namespace, settings: Settings) -> int:
-    """Show a memory document, or which there are; or merge it into a page."""
+    """Print a memory document, or the names of several; or merge one into a page."""
     async with local_host(settings) as at:
         here = await at.app.services.journeys.position(args.id)
         there = documents(here.agent, here.state)
-        texts = set(there.values())
-        if args.document is None and len(texts) != 1 and (there or args.merge):
+        if args.document is None and len(set(there.values())) != 1 and (there or args.merge):
             return _several(args, settings, there)
         name = args.document or next(iter(there), here.agent.name)
         text = document(here.agent, here.state, args.id, name)
@@ -211,7 +210,7 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
         if args.merge:
             return await _merged(at, args, settings, text)
     if settings.json:
-        _print({"journey_id": args.id, "documents": {name: text}})
+        print_ascii({"journey_id": args.id, "documents": {name: text}})
     else:
         for line in text.removesuffix("\n").split("\n"):
             print(visible(line))
@@ -220,23 +219,23 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
 
 def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, str]) -> int:
     if args.merge:
-        raise WronglyAsked(f"name the agent whose document to merge: {', '.join(there) or 'there is none yet'}")
+        raise WronglyAsked(f"name the agent whose document to merge: {', '.join(there) or 'no agent has one yet'}")
     if settings.json:
-        _print({"journey_id": args.id, "documents": dict(there)})
+        print_ascii({"journey_id": args.id, "documents": dict(there)})
     else:
         for name in there:
             print(visible(name))
-        say(f"one of them: knowledge-forge journeys memory {args.id} AGENT")
+        say(f"to print one: knowledge-forge journeys memory {args.id} AGENT")
     return DONE
 
 
 async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, text: str) -> int:
-    """Merge the document into the page, and say what became of that; a proposal waits for a person's word."""
+    """Merge the document into the page and print the outcome, which can be a proposal."""
     answer = await at.call(
         "kb_merge", path=args.merge, content=text, source=f"journey:{args.id}", intent=f"memory of {args.id}"
     )
     if settings.json:
-        _print(answer)
+        print_ascii(answer)
     else:
         proposal = answer.get("proposal") or {}
         waits = f", it needs approval: knowledge-forge review {proposal['id']}" if proposal.get("id") else ""
@@ -244,31 +243,25 @@ async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, t
     return WAITS if answer["status"] == "proposed" else DONE
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 def _told(answer: Mapping[str, Any], settings: Settings, lines: Callable[[Mapping[str, Any]], Sequence[str]]) -> int:
-    """Print the answer, and return the exit code that says whether a person is to say something first."""
+    """Print the answer and return the exit code, which says whether a person is asked."""
     if settings.json:
-        _print(answer)
+        print_ascii(answer)
     else:
         for line in lines(answer):
             print(line)
     return WAITS if answer["state"] == "waiting" else DONE
 
 
-def going_on(answer: Mapping[str, Any]) -> list[str]:
-    """Return what to do now, in lines."""
-    from mcp_server.cli.journeys.view import head_of, ways_on
-
+def prompt_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the prompt, the tools and the schema of the current phase as lines."""
     told = [head_of(answer), "", *answer["prompt"].splitlines()]
     if answer["allowed_tools"]:
         told += ["", f"tools of this phase: {', '.join(answer['allowed_tools'])}"]
     if answer["work_schema"] is not None:
         told += ["", "submit an object that fits this JSON Schema:"]
         told += json.dumps(answer["work_schema"], ensure_ascii=False, indent=2).splitlines()
-    return [visible(line) for line in (*told, *ways_on(answer))]
-
-
-def _print(answer: Mapping[str, Any]) -> None:
-    print_ascii(answer)
+    return [visible(line) for line in (*told, *how_to_continue(answer))]

@@ -1,31 +1,30 @@
-"""`journeys rerun`: do again in a fork, step by step, what was recorded after a version, and say where it goes another way."""
+"""`journeys rerun`: repeat in a fork, step by step, what was recorded after a version, and say where the outcome differs."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agents.engine.progress.rerun import Again, RerunStep, acts_after, again, checked_place
+from agents.engine.runner import AT_VERSION, FORK_OF
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.journeys.lead import local_host
+from mcp_server.cli.journeys.lead import LocalHost, local_host
+from mcp_server.cli.journeys.view import at_version
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import said, whole
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
 
-if TYPE_CHECKING:
-    from agents.engine.events import Channel
-    from agents.engine.progress.rerun import Again, RerunStep
-    from mcp_server.cli.journeys.lead import LocalHost
-
 DONE, NOT_DONE, ANOTHER_WAY = 0, 1, 5
-"""Exit codes: every step led where it led before; nothing was done; a step went another way, or was refused."""
+"""Exit codes: every step had the same outcome as before; nothing was done; a step's outcome differed, or it was refused."""
 HIGHEST = 10**9
+MOST_NAMED = 6
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this action takes."""
+    """Add this action's arguments."""
     parser.add_argument(
         "--from", dest="version", metavar="N", type=whole(1, HIGHEST), required=True, help="the version to start from"
     )
@@ -37,12 +36,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def rerun(args: argparse.Namespace, settings: Settings) -> int:
-    """Fork it there, do again what came after, and say of each step where it led."""
-    from agents.engine.progress.rerun import acts_after, again
-
+    """Fork the journey, repeat the steps after the version, and print the outcome of each."""
     async with local_host(settings) as at:
-        await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it
-        await at.require("journey_submit")  # nor may who may not submit, in a fork that is there already
+        # Repeating reads the journey and writes to the fork, so the caller needs the right to do both by tools.
+        await at.call("journey_status", journey_id=args.id)
+        await at.require("journey_submit")
         runner = at.app.services.journeys
         here = await runner.position(args.id)
         await runner.store.journey(args.id, version=args.version)
@@ -53,11 +51,11 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
         if refused := await _refused(args, acts):
             say(f"nothing was done: {refused}")
             return NOT_DONE
-        fork = await _place(at, args)
+        fork = await _fork(at, args)
         taints = at.app.services.taints
         await taints.note(at.who.id, fork, tuple(await taints.of_journey(args.id)))
-        channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
         done: list[Again] = []
+        channel = keyboard.decision_channel()
         async for one in again(runner, fork, acts, by=at.who.id, person=os_user(), channel=channel):
             done.append(one)
             if not settings.json:
@@ -66,21 +64,17 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
         state = await runner.store.journey(fork)
     same = len(done) == len(acts) and all(one.same for one in done)
     if settings.json:
-        print_ascii({"journey_id": fork, "of": args.id, "from": args.version, "same": same, "steps": _fields(done)})
+        steps = [_fields(one) for one in done]
+        print_ascii({"journey_id": fork, "of": args.id, "from": args.version, "same": same, "steps": steps})
     else:
-        from mcp_server.cli.journeys.view import standing_line
-
         way = "went as before" if same else "went as before, then differently"
         count = sum(one.same for one in done)
-        print(visible(f"{count} of {len(acts)} steps {way}; {standing_line(fork, state)}"))
+        print(visible(f"{count} of {len(acts)} steps {way}; {at_version(fork, state)}"))
     return DONE if same else ANOTHER_WAY
 
 
-async def _place(at: LocalHost, args: argparse.Namespace) -> str:
-    """Return the journey in which it is done again: the fork that was named, or a new one."""
-    from agents.engine.progress.rerun import checked_place
-    from agents.engine.runner import AT_VERSION, FORK_OF
-
+async def _fork(at: LocalHost, args: argparse.Namespace) -> str:
+    """Return the journey in which the steps are repeated: the fork that was named, or a new one."""
     if args.into is None:
         inputs = {FORK_OF: args.id, AT_VERSION: args.version}
         return str((await at.call("journey_start", agent="", brief="", inputs=inputs))["journey_id"])
@@ -89,16 +83,17 @@ async def _place(at: LocalHost, args: argparse.Namespace) -> str:
 
 
 async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
-    """Return why nothing is done; "" if it is meant. What people said is said again in the name of who runs this."""
+    """Return why nothing is done, "" if it is confirmed."""
     words = [act for act in acts if act.name != "submit"]
     if args.yes or not words:
         return ""
-    told = ", ".join(f"{act.name} at {act.phase}" for act in words[:6])
+    # People's decisions are repeated in the name of whoever runs this, so that person has to know which they are.
+    told = ", ".join(f"{act.name} at {act.phase}" for act in words[:MOST_NAMED])
     if not keyboard.is_terminal():
         return f"it repeats people's decisions in your name ({visible(told)}); run it in a terminal, or add --yes"
-    more = f" and {len(words) - 6} more" if len(words) > 6 else ""
-    typed = await keyboard.line(visible(f"Repeat in your name: {told}{more}? [y/N] "))
-    return "" if typed.lower() in ("y", "yes") else "not confirmed"
+    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    confirmed = await keyboard.confirms(visible(f"Repeat in your name: {told}{more}?"))
+    return "" if confirmed else "not confirmed"
 
 
 def _lines(one: Again) -> list[str]:
@@ -110,22 +105,19 @@ def _lines(one: Again) -> list[str]:
     return [told, *(f"  {remark}" for remark in one.remarks)]
 
 
-def _fields(done: Sequence[Again]) -> list[dict[str, Any]]:
-    return [
-        {
-            "version": one.act.version,
-            "act": one.act.name,
-            "phase": one.act.phase,
-            "before": _told(one.act.led),
-            "now": _told(one.now) if one.now else None,
-            "same": one.same,
-            "refused": one.refused,
-            "remarks": list(one.remarks),
-        }
-        for one in done
-    ]
+def _fields(one: Again) -> dict[str, Any]:
+    return {
+        "version": one.act.version,
+        "act": one.act.name,
+        "phase": one.act.phase,
+        "before": _outcome(one.act.led),
+        "now": _outcome(one.now) if one.now else None,
+        "same": one.same,
+        "refused": one.refused,
+        "remarks": list(one.remarks),
+    }
 
 
-def _told(led: Any) -> dict[str, Any]:
+def _outcome(led: Any) -> dict[str, Any]:
     moves = [{"from": source, "to": target, "reason": reason} for source, target, reason in led.moves]
     return {"state": led.status, "phase": led.phase, "moves": moves}

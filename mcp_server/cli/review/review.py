@@ -1,33 +1,40 @@
-"""`review`: a person looks at what waits and decides, with the keyboard, by single commands, or on the page in a browser."""
+"""`review`: see what waits for a person and decide: with the keyboard, by single commands, or on the page in a browser."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.trust.ports import Proposal
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver
+from mcp_server.cli.app import opened_app
+from mcp_server.cli.journeys.view import line_fields, waiting_line
+from mcp_server.cli.review.card import fields, listed
+from mcp_server.cli.review.screen import CONFIRMED, Screen, confirmation, print_card
+from mcp_server.cli.review.session import ReviewSession
+from mcp_server.cli.review.view import Word
+from mcp_server.cli.runs import view as run_view
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, said
-from mcp_server.cli.terminal.output import json_text, say
+from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
-
-if TYPE_CHECKING:
-    from knowledge.trust.ports import Proposal
-    from mcp_server.cli.review.session import ReviewSession
-    from mcp_server.cli.review.view import Word
+from mcp_server.presenters.proposal import ending
+from mcp_server.runs.locations import runs_in
 
 NOT_DONE = 1
 MOST_JOURNEYS, MOST_RUNS = 500, 500
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--list", action="store_true", help="list what needs approval")
     action.add_argument("--show", metavar="ID", type=said, help="show one proposal in full")
@@ -45,9 +52,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked; 0 done, 1 nothing waits or it was not carried out."""
+    """Run the action; exit code 0 if done, 1 if nothing waits or the decision was not carried out."""
     if args.web:
-        from mcp_server.cli.review.web import serve_page
+        from mcp_server.cli.review.web import serve_page  # templates and a web server, which nothing else here uses
 
         return serve_page(settings)
     if args.approve and not args.hash:
@@ -57,55 +64,35 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 @asynccontextmanager
 async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
-    """Yield the place of whoever runs this process, in a terminal. An error in there comes out as itself."""
-    from mcp_server.app.composition import open_app
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.approvals.approvers import Approver
-    from mcp_server.cli.review.session import ReviewSession
-
-    try:
-        async with open_app(settings, indexing=False, announcing=False) as app:
-            person = Approver(os_user(), "terminal")
-            yield ReviewSession(app.services.state, app.approvals, person, utc_now, app.review)
-    except BaseExceptionGroup as group:
-        # The app's task group wraps even a single one, and whoever plans for a refusal could not catch it.
-        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+    """Yield a review session of the account that runs this process."""
+    async with opened_app(settings) as app:
+        yield ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
 
 
 async def _review(args: argparse.Namespace, settings: Settings) -> int:
+    words: tuple[Word, ...] = ("approve", "reject", "harmful")
     async with open_review(settings) as review:
         if args.show:
             return await _show(review, args.show, settings)
-        for word in ("approve", "reject", "harmful"):
+        for word in words:
             if proposal_id := getattr(args, word):
                 return await _decide(review, proposal_id, word, args, settings)
         if args.list or settings.json or not keyboard.is_terminal():
             return await _list(review, settings)
-        return await _with_keyboard(review)
-
-
-async def _with_keyboard(review: ReviewSession) -> int:
-    from mcp_server.cli.review.screen import Screen
-
-    await Screen(review, EscapedConsole(highlight=False, markup=False, emoji=False)).run()
-    return 0
+        await Screen(review, EscapedConsole(highlight=False, markup=False, emoji=False)).run()
+        return 0
 
 
 async def _list(review: ReviewSession, settings: Settings) -> int:
-    """Print the proposals, journeys and runs that wait. In JSON the `kind` of an item is `journey` or `run` where it is one."""
-    from mcp_server.app.factories.journey_store import journeys_in
-    from mcp_server.cli.journeys.view import line_fields, waiting_line
-    from mcp_server.cli.review.card import fields, listed
-    from mcp_server.cli.runs import view as run_view
-    from mcp_server.runs.locations import runs_in
-
+    """Print the proposals, journeys and runs that wait. In JSON the `kind` of the last two is `journey` and `run`."""
     waiting = await review.waiting()
     journeys = await journeys_in(review.state).journeys(status="waiting", limit=MOST_JOURNEYS)
-    runs = await runs_in(review.state).runs(state="asking", limit=MOST_RUNS)  # others wait for a proposal, named above
+    # A run that waits for a proposal is not listed again: the proposal is.
+    runs = await runs_in(review.state).runs(state="asking", limit=MOST_RUNS)
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        _print_ascii([*[fields(await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
+        print_ascii([*[fields(await review.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing is waiting for you")
     else:
@@ -119,27 +106,18 @@ async def _list(review: ReviewSession, settings: Settings) -> int:
 
 
 async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> int:
-    from mcp_server.cli.review.card import card, fields
-
     proposal = await review.one(proposal_id)
     if settings.json:
-        _print_ascii(fields(proposal))
+        print_ascii(fields(proposal))
         return 0
-    for block in card(proposal, await review.about(proposal)):
-        stdout_console().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
-        for line in block.lines:
-            stdout_console().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
-        print()
+    print_card(stdout_console(), await review.about(proposal))
     return 0
 
 
 async def _decide(
     review: ReviewSession, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings
 ) -> int:
-    """Decide what the hash names, once the person at the terminal has typed its beginning."""
-    from mcp_server.cli.review.card import ending, fields
-    from mcp_server.cli.review.screen import CONFIRMED, confirmation
-
+    """Decide on what the hash names, once the person at the terminal has typed the beginning of the hash."""
     proposal = await review.one(proposal_id)
     if refused := await _refused(review, proposal, word, args):
         say(refused)
@@ -149,18 +127,16 @@ async def _decide(
         return NOT_DONE
     done = await review.decide(proposal, word, args.reason)
     if settings.json:
-        _print_ascii(fields(done))
+        print_ascii(fields(done))
     else:
-        print(ending(done))
+        print(visible(ending(done)))
     return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
 
 
 async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
-    """Return why nothing can be decided, before anything is asked; "" where it can."""
-    from mcp_server.cli.review.card import ending
-
+    """Return why nothing can be decided here, before the person is asked anything; "" if it can."""
     if proposal.state != "pending":
-        return f"nothing was decided: {ending(proposal)}"
+        return f"nothing was decided: {visible(ending(proposal))}"
     if args.hash and args.hash != proposal.hash:
         return f"nothing was decided: the proposal's hash is {proposal.hash}, not the one you gave; look at it again (--show)"
     if refused := await review.refusal(proposal, word):
@@ -168,8 +144,3 @@ async def _refused(review: ReviewSession, proposal: Proposal, word: Word, args: 
     if not keyboard.is_terminal():
         return "nothing was decided: only a person at a terminal can decide; run this in one, or use `knowledge-forge review --web`"
     return ""
-
-
-def _print_ascii(answer: object) -> None:
-    """Print JSON in which every character that a terminal may act on is written as its number."""
-    print(json_text(answer, indent=2))

@@ -1,64 +1,59 @@
-"""Reviewing with the keyboard: a list of what waits, one proposal at a time, and a word that is typed on purpose."""
+"""Review with the keyboard: a list of what waits, one proposal at a time, and a decision that is typed on purpose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from rich.cells import chop_cells
+from rich.console import Console
 from rich.text import Text
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import places_of
-from mcp_server.cli.review.card import CardBlock, card, ending, folded, listed
+from mcp_server.cli.review.card import CardBlock, card, folded, listed
+from mcp_server.cli.review.session import ReviewSession
 from mcp_server.cli.review.view import ScreenPage, View, Word, lacking, press, shown
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
-
-    from mcp_server.cli.review.session import ReviewSession
+from mcp_server.presenters.proposal import ProposalSummary, ending
 
 CONFIRMED = 6
-"""So many characters of the hash are typed to decide: enough that no key pressed by mistake decides."""
+"""Characters of the hash that are typed to decide: enough that no key pressed by mistake does it."""
 _LIST_KEYS = "up/down choose   enter open   q quit"
 _CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
 _EDGE = 3
-"""Lines that are not the proposal's: the head, a remark, the keys."""
+"""Lines beside the proposal's own: the head, a remark, the keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """The text of the present view, and what a key has to know of it."""
+    """The text of the current view, and what a key has to know about it."""
 
     text: Sequence[Text]
     page: ScreenPage
 
 
 class Screen:
-    """One person at one terminal, from the list to the last word. Nothing is decided but what was on the screen."""
+    """One person at one terminal. Nothing can be approved that was not on the screen, all of it."""
 
     def __init__(self, review: ReviewSession, console: Console) -> None:
-        self._office, self._console = review, console
+        self._review, self._console = review, console
         self._view, self._remark = View(), ""
         self._waiting: Sequence[ProposalLine] = ()
         self._drawn: tuple[object, _Drawn] | None = None
 
     async def run(self) -> None:
-        """Let the person look and decide until they quit, or the terminal has gone."""
+        """Let the person look and decide until they quit, or the terminal closes."""
         with suppress(EOFError):
             await self._run()
 
     async def _run(self) -> None:
         await self._reload()
-        seen_event = await self._office.state.last_event()
+        seen_event = await self._review.state.last_event()
         with _other_screen(self._console), keyboard.single_keys():
             drawn = await self._draw()
             while True:
@@ -72,16 +67,16 @@ class Screen:
                     elif word is not None:
                         await self._decide(word, drawn.page)
                     drawn = await self._draw()
-                event = await self._office.state.last_event()
+                event = await self._review.state.last_event()
                 if event != seen_event:
                     seen_event = event
                     await self._reload()
                     drawn = await self._draw()
 
     async def _reload(self) -> None:
-        """Take in what waits now; the person stays at the proposal that they are at."""
+        """Read what waits now; the person stays at the proposal that they are at."""
         before = self._waiting[self._view.at] if self._view.at < len(self._waiting) else None
-        self._waiting = await self._office.waiting()
+        self._waiting = await self._review.waiting()
         places = {proposal.id: at for at, proposal in enumerate(self._waiting)}
         if before is None:
             return
@@ -93,13 +88,13 @@ class Screen:
             self._view = View(at=min(self._view.at, max(0, len(self._waiting) - 1)))
 
     async def _draw(self) -> _Drawn:
-        """Put the view on the screen and note what of it was shown."""
+        """Draw the view, and note which lines were shown."""
         width, height = self._console.width, max(4, self._console.height - _EDGE)
         proposal = self._waiting[self._view.at] if self._view.reading else None
         key = (proposal, self._view.whole, width, height)
         if self._drawn is None or self._drawn[0] != key or proposal is None:
             self._drawn = (key, await self._content(proposal, width, height))
-            self._view = replace(self._view, seen=0)  # lines are others now, also where only the width is
+            self._view = replace(self._view, seen=0)  # another width alone breaks the lines elsewhere
         drawn = self._drawn[1]
         self._view = shown(self._view, drawn.page)
         top = self._view.top if proposal else max(0, self._view.at - height + 1)
@@ -111,8 +106,7 @@ class Screen:
         if line is None:
             lines = [self._list_line(at, width) for at in range(count)]
             return _Drawn(lines, ScreenPage(count, len(lines), height, folded=False))
-        proposal = await self._office.one(line.id)
-        blocks, some_folded = card(proposal, await self._office.about(proposal)), False
+        blocks, some_folded = card(await self._review.about(await self._review.one(line.id))), False
         if not self._view.whole:
             blocks, some_folded = folded(blocks)
         text = wrapped(blocks, width)
@@ -140,8 +134,8 @@ class Screen:
         self._console.print(Text("\n").join(screen), end="", soft_wrap=True)
 
     async def _trust(self) -> None:
-        """Vouch for a place that the proposal names, once the person has typed its name."""
-        places = places_of(await self._office.one(self._waiting[self._view.at].id))
+        """Trust a place that the proposal names, once the person has typed its name."""
+        places = places_of(await self._review.one(self._waiting[self._view.at].id))
         if not places:
             self._remark = "this does not need approval because of a place"
             return
@@ -152,7 +146,7 @@ class Screen:
             self._remark = "nothing was trusted: that is not one of these places"
             return
         try:
-            self._remark = await self._office.trust(typed)
+            self._remark = await self._review.trust(typed)
         except KnowledgeError as error:
             self._remark = visible(str(error))
 
@@ -161,7 +155,7 @@ class Screen:
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
             return
-        if refusal := await self._office.refusal(await self._office.one(proposal.id), word):
+        if refusal := await self._review.refusal(await self._review.one(proposal.id), word):
             self._remark = refusal
             return
         with keyboard.lines(), _below(self._console):
@@ -171,16 +165,26 @@ class Screen:
             self._remark = "nothing was decided: that is not the beginning of the hash"
             return
         try:
-            self._remark = ending(await self._office.decide(await self._office.one(proposal.id), word, note))
+            done = await self._review.decide(await self._review.one(proposal.id), word, note)
+            self._remark = visible(ending(done))
         except CannotDecide as error:
             self._remark = visible(str(error))
         await self._reload()
 
 
 def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
-    """Return the question that is answered with the beginning of the hash."""
+    """Return the question whose answer is the beginning of the hash."""
     what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze the host"}[word]
     return f"to {what} type {proposal.hash[:CONFIRMED]}: "
+
+
+def print_card(console: Console, summary: ProposalSummary) -> None:
+    """Print all there is to know about the proposal, below each other and not wrapped."""
+    for block in card(summary):
+        console.print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
+        for line in block.lines:
+            console.print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
+        console.print()
 
 
 def wrapped(blocks: Sequence[CardBlock], width: int) -> list[Text]:
@@ -194,7 +198,7 @@ def wrapped(blocks: Sequence[CardBlock], width: int) -> list[Text]:
 
 
 def _cut(text: str, width: int) -> list[str]:
-    """Return the text in pieces that fit the width, after a space where there is one; no character is left out."""
+    """Return the text in pieces that fit the width, cut after a space if possible; no character is left out."""
     pieces, start = [], 0
     while start < len(text):
         piece = chop_cells(text[start : start + width], width)[0]
@@ -208,7 +212,7 @@ def _cut(text: str, width: int) -> list[str]:
 
 @contextmanager
 def _below(console: Console) -> Iterator[None]:
-    """Let the person see what they type, in the place of the keys."""
+    """Show the cursor below, where the person types."""
     console.print()
     console.show_cursor(show=True)
     try:
@@ -219,7 +223,7 @@ def _below(console: Console) -> Iterator[None]:
 
 @contextmanager
 def _other_screen(console: Console) -> Iterator[None]:
-    """Leave what stood on the terminal as it was."""
+    """Draw on the alternate screen, so that the terminal is as it was afterwards."""
     console.set_alt_screen(enable=True)
     console.show_cursor(show=False)
     try:

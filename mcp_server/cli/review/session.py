@@ -1,4 +1,4 @@
-"""What reviewing in a terminal needs to know and may do: proposals that wait, who asks for them, and a person's word."""
+"""What reviewing in a terminal needs to know and can do: proposals that wait, all about one of them, and a person's decision."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError
-from knowledge.merge.model import Contradiction
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal, ProposalLine, State
-from mcp_server.approvals.approvers import Approvals, Approver, Requirement, requirement
+from knowledge.trust.ports import Proposal, ProposalLine
+from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.page_notice import Review
-from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
-from mcp_server.cli.review.card import Asker, CardContext, counted
 from mcp_server.cli.review.view import Word
-from mcp_server.gate.trust.scores import grant_of, trust_record_of
+from mcp_server.presenters.proposal import ProposalSummary, proposal_summary
 
 MOST_LISTED = 500
-MOST_FLAGS = 200
-MOST_REMEMBERED = 200
-"""Of what a principal proposed before; the counts say no more than that."""
-
-WAITING: tuple[State, ...] = ("pending",)
 
 
 class NoSuchProposal(KnowledgeError):
@@ -35,7 +27,7 @@ class NoSuchProposal(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class ReviewSession:
-    """One person's approvals, in a terminal. `review` shows the page where a passkey can sign."""
+    """One person at a terminal. `review` serves the page on which a passkey can sign."""
 
     state: StateStore
     approvals: Approvals
@@ -44,12 +36,12 @@ class ReviewSession:
     review: Review
 
     async def waiting(self) -> Sequence[ProposalLine]:
-        """Return what waits for a person, newest first."""
-        found = await self.state.trust.lines(states=WAITING, limit=MOST_LISTED)
+        """Return the proposals that wait for a person, newest first."""
+        found = await self.state.trust.lines(states=("pending",), limit=MOST_LISTED)
         return [proposal for proposal in found if proposal.expires_at > self.now()]
 
     async def one(self, proposal_id: str) -> Proposal:
-        """Return the proposal, however it stands with it.
+        """Return the proposal, whatever its state.
 
         Raises:
             NoSuchProposal: there is none.
@@ -59,16 +51,15 @@ class ReviewSession:
             raise NoSuchProposal(proposal_id)
         return proposal
 
-    async def about(self, proposal: Proposal) -> CardContext:
-        """Return what a person is shown beside the proposal itself."""
-        found = await self._contradictions(proposal) if proposal.kind == "flag" else ()
-        return CardContext(await self._asker(proposal), await self._needs(proposal), self.now(), found)
+    async def about(self, proposal: Proposal) -> ProposalSummary:
+        """Return the proposal with all that a person is shown of it."""
+        return await proposal_summary(self.state, proposal, "terminal", now=self.now())
 
     async def refusal(self, proposal: Proposal, word: Word) -> str:
-        """Return why that cannot be said in a terminal, as a sentence that says where it can; "" where nothing speaks against it."""
+        """Return why that can't be decided in a terminal, as a sentence that says where it can; "" if it can."""
         if word == "harmful" and proposal.kind == "admin":
             return "nothing was decided: a person requested this, so there is no host to freeze; reject it instead"
-        if word != "approve" or await self._needs(proposal) != "elsewhere":
+        if word != "approve" or not await self._needs_page(proposal):
             return ""
         return f"not approved: this needs a passkey; sign it {await self.where(proposal)}"
 
@@ -79,38 +70,28 @@ class ReviewSession:
         return f"{at} (knowledge-forge review --web opens it)"
 
     async def decide(self, proposal: Proposal, word: Word, note: str) -> Proposal:
-        """Say the word about the proposal as it was shown, and return how it ended.
+        """Decide on the proposal as it was shown, and return it as it ended.
 
         Raises:
-            CannotDecide: the word does not count; nothing was changed.
+            CannotDecide: the decision does not count; nothing was changed.
         """
         if word == "approve":
             return await self.approvals.approve(proposal.id, proposal.hash, self.person, note)
         return await self.approvals.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
     async def trust(self, place: str) -> str:
-        """Vouch for the place, or say where a passkey signs it; return what came of it as one sentence.
+        """Trust the place, or have the page serve what a passkey must sign; return the outcome as one sentence.
 
         Raises:
-            CannotDecide: it cannot be done.
+            CannotDecide: it can't be done.
         """
         asked = await self.approvals.ask("place.trust", {"place": place}, self.person)
-        if await self._needs(asked) == "elsewhere":
+        if await self._needs_page(asked):
             await self.review.wanted(asked)
             return f"this needs a passkey: sign it {await self.where(asked)}"
         done = await self.approvals.approve(asked.id, asked.hash, self.person)
         return f"{place} is now trusted" if done.state == "executed" else f"{place} is not trusted: {done.error}"
 
-    async def _needs(self, proposal: Proposal) -> Requirement:
-        return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
-
-    async def _contradictions(self, proposal: Proposal) -> Sequence[Contradiction]:
-        against = {text for call in calls_of(proposal) for text in call.get(AGAINST, ())}
-        flags = [flag for path in proposal.documents for flag in await self.state.ledger.flags(path, limit=MOST_FLAGS)]
-        return [flag.contradiction for flag in flags if flag.contradiction.existing.text in against]
-
-    async def _asker(self, proposal: Proposal) -> Asker:
-        holds = grant_of(await trust_record_of(self.state, principal_of(proposal), now=self.now()))
-        earlier = await self.state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
-        past = counted(earlier, besides=proposal.id)
-        return Asker(proposal.principal, holds.score, int(holds.level), holds.frozen, past)
+    async def _needs_page(self, proposal: Proposal) -> bool:
+        passkeys = bool(await self.state.trust.passkeys())
+        return requirement(proposal, "terminal", passkeys=passkeys) == "elsewhere"

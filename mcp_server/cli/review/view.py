@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Word = Literal["approve", "reject", "harmful"]
-"""What a person may say about a proposal."""
-Asked = Word | Literal["trust", "quit"]
-"""What a key may ask for beyond looking; `trust` is about a place that the proposal names."""
+"""A decision on a proposal."""
+Request = Word | Literal["trust", "quit"]
+"""What a key can ask for beyond moving around; `trust` is about a place that the proposal names."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
-_WORDS: dict[str, Asked] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust"}
+_WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """What there is to show: how many proposals, how many lines of the present one, how many fit, whether some are folded."""
+    """What there is to show: the number of proposals, the lines of the open one, how many fit, and whether some are folded."""
 
     count: int
     lines: int
@@ -26,7 +26,7 @@ class ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`at` is the place in the list; `reading`: its proposal is open, from line `top`; `whole`: nothing of it is folded.
+    """`at` is the place in the list; `reading`: its proposal is open, from line `top`; `whole`: nothing in it is folded.
 
     `seen` lines from the beginning have been on the screen, without a gap.
     """
@@ -39,14 +39,15 @@ class View:
 
 
 def shown(view: View, page: ScreenPage) -> View:
-    """Return the view after it was drawn. Jumping to the end shows the end, not what lies between."""
+    """Return the view after it was drawn."""
+    # Jumping to the end shows the end and not the lines in between, so those do not count as seen.
     if not view.reading or view.top > view.seen:
         return view
     return replace(view, seen=max(view.seen, min(view.top + page.height, page.lines)))
 
 
 def lacking(view: View, page: ScreenPage) -> str:
-    """Return what of the proposal the person has not been shown yet, as a sentence; "" when all of it was."""
+    """Return which part of the proposal has not been on the screen yet, as a sentence; "" if all of it was."""
     if page.folded:
         return "some of it is collapsed: press o, then read to the end"
     if view.seen < page.lines:
@@ -54,26 +55,22 @@ def lacking(view: View, page: ScreenPage) -> str:
     return ""
 
 
-def press(view: View, key: str, page: ScreenPage) -> tuple[View, Asked | None]:
-    """Return where the key leads, and what is to be said or done beyond looking."""
+def press(view: View, key: str, page: ScreenPage) -> tuple[View, Request | None]:
+    """Return the view that the key leads to, and what it asks for beyond that."""
     if key == "q":
         return view, "quit"
     if not page.count:
         return view, None
-    return _in_proposal(view, key, page) if view.reading else (_in_list(view, key, page), None)
-
-
-def _in_list(view: View, key: str, page: ScreenPage) -> View:
+    if view.reading:
+        return _in_proposal(view, key, page)
     if key in _STEPS:
-        return replace(view, at=_within(view.at + _STEPS[key], page.count - 1))
-    if key in ("enter", "right", "space"):
-        return opened(view.at)
-    return view
+        view = replace(view, at=_within(view.at + _STEPS[key], page.count - 1))
+    elif key in ("enter", "right", "space"):
+        view = opened(view.at)
+    return view, None
 
 
-def _in_proposal(view: View, key: str, page: ScreenPage) -> tuple[View, Asked | None]:
-    last = max(0, page.lines - page.height)
-    leaps = {"space": page.height - 1, "pagedown": page.height - 1, "b": 1 - page.height, "pageup": 1 - page.height}
+def _in_proposal(view: View, key: str, page: ScreenPage) -> tuple[View, Request | None]:
     if key in _WORDS:
         return view, _WORDS[key]
     if key in ("escape", "left", "backspace"):
@@ -82,18 +79,21 @@ def _in_proposal(view: View, key: str, page: ScreenPage) -> tuple[View, Asked | 
         at = view.at + (1 if key == "n" else -1)
         return (opened(at) if 0 <= at < page.count else view), None
     if key == "o":
-        # What was on the screen above the first fold is a beginning of the whole, but how long it was is not known here.
+        # The lines seen above the first fold begin the whole text, too, but how many they were is not known here.
         return (view if view.whole else replace(view, whole=True, top=0, seen=0)), None
+    last = max(0, page.lines - page.height)
     if key in ("g", "home"):
         return replace(view, top=0), None
     if key in ("G", "end"):
         return replace(view, top=last), None
+    turn = page.height - 1
+    leaps = {"space": turn, "pagedown": turn, "b": -turn, "pageup": -turn}
     move = _STEPS.get(key, 0) + leaps.get(key, 0)
     return replace(view, top=_within(view.top + move, last)), None
 
 
 def opened(at: int) -> View:
-    """Return the view in which the proposal at that place is open, from its beginning."""
+    """Return the view in which the proposal at that place is open, at its beginning."""
     return View(at=at, reading=True)
 
 

@@ -1,4 +1,4 @@
-"""`review --web`: shows the page from this process, or says where another process shows it."""
+"""`review --web`: serve the review page from this process, or print the link to the process that already serves it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.app import opened_app
 from mcp_server.web.access.login_links import login_link, open_browser
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.address import LEASE_S, address
 from mcp_server.web.server import show
 
 PATIENCE_S = LEASE_S + 10.0
-"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
+"""How long starting the page may take. The lease of a process that was killed has to run out first."""
 
 
 class PageUnavailable(KnowledgeError):
-    """The page could not be shown by anybody."""
+    """No process serves the page, and this one can't."""
 
     def __init__(self) -> None:
         super().__init__("the review page can't be shown; the log has the details. Decide with: knowledge-forge review")
 
 
 def serve_page(settings: Settings) -> int:
-    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does.
+    """Print a one-time link to the page and open it; unless another process serves the page, serve it until Ctrl-C.
 
     Raises:
-        PageUnavailable: nobody shows it, and this process cannot.
+        PageUnavailable: no process serves it, and this one can't.
     """
     try:
         found = anyio.run(_serve_page, settings)
@@ -43,11 +43,12 @@ def serve_page(settings: Settings) -> int:
 
 
 async def _serve_page(settings: Settings) -> bool:
-    """Return whether there is a page, once another process shows it, or nobody can."""
-    async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
+    """Return True once the link to another process's page is printed, and False if no process can serve the page."""
+    async with opened_app(settings, announcing=True) as app, anyio.create_task_group() as tasks:
         state, known = app.services.state, anyio.Event()
         elsewhere = await address(state) is not None
         if not elsewhere:
+            # This prints the link itself, so the page must not open a browser of its own.
             tasks.start_soon(show, app.services, app.approvals, replace(settings, open_browser=False), known)
             with anyio.move_on_after(PATIENCE_S):
                 await known.wait()

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver, CannotDecide
-from mcp_server.cli.review.card import card, ending
-from mcp_server.cli.review.screen import CONFIRMED, confirmation
+from mcp_server.cli.review.screen import CONFIRMED, confirmation, print_card
 from mcp_server.cli.review.session import ReviewSession
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
@@ -16,6 +15,7 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import say
 from mcp_server.cli.trust.acts import ended
 from mcp_server.gate.host_registration import os_user
+from mcp_server.presenters.proposal import ending
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
@@ -30,14 +30,16 @@ async def decided(app: App, proposal_id: str) -> bool:
     review = ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
     proposal = await _newest(review, proposal_id)
     if proposal.state == "pending":
-        await _show(review, proposal)
+        screen = stderr_console()
+        screen.print()
+        print_card(screen, await review.about(proposal))
         if await review.refusal(proposal, "approve"):
             await _signed_elsewhere(review, proposal)
             return True
         if not await _asked(review, proposal):
             return False
     elif proposal.underway:
-        say(f"{proposal.id}: {ending(proposal)}")
+        say(f"{proposal.id}: {visible(ending(proposal))}")
         await ended(review, proposal)
     return True
 
@@ -50,21 +52,11 @@ async def _newest(review: ReviewSession, proposal_id: str) -> Proposal:
     return proposal
 
 
-async def _show(review: ReviewSession, proposal: Proposal) -> None:
-    screen = stderr_console()
-    screen.print()
-    for block in card(proposal, await review.about(proposal)):
-        screen.print(block.title, style="bold underline", emoji=False, soft_wrap=True)
-        for line in block.lines:
-            screen.print(line.text, style=line.style or None, emoji=False, soft_wrap=True)
-        screen.print()
-
-
 async def _signed_elsewhere(review: ReviewSession, proposal: Proposal) -> None:
     """Say where it can be signed, and wait until it is, or is rejected there. The page is shown from here if nobody shows it."""
     await review.review.wanted(proposal)
     say(f"approving needs a passkey: sign or reject it {await review.where(proposal)}; this command then continues")
-    say(ending(await ended(review, proposal)))
+    say(visible(ending(await ended(review, proposal))))
 
 
 async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
@@ -78,7 +70,7 @@ async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
             say("nothing was decided: that is not the beginning of the hash")
             continue
         try:
-            say(ending(await review.decide(proposal, word, note)))
+            say(visible(ending(await review.decide(proposal, word, note))))
         except CannotDecide as error:
             say(visible(str(error)))
     return True

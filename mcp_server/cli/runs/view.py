@@ -22,7 +22,7 @@ from agents.loop.record.frames import (
 )
 from agents.loop.record.run import Run, State
 from agents.loop.store.ports import RunLine
-from agents.report.journey_report import moment_text
+from agents.report.overview import moment_text
 from mcp_server.cli.journeys.view import GAP, columns
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import json_text

@@ -18,11 +18,13 @@ import anyio
 from knowledge.errors import KnowledgeError, NoUserFolder
 from knowledge.pages.claim_source import source_kind
 from knowledge.state.locations import default_state_dir
+from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.environment import host_environment
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
+from mcp_server.cli.trust.acts import act_once, enrol
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.hosts.catalogue import HOSTS, Host, HostMachine, host_named
 from mcp_server.hosts.entry import (
@@ -145,16 +147,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         not_carried=tuple(name for name in settings.in_environment if name.startswith(SERVICES)),
         places=tuple(args.places) if args.places else None,
     )
-    from mcp_server.cli.trust.acts import enrol, grant, trust_place
-
     means = Means(
         place=HostMachine(sys.platform, Path.home(), Path.cwd(), host_environment()),
         launch=with_file(with_database(launch_of_this_program(), settings), settings),
         enrol=lambda host, forms: anyio.run(partial(enrol, settings, host, forms=forms)),
-        grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
+        grant=lambda host, level: anyio.run(
+            act_once, settings, "trust.grant", {"principal": Principal(os_user(), host).id, "level": level}
+        ),
         ask=lambda question, proposed: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty(), proposed=proposed),
         unvouched=lambda: anyio.run(_unvouched, settings),
-        vouch=lambda place: anyio.run(trust_place, settings, place),
+        vouch=lambda place: anyio.run(act_once, settings, "place.trust", {"place": place}),
     )
     return install(request, means)
 
@@ -168,8 +170,6 @@ def _default_state_dir(kb: Path) -> Path | None:
 
 async def _unvouched(settings: Settings) -> tuple[str, ...]:
     """Return the services that are configured and of which a person has not vouched for anything yet."""
-    from mcp_server.app.knowledge_base import open_state
-
     configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]
     if not configured:
         return ()

@@ -10,6 +10,8 @@ from typing import TextIO
 
 import anyio.to_thread
 
+from agents.engine.events import Channel
+
 _NAMES = {
     "\r": "enter",
     "\n": "enter",
@@ -54,6 +56,11 @@ def is_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
+def decision_channel() -> Channel:
+    """Return how a decision made here counts: without a terminal a program may have made it, so it counts as relayed."""
+    return "terminal" if is_terminal() else "relayed"
+
+
 async def line(prompt: str) -> str:
     """Return the line typed after `prompt`, without spaces around it; "" at the end of input."""
     print(prompt, end="", file=sys.stderr, flush=True)
@@ -62,6 +69,11 @@ async def line(prompt: str) -> str:
         pass
     typed: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return typed.strip()
+
+
+async def confirms(question: str) -> bool:
+    """Return whether the person answers the question with yes."""
+    return (await line(f"{question} [y/N] ")).lower() in ("y", "yes")
 
 
 if sys.platform == "win32":

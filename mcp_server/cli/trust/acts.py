@@ -1,9 +1,10 @@
-"""Acts on trust itself from the command line: done at once until a passkey is enrolled, from then on signed on the review page."""
+"""Changes of trust from the command line: made at once until a passkey is registered, from then on signed on the review page."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -11,19 +12,18 @@ from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
-from mcp_server.cli.review.card import ending
 from mcp_server.cli.review.review import open_review
+from mcp_server.cli.review.session import ReviewSession
+from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import say
 from mcp_server.gate.host_registration import digest
-
-if TYPE_CHECKING:
-    from mcp_server.cli.review.session import ReviewSession
+from mcp_server.presenters.proposal import ending
 
 ADVISORY = "not protected by a passkey; to add one: knowledge-forge review --web"
 
 
 class NotCarriedOut(KnowledgeError):
-    """A person did not agree, or it could not be done. Nothing was changed."""
+    """A person did not agree, or the change could not be made. Nothing was changed."""
 
     def __init__(self, proposal: Proposal, how: str) -> None:
         self.proposal = proposal
@@ -33,13 +33,13 @@ class NotCarriedOut(KnowledgeError):
 async def act(
     review: ReviewSession, what: AdminAct, arguments: Mapping[str, Any], *, only_here: bool = False
 ) -> Proposal:
-    """Have it done, and return the proposal that it was done by. Interrupted, it goes on waiting for its signature.
+    """Make the change and return the executed proposal. If this is interrupted, the proposal still waits for its signature.
 
-    `only_here`: it is of use only to this process, so it is taken back when that is interrupted.
+    `only_here`: the change is of use to this process only, so an interruption withdraws the proposal.
 
     Raises:
-        NotCarriedOut: nobody signed it, or it could not be done.
-        KnowledgeError: it cannot be done at all.
+        NotCarriedOut: nobody signed it, or it could not be made.
+        KnowledgeError: it cannot be made at all.
     """
     proposal = await review.approvals.ask(what, arguments, review.person)
     if await review.state.trust.passkeys():
@@ -48,12 +48,20 @@ async def act(
         done = await review.approvals.approve(proposal.id, proposal.hash, review.person)
         say(ADVISORY)
     if done.state != "executed":
-        raise NotCarriedOut(done, ending(done))
+        raise NotCarriedOut(done, visible(ending(done)))
     return done
 
 
+async def act_once(
+    settings: Settings, what: AdminAct, arguments: Mapping[str, Any], *, only_here: bool = False
+) -> None:
+    """Open the server's parts and make the change, as `act`."""
+    async with open_review(settings) as review:
+        await act(review, what, arguments, only_here=only_here)
+
+
 async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool) -> Proposal:
-    """Say where to sign it and return it as it ended. The page is shown from here if nobody shows it."""
+    """Say where to sign the proposal, wait, and return it as it ended. The page is served from here if nobody else serves it."""
     await review.review.wanted(proposal)
     say(f"this needs a passkey: sign {proposal.id} {await review.where(proposal)}")
     try:
@@ -69,7 +77,7 @@ async def _signed(review: ReviewSession, proposal: Proposal, *, only_here: bool)
 
 
 async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
-    """Return the proposal once nothing is to happen to it any more, in whichever process that comes about."""
+    """Return the proposal once it is closed, whichever process closes it."""
     while True:
         seen = await review.state.last_event()
         now = await review.one(proposal.id)
@@ -82,37 +90,14 @@ async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
 
 
 async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
-    """Let `host` in and return its secret, which only this process knows. An earlier secret stops working.
+    """Register `host` and return its new secret, which only this process knows. An earlier secret stops working.
 
-    `forms`: forms that it shows count as its person's word. Without, they do not, whatever was allowed with an earlier secret.
+    `forms`: forms that it shows can approve. A new secret starts without that, whatever was allowed with an earlier one.
 
     Raises:
         BadHostName, NotCarriedOut: nothing was changed.
     """
-    import secrets
-
     secret = secrets.token_urlsafe(32)
-    async with open_review(settings) as review:
-        arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
-        await act(review, "host.enrol", arguments, only_here=True)
+    arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
+    await act_once(settings, "host.enrol", arguments, only_here=True)
     return secret
-
-
-async def trust_place(settings: Settings, place: str) -> None:
-    """Vouch for the place.
-
-    Raises:
-        CannotDecide, NotCarriedOut: nothing was changed.
-    """
-    async with open_review(settings) as review:
-        await act(review, "place.trust", {"place": place})
-
-
-async def grant(settings: Settings, principal: str, level: float) -> None:
-    """Set the principal's floor.
-
-    Raises:
-        BadGrant, NotCarriedOut: nothing was changed.
-    """
-    async with open_review(settings) as review:
-        await act(review, "trust.grant", {"principal": principal, "level": level})

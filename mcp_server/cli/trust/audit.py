@@ -1,41 +1,42 @@
-"""`audit verify|export|search`: says whether the record of all acts is as it was written, and shows it."""
+"""`audit verify|export|search`: check that the log of all acts is as it was written, and show it."""
 
 from __future__ import annotations
 
 import argparse
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+from rich.table import Table
+from rich.text import Text
 
-from knowledge.history.audit.chain import fields_of, recorded_at
-from knowledge.history.audit.inspection import inspect, records_of
+from knowledge.history.audit.chain import Broken, fields_of, recorded_at
+from knowledge.history.audit.inspection import Inspection, inspect, records_of
 from knowledge.history.audit.mentions import mentions
+from knowledge.history.ports import AuditRecord, Ledger
 from knowledge.pages.paths import within
+from knowledge.state.ports import StateStore
+from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, print_json
-
-if TYPE_CHECKING:
-    from knowledge.history.audit.chain import Broken
-    from knowledge.history.audit.inspection import Inspection
-    from knowledge.history.ports import AuditRecord, Ledger
-    from knowledge.state.ports import StateStore
-    from mcp_server.gate.trust.reconcile import Unaccounted
+from mcp_server.gate.trust.reconcile import Unaccounted, unaccounted
+from mcp_server.presenters.audit import audit_summary, pages_of
 
 DIGEST_DIGITS = 64
 MOST_SHOWN = 10_000
 PAGES_SHOWN = 3
 
-Action = Callable[["StateStore", argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+Action = Callable[[StateStore, argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="verify|export|search")
     verifying = actions.add_parser("verify", help="check that every record is present and unchanged")
     verifying.add_argument(
@@ -65,21 +66,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked; 1 if the chain does not hold, or trust does not follow from it."""
+    """Run the action; exit code 1 if the chain is broken, trust does not follow from it, or a search finds nothing."""
     actions: Mapping[str, Action] = {"verify": _verify, "export": _export, "search": _search}
     return anyio.run(_with_state, settings, actions[args.action], args)
 
 
 async def _with_state(settings: Settings, action: Action, args: argparse.Namespace) -> int:
-    from mcp_server.app.knowledge_base import open_state
-
     async with open_state(settings) as state:
         return await action(state, args, settings)
 
 
 async def _verify(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
-    from mcp_server.gate.trust.reconcile import unaccounted
-
     found, loose = await inspect(state.ledger, noted=args.noted), await unaccounted(state)
     if settings.json:
         seq, digest = found.end
@@ -88,9 +85,9 @@ async def _verify(state: StateStore, args: argparse.Namespace, settings: Setting
                 "sound": not found.broken and not loose,
                 "records": found.records,
                 "end": {"seq": seq, "digest": digest.hex()},
-                "broken": [_break_fields(broken) for broken in found.broken],
+                "broken": [asdict(broken) for broken in found.broken],
                 "others": found.others,
-                "unaccounted": [{"what": one.what, "reason": one.reason} for one in loose],
+                "unaccounted": [asdict(one) for one in loose],
             }
         )
     else:
@@ -137,7 +134,7 @@ async def _search(state: StateStore, args: argparse.Namespace, settings: Setting
 
 
 async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditRecord]:
-    """Yield the records from then on; one that cannot be read may be of then."""
+    """Yield the records since that time, and those whose time cannot be read: they may belong to it."""
     async for record in records_of(ledger):
         at = None if since is None else recorded_at(record)
         if since is None or at is None or at >= since:
@@ -145,7 +142,7 @@ async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[AuditR
 
 
 def _fields(record: AuditRecord) -> dict[str, Any]:
-    """Return what the record says, with its hash. Of one that somebody made unreadable: the text as it is."""
+    """Return the record's fields with its hash; of one that was made unreadable, its text under `body`."""
     fields = fields_of(record) or {"body": record.body}
     return {**fields, "seq": record.seq, "digest": record.digest.hex()}
 
@@ -158,69 +155,33 @@ def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
         return False
     if args.tool is not None and args.tool != fields.get("tool"):
         return False
-    return args.path is None or any(within(path, args.path.strip("/")) for path in _pages(fields))
-
-
-def _pages(fields: Mapping[str, Any]) -> list[str]:
-    changes = fields.get("changes")
-    named = [c for c in changes if isinstance(c, dict)] if isinstance(changes, list) else []
-    found = [change.get(key) for change in named for key in ("path", "moved_from")]
-    return list(dict.fromkeys(str(path) for path in found if path))
-
-
-def _break_fields(broken: Broken) -> dict[str, object]:
-    return {
-        "seq": broken.seq,
-        "reason": broken.reason,
-        "at": broken.at,
-        "principal": broken.principal,
-        "tool": broken.tool,
-        "paths": list(broken.paths),
-    }
+    return args.path is None or any(within(path, args.path.strip("/")) for path in pages_of(fields))
 
 
 def _break_line(broken: Broken) -> str:
     says = [f"{broken.tool} by {broken.principal}"] if broken.tool else []
-    says += [f"on {_shown(broken.paths)}"] if broken.paths else []
+    says += [f"on {_first(broken.paths)}"] if broken.paths else []
     says += [f"at {broken.at}"] if broken.at else []
     told = f" ({' '.join(says)})" if says else ""
     return f"record {broken.seq}{told}: {broken.reason}"
 
 
-def _shown(paths: list[str] | tuple[str, ...]) -> str:
-    more = len(paths) - PAGES_SHOWN
-    return ", ".join(paths[:PAGES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _first(pages: Sequence[str]) -> str:
+    more = len(pages) - PAGES_SHOWN
+    return ", ".join(pages[:PAGES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     if not rows:
         print("nothing recorded")
         return
     table = Table("seq", "at", "principal", "tool", "outcome", "about", box=None, pad_edge=False)
     for row in rows:
-        at = str(row.get("at", ""))[:19]
-        told = [str(row.get(key, "")) for key in ("principal", "tool", "outcome")]
-        table.add_row(*(Text(visible(cell)) for cell in (str(row["seq"]), at, *told, _about(row))))
+        one = audit_summary(row)
+        about = _first(pages_of(row)) or "; ".join(one.subjects)
+        cells = (str(row["seq"]), one.at, one.principal, one.tool, one.outcome, about)
+        table.add_row(*(Text(visible(cell)) for cell in cells))
     stdout_console().print(table)
-
-
-def _about(fields: Mapping[str, Any]) -> str:
-    """Return the pages of an act, where in another service it went, or which run it was; of a decision what it is about, and why."""
-    if pages := _pages(fields):
-        return _shown(pages)
-    delivery = fields.get("delivery")
-    if isinstance(delivery, dict):
-        return "; ".join(str(told) for told in (delivery.get("target"), fields.get("proposal")) if told)
-    run = fields.get("run")
-    if isinstance(run, dict):
-        return "; ".join(str(told) for told in (run.get("id"), run.get("model")) if told)
-    proposal, move = fields.get("proposal"), fields.get("standing")
-    moved = f"{move.get('before')} -> {move.get('after')}" if isinstance(move, dict) else ""
-    told = (str(said) for said in (proposal, fields.get("decision"), moved, fields.get("intent")) if said)
-    return "; ".join(told)
 
 
 def _moment(text: str) -> datetime:

@@ -9,10 +9,11 @@ import anyio
 
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import print_json
+from mcp_server.cli.trust.acts import enrol
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("name", metavar="NAME", help="the host, for example claude-desktop")
     parser.add_argument(
         "--allow-forms",
@@ -23,9 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print `FORGE_ENROLMENT=...` for that host; 1 if a passkey was needed and nobody signed."""
-    from mcp_server.cli.trust.acts import enrol
-
+    """Print `FORGE_ENROLMENT=...` for that host; exit code 1 if a passkey was needed and nobody signed."""
     secret = anyio.run(partial(enrol, settings, args.name, forms=args.forms))
     if settings.json:
         print_json({"host": args.name, "FORGE_ENROLMENT": secret, "forms": args.forms})

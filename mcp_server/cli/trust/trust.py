@@ -1,4 +1,4 @@
-"""`trust list|grant|forms|freeze|thaw|history|places`: sees and sets how far each host is trusted, and which places are."""
+"""`trust list|grant|forms|freeze|thaw|history|places`: see and set how far each host is trusted, and which places are."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal.output import print_json, say
-from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
-from mcp_server.gate.trust.scores import ANY_HOST, grant_of, is_person, trust_record_of
+from mcp_server.cli.trust.acts import act
+from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, os_user
+from mcp_server.gate.trust.admin import checked_place
+from mcp_server.gate.trust.scores import ANY_HOST
+from mcp_server.presenters.trust import known_principals, principal_named, trust_summary
 
 Rows = list[dict[str, object]]
 
 
 class UnknownHost(KnowledgeError):
-    """Nobody enrolled a host of that name; `known` are the ones there are."""
+    """No host of that name is registered; `known` are the registered ones."""
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
-        there = f"there are {', '.join(known)}" if known else "none is"
+        there = f"registered are {', '.join(known)}" if known else "no host is"
         super().__init__(f"no host {asked!r} is registered; {there} (knowledge-forge enroll NAME)")
 
 
 class NotFrozen(KnowledgeError):
-    """There is nothing to thaw."""
+    """The principal is not frozen, so it cannot be unfrozen."""
 
     def __init__(self, principal: str) -> None:
         self.principal = principal
@@ -43,7 +46,7 @@ class NotFrozen(KnowledgeError):
 
 
 class NotTrusted(KnowledgeError):
-    """Nobody vouches for that place."""
+    """The place is not trusted, so it cannot be removed."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -51,7 +54,7 @@ class NotTrusted(KnowledgeError):
 
 
 class InSettings(KnowledgeError):
-    """The place is trusted by a setting."""
+    """The place is trusted by a setting, which no verb changes."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -59,7 +62,7 @@ class InSettings(KnowledgeError):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
     listing = actions.add_parser("list", help="list every host and its trust")
     granting = actions.add_parser("grant", help="grant a host a level, below which its score can't fall")
@@ -88,7 +91,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked and print the outcome; 1 if it needed a passkey and nobody signed."""
+    """Run the action and print its outcome; exit code 1 if it needed a passkey and nobody signed."""
     actions: Mapping[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]] = {
         "list": _list,
         "grant": _grant,
@@ -103,44 +106,39 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print_json(rows)
     else:
         _print_table(rows)
-        if args.action == "list" and any(_registered(str(row["principal"])) and not row["forms"] for row in rows):
+        if args.action == "list" and any(_is_registered(str(row["principal"])) and not row["forms"] for row in rows):
             say(
                 "a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on"
             )
     return 0
 
 
-def _registered(principal: str) -> bool:
-    user, _, host = principal.rpartition("@")
-    return Principal(user, host).enrolled and not is_person(principal)
+def _is_registered(name: str) -> bool:
+    principal = principal_named(name)
+    return principal.enrolled and principal.host != ANY_HOST
 
 
 async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
     async with open_state(settings) as state:
-        hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-        known = {Principal(os_user(), host).id for host in [*hosts, UNENROLLED]}
-        known |= {trust_record.principal for trust_record in await state.trust_records()}
-        return [await _row(state, principal) for principal in sorted(known)]
+        return [await _row(state, name) for name in await known_principals(state, os_user())]
 
 
 async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
-    level = int(args.level) if args.level.is_integer() else args.level  # a person reads it, and 3 is not 3.0 to them
+    level = int(args.level) if args.level.is_integer() else args.level  # the proposal says "level 3", not "level 3.0"
     return await _signed(settings, args.name, "trust.grant", {"level": level})
 
 
 async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
-    from mcp_server.cli.trust.acts import act
-
     async with open_review(settings) as review:
         principal = _principal(args.name)
-        host = principal.rpartition("@")[2]
-        hosts = {one.host: one for one in await enrolled_hosts(review.state)}
-        if host not in hosts:
-            raise UnknownHost(host, list(hosts))
+        hosts = {one.host: one for one in await review.state.enrolments()}
+        host = hosts.get(principal_named(principal).host)
+        if host is None:
+            raise UnknownHost(principal_named(principal).host, list(hosts))
         if args.counts == "off":
-            await review.approvals.forbid_forms(host, review.person)
-        elif not hosts[host].forms:
-            await act(review, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
+            await review.approvals.forbid_forms(host.host, review.person)
+        elif not host.forms:
+            await act(review, "host.forms", {"host": host.host, "secret_digest": host.secret_digest.hex()})
         return [await _row(review.state, principal)]
 
 
@@ -149,13 +147,11 @@ async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[str, object]) -> Rows:
-    from mcp_server.cli.trust.acts import act
-
     async with open_review(settings) as review:
         principal = await _known(review.state, name)
         if what == "trust.thaw":
-            trust_record = await review.state.trust_record(principal)
-            if trust_record is None or not trust_record.frozen:
+            record = await review.state.trust_record(principal)
+            if record is None or not record.frozen:
                 raise NotFrozen(principal)
         await act(review, what, {"principal": principal, **more})
         return [await _row(review.state, principal)]
@@ -186,10 +182,7 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
-    """List the places that a person vouches for; first add or remove one if that is asked."""
-    from mcp_server.cli.trust.acts import act
-    from mcp_server.gate.trust.admin import checked_place
-
+    """Add or remove a place if the arguments say so, and return all trusted places."""
     if (args.what == "list") == bool(args.place):
         raise WronglyAsked("trust places takes no argument, or add PLACE, or remove PLACE")
     async with open_review(settings) as review:
@@ -197,9 +190,7 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
             await act(review, "place.trust", {"place": checked_place(args.place)})
         elif args.what == "remove" and not await review.approvals.distrust(args.place, review.person):
             place = checked_place(args.place)
-            if place in settings.trusted_places:
-                raise InSettings(place)
-            raise NotTrusted(place)
+            raise InSettings(place) if place in settings.trusted_places else NotTrusted(place)
         found = await review.state.trust.trusted_places()
     rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
     rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]
@@ -207,14 +198,14 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _known(state: StateStore, name: str) -> str:
-    """Return the principal that `name` stands for.
+    """Return the full name of the principal that `name` stands for.
 
     Raises:
-        UnknownHost: nobody enrolled that host, and nothing is recorded of it.
+        UnknownHost: that host is not registered, and has no trust record.
     """
     principal = _principal(name)
-    host = principal.rpartition("@")[2]
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
+    host = principal_named(principal).host
+    hosts = [one.host for one in await state.enrolments()]
     if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.trust_record(principal) is None:
         raise UnknownHost(host, hosts)
     return principal
@@ -224,25 +215,21 @@ def _principal(name: str) -> str:
     return name if "@" in name else Principal(os_user(), name).id
 
 
-async def _row(state: StateStore, principal: str) -> dict[str, object]:
-    """Return what the principal holds now: what sinks in idle time has decayed, and its person's grant counts."""
-    user, _, host = principal.rpartition("@")
-    trust_record = await trust_record_of(state, Principal(user, host), now=utc_now())
-    holds = grant_of(trust_record)
+async def _row(state: StateStore, name: str) -> dict[str, object]:
+    one = await trust_summary(state, name, now=utc_now())
     return {
-        "principal": principal,
-        "score": 0.0 if trust_record.frozen else round(holds.score, 2),
-        "level": int(holds.level),
-        "may": f"every registered host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
-        "floor": trust_record.floor,
-        "ceiling": trust_record.ceiling,
-        "frozen": trust_record.frozen,
-        "forms": await forms_count(state, Principal(user, host)),
+        "principal": one.principal,
+        "score": one.score,
+        "level": one.level,
+        "may": f"every registered host: {one.meaning}" if one.is_person else one.meaning,
+        "floor": one.floor,
+        "ceiling": one.ceiling,
+        "frozen": one.frozen,
+        "forms": bool(one.forms),
     }
 
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
-
     if not rows:
         print("nothing recorded")
         return

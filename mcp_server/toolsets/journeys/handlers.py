@@ -10,7 +10,7 @@ from agents.engine.events import StepUsage
 from agents.engine.graph import mermaid
 from agents.engine.runner import JourneyDecision, Submission
 from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone
-from agents.report.journey_report import report, whole
+from agents.report.journey_report import full_report, report
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
 from mcp_server.gate.caller import Call
@@ -118,7 +118,9 @@ async def _report(services: JourneyServices, asked: JourneyStatusArguments) -> s
         return None
     store = services.journeys.store
     log = await store.events(asked.journey_id)
-    return _bounded(whole(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked)
+    return _bounded(
+        full_report(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked
+    )
 
 
 def _bounded(text: str, asked: JourneyStatusArguments) -> str:

@@ -1,10 +1,7 @@
-"""The pages of passkeys: which there are, adding one, removing one."""
+"""The pages of passkeys: a list, adding one, removing one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,45 +11,19 @@ from mcp_server.gate.trust.admin import packed
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
-from mcp_server.web.text.sanitize import sanitize_line
-from mcp_server.web.text.values import Moment, moment
 
 LONGEST_NAME = 60
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyView:
-    """One enrolled passkey."""
-
-    id: str
-    name: Markup
-    user: Markup
-    created: Moment
-    used: Moment | None
-
-
 async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show which passkeys may sign."""
-    found, now = await page_context.services.state.trust.passkeys(), page_context.services.now()
-    return await page_context.show(
-        "passkeys.html",
-        session,
-        lambda: {
-            "here": "/passkeys",
-            "passkeys": [
-                PasskeyView(
-                    id=packed(one.id),
-                    name=sanitize_line(one.name),
-                    user=sanitize_line(one.user),
-                    created=moment(one.created_at, now),
-                    used=moment(one.used_at, now) if one.used_at else None,
-                )
-                for one in found
-            ],
-            "local": request.headers.get("host", "").startswith(passkeys.NAME + ":"),
-            "address": passkeys.origin(page_context.port),
-        },
-    )
+    values = {
+        "here": "/passkeys",
+        "passkeys": await page_context.services.state.trust.passkeys(),
+        "local": request.headers.get("host", "").startswith(passkeys.NAME + ":"),
+        "address": passkeys.origin(page_context.port),
+    }
+    return await page_context.show("passkeys.html", session, lambda: values)
 
 
 async def begin(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
@@ -68,7 +39,7 @@ async def begin(page_context: PageContext, _request: Request, session: Session, 
 
 
 async def add(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
-    """Enrol the first passkey; for any other one, ask for what an existing one has to sign."""
+    """Register the first passkey at once; propose any other, which an existing passkey must sign."""
     trust, now = page_context.services.state.trust, page_context.services.now()
     made = await passkeys.enrolled(
         trust, session, form.get("challenge", ""), form.get("credential", ""), port=page_context.port, now=now
@@ -89,7 +60,7 @@ async def add(page_context: PageContext, _request: Request, session: Session, fo
 
 
 async def remove(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
-    """Ask for a removal, which an existing passkey has to sign."""
+    """Propose the removal, which an existing passkey must sign."""
     wanted = form.get("id", "")
     if wanted not in {packed(one.id) for one in await page_context.services.state.trust.passkeys()}:
         raise CannotDecide("this passkey does not exist or was removed")

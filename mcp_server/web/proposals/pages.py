@@ -1,11 +1,9 @@
-"""The pages of proposals: what waits, one in full, deciding about it, what was decided."""
+"""The pages of proposals: what waits, one in full, deciding on it, and what was decided."""
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio.to_thread
@@ -13,137 +11,180 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from knowledge.errors import KnowledgeError
-from knowledge.history.ports import Flag
+from knowledge.errors import KnowledgeError, size_in_words
+from knowledge.trust.audit_entries import PLACES
 from knowledge.trust.ports import Proposal, State
 from knowledge.writing.answers import OriginLine
 from mcp_server.approvals.approvers import CannotDecide
-from mcp_server.approvals.proposals import AGAINST, calls_of, principal_of
-from mcp_server.gate.trust.scores import trust_record_of
+from mcp_server.approvals.proposals import calls_of
+from mcp_server.presenters.proposal import ProposalSummary, ending, parsed, proposal_summary
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import Session, same
 from mcp_server.web.journeys.pages import waiting as waiting_journeys
-from mcp_server.web.journeys.views import journey_line
 from mcp_server.web.page_context import Form, PageContext, see
-from mcp_server.web.proposals.page_changes import DiffOptions, Layout
-from mcp_server.web.proposals.passages import WHOLE_AT_ONCE, DiffPosition, PassagePiece, passages_of, pieces_of, shown
-from mcp_server.web.proposals.views import ProposalContext, ProposalView, line_of, view_of
+from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
+from mcp_server.web.proposals.passages import (
+    MARKED,
+    WHOLE_AT_ONCE,
+    DiffPosition,
+    PassagePiece,
+    passages_of,
+    pieces_of,
+    shown,
+)
 from mcp_server.web.runs.pages import asking as asking_runs
 from mcp_server.web.runs.views import run_line
 from mcp_server.web.text.sanitize import sanitize_line
-from mcp_server.web.text.values import EditableArgument, entry_of, value_of
+from mcp_server.web.text.values import ANY_LENGTH, EditableArgument, entry_of, value_of
 
 MOST_LISTED = 200
 PAGE = 30
+MOST_PARTS = 50
+"""Blocks, conflicts and contradictions of one proposal that are shown at once, each."""
+LAST_DECIDED = 5
+DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
 TEXT = ('<pre class="foreign" dir="ltr">\n', b"</pre>\n")
 DIFF = ('<div class="diff inline" role="table" aria-label="Unified diff">\n', b"</div>\n")
-"""What a passage begins and ends with."""
+"""The HTML around a passage."""
 MARKS_NOTICE = (
     '<p class="notice warn">Invisible, bidirectional or look-alike characters are marked above: '
     '<span class="hidden-char">⟦like this⟧</span>.</p>\n'
 )
-MOST_REMEMBERED = 200
-Filled = Callable[..., Awaitable[bytes]]
-DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
+
+Values = Mapping[str, Any]
+Filled = Callable[[Values], Awaitable[bytes]]
 
 
 async def pending(page_context: PageContext, _request: Request, session: Session) -> Response:
     """Show what waits, newest first: proposals, and journeys and runs that ask something."""
     now = page_context.services.now()
-    asking, runs = await waiting_journeys(page_context), await asking_runs(page_context)
+    journeys, runs = await waiting_journeys(page_context), await asking_runs(page_context)
     found = await page_context.services.state.trust.lines(states=("pending",), limit=MOST_LISTED)
-    waiting = [proposal for proposal in found if proposal.expires_at > now]
     return await page_context.show(
         "pending.html",
         session,
         lambda: {
             "here": "/",
-            "lines": [line_of(p, now) for p in waiting],
-            "journeys": [journey_line(line, now) for line in asking],
+            "lines": [proposal for proposal in found if proposal.expires_at > now],
+            "journeys": journeys,
             "runs": [run_line(line, now) for line in runs],
         },
     )
 
 
 async def decided(page_context: PageContext, request: Request, session: Session) -> Response:
-    """Show what does not wait any more, newest first."""
-    now, before = page_context.services.now(), request.query_params.get("before")
+    """Show proposals that no longer wait, newest first."""
+    before = request.query_params.get("before")
     found = await page_context.services.state.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
-    listed = found[:PAGE]
-    older = listed[-1].id if len(found) > PAGE else ""
+    older = found[PAGE - 1].id if len(found) > PAGE else ""
     return await page_context.show(
-        "decided.html",
-        session,
-        lambda: {"here": "/decided", "lines": [line_of(p, now) for p in listed], "older": older},
+        "decided.html", session, lambda: {"here": "/decided", "lines": found[:PAGE], "older": older}
     )
 
 
 async def one(page_context: PageContext, request: Request, session: Session) -> Response:
-    """Show one proposal with everything that a decision is about."""
+    """Show one proposal with everything that a decision rests on."""
     proposal = await _found(page_context, request)
     if proposal is None:
         return await _nothing(page_context, session)
+    state, now = page_context.services.state, page_context.services.now()
     layout: Layout = "inline" if request.query_params.get("layout") == "inline" else "split"
     showing = DiffOptions(whole=request.query_params.get("whole") == "1", layout=layout)
-    about = await _about(page_context, proposal)
-    keys = await page_context.services.state.trust.passkeys()
-    options = passkeys.signing_options(proposal, keys) if keys else ""
+    summary = await proposal_summary(state, proposal, "page", now=now)
+    origins = {path: await _origins(page_context, path) for path in proposal.documents if proposal.kind != "admin"}
+    keys = await state.trust.passkeys()
+    common = {
+        "trusted": await page_context.services.taints.trusted(),
+        "options": passkeys.signing_options(proposal, keys) if keys else "",
+        "showing": showing,
+        "pieces": "",
+    }
 
-    async def filled(view: ProposalView, pieces: str = "") -> bytes:
-        values = {"view": view, "showing": showing, "options": options, "pieces": Markup(pieces)}  # noqa: S704 - we named it
-        return await page_context.filled("proposal.html", session, lambda: values)
+    async def filled(values: Values) -> bytes:
+        return await page_context.filled("proposal.html", session, lambda: {**common, **values})
 
-    if not showing.whole or _size(proposal, about) <= WHOLE_AT_ONCE:
-        # What folds is bounded whatever the text, so a thread will do; a process starts too slowly for most.
-        return HTMLResponse(await filled(await anyio.to_thread.run_sync(view_of, proposal, about, showing)))
-    return StreamingResponse(_whole(page_context, proposal, about, filled), media_type="text/html")
+    if not showing.whole or _size(summary) <= WHOLE_AT_ONCE:
+        # A folded page is of limited size whatever the text, so a thread will do; a process starts too slowly for most.
+        return HTMLResponse(await filled(await anyio.to_thread.run_sync(_values, summary, origins, showing)))
+    return StreamingResponse(_whole(page_context, summary, origins, filled), media_type="text/html")
 
 
-def _size(proposal: Proposal, about: ProposalContext) -> int:
-    sides = [side for flag in about.flags for side in (flag.contradiction.existing, flag.contradiction.new)]
-    return len(proposal.arguments) + len(proposal.preview) + sum(len(side.text) for side in sides)
+def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions) -> Values:
+    """Return what the template of one proposal shows."""
+    proposal, most = summary.proposal, ANY_LENGTH if showing.whole else MOST_PARTS
+    files = files_of(summary.files, origins, showing)
+    result = parsed(proposal.result) if proposal.result else {}
+    result = result if isinstance(result, dict) else {"result": result}
+    channel = proposal.verdict.channel if proposal.verdict else "page"
+    parts = (summary.blocks, summary.conflicts, summary.contradictions)
+    return {
+        "p": proposal,
+        "view": summary,
+        "files": files,
+        "most": most,
+        "longest": showing.longest,
+        "where": "on this page" if channel == "page" else PLACES.get(channel, channel),
+        "ending": ending(proposal),
+        "result": {name: value for name, value in result.items() if value not in (None, "", [], {})},
+        "last": [line for line in summary.asker.earlier if line.verdict is not None][:LAST_DECIDED],
+        "cut_from": size_in_words(proposal.cut.size_bytes) if proposal.cut else "",
+        "marked": MARKED,
+        # Approving takes a page that hides nothing, so this counts everything that could be hidden.
+        "left_out": any(len(one) > most for one in parts)
+        or any(len(text) > showing.longest for text in summary.texts())
+        or any(file.folded for file in files),
+    }
+
+
+def _size(summary: ProposalSummary) -> int:
+    sides = [side for one in summary.contradictions for side in (one.existing, one.new)]
+    return len(summary.proposal.arguments) + len(summary.proposal.preview) + sum(len(side.text) for side in sides)
 
 
 async def _whole(
-    page_context: PageContext, proposal: Proposal, about: ProposalContext, filled: Filled
+    page_context: PageContext,
+    summary: ProposalSummary,
+    origins: Mapping[str, Sequence[OriginLine]],
+    filled: Filled,
 ) -> AsyncIterator[bytes]:
-    """Yield the page of a long proposal, all of it, in pieces. The form to approve comes last, and only if nothing is missing."""
+    """Yield the page of a long proposal in pieces. The form to approve comes last, and only if nothing is missing."""
+    # The template is filled with this comment where the long part goes. Nobody can guess it, so no text can pretend to be it.
     here = f"<!--{secrets.token_hex(16)}-->"
+    place = {"pieces": Markup(here)}  # noqa: S704 - the comment above
     async with page_context.long:
-        view = await anyio.to_thread.run_sync(view_of, proposal, about, DiffOptions())
-        head, _, folded = (await filled(view, here)).partition(here.encode())
+        values = await anyio.to_thread.run_sync(_values, summary, origins, DiffOptions())
+        head, _, folded = (await filled({**values, **place})).partition(here.encode())
         yield head
         try:
             marked, close = False, b""
-            for passage in await anyio.to_thread.run_sync(lambda: list(passages_of(proposal, about.flags))):
+            passages = await anyio.to_thread.run_sync(lambda: list(passages_of(summary)))
+            for passage in passages:
                 opening, close = DIFF if passage.diff else TEXT
                 yield f"<h3><bdi>{sanitize_line(passage.title)}</bdi></h3>\n{opening}".encode()
-                place = DiffPosition() if passage.diff else None
+                position = DiffPosition() if passage.diff else None
                 for text in pieces_of(passage.text):
-                    piece = await page_context.apart(shown, PassagePiece(text, place), size=len(text))
-                    place, marked = piece.place, marked or piece.marked
+                    piece = await page_context.apart(shown, PassagePiece(text, position), size=len(text))
+                    position, marked = piece.place, marked or piece.marked
                     yield piece.html.encode("utf-8", "replace")
                 yield close
         except KnowledgeError as error:
-            yield (
-                close
-                + f'<p class="notice warn" role="alert">The rest cannot be shown: {sanitize_line(str(error))}</p>'.encode()
-            )
+            why = sanitize_line(str(error))
+            yield close + f'<p class="notice warn" role="alert">The rest cannot be shown: {why}</p>'.encode()
             yield folded
             return
         if marked:
             yield MARKS_NOTICE.encode()
-        _, _, end = (await filled(replace(view, left_out=False, marked=False), here)).partition(here.encode())
+        _, _, end = (await filled({**values, **place, "left_out": False})).partition(here.encode())
         yield end
 
 
 async def approve(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
-    """Approve what was shown whole, and show how it ended."""
+    """Approve a proposal that was shown whole, and show the outcome."""
     proposal = await _found(page_context, request)
     if proposal is None:
         return await _nothing(page_context, session)
-    # Only a page that shows all of it carries this.
+    # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen.
     if not same(form.get("opened", ""), session.opened(proposal.hash)):
         raise CannotDecide(
             "you have not seen all of this proposal; open it again and choose Show all before you approve"
@@ -159,12 +200,11 @@ async def approve(page_context: PageContext, request: Request, session: Session,
 
 
 async def reject(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
-    """Reject it; with `harmful` also freeze who asked."""
+    """Reject it; with `harmful` also freeze the host."""
     proposal = await _found(page_context, request)
     if proposal is None:
         return await _nothing(page_context, session)
-    harmful = form.get("harmful") == "1"
-    note = form.get("note", "")
+    harmful, note = form.get("harmful") == "1", form.get("note", "")
     await page_context.approvals.reject(
         proposal.id, form.get("hash", ""), page_context.person(session), note, harmful=harmful
     )
@@ -181,7 +221,7 @@ async def editing(page_context: PageContext, request: Request, session: Session)
 
 
 async def edit(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
-    """Replace the proposal by the edited one, and show that, which is then to be approved."""
+    """Replace the proposal by the edited one, and show that, which the person can then approve."""
     proposal = await _found(page_context, request)
     if proposal is None:
         return await _nothing(page_context, session)
@@ -198,10 +238,10 @@ async def edit(page_context: PageContext, request: Request, session: Session, fo
 
 
 def _edited(form: Form, number: int, key: str) -> Any:
-    """Return what was typed for an argument.
+    """Return the value that was typed for an argument.
 
     Raises:
-        ValueError: it is missing, or no JSON.
+        ValueError: it is not valid JSON.
     """
     entry = _typed(form, number, key)
     try:
@@ -223,13 +263,8 @@ async def _edit_page(
     calls: Sequence[Sequence[EditableArgument]],
     problem: str = "",
 ) -> Response:
-    now = page_context.services.now()
-    return await page_context.show(
-        "edit.html",
-        session,
-        lambda: {"line": line_of(proposal, now), "calls": calls, "problem": sanitize_line(problem) if problem else ""},
-        422 if problem else 200,
-    )
+    values = {"p": proposal, "calls": calls, "problem": problem}
+    return await page_context.show("edit.html", session, lambda: values, 422 if problem else 200)
 
 
 async def _found(page_context: PageContext, request: Request) -> Proposal | None:
@@ -240,34 +275,9 @@ async def _nothing(page_context: PageContext, session: Session) -> Response:
     return await page_context.message(session, "No such proposal", "It may belong to another knowledge base.", "/", 404)
 
 
-async def _about(page_context: PageContext, proposal: Proposal) -> ProposalContext:
-    state, now = page_context.services.state, page_context.services.now()
-    earlier = await state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
-    return ProposalContext(
-        trust_record=await trust_record_of(state, principal_of(proposal), now=now),
-        earlier=[one for one in earlier if one.id != proposal.id],
-        origins={path: await _origins(page_context, path) for path in proposal.documents if proposal.kind != "admin"},
-        flags=await _flags(page_context, proposal),
-        passkeys=bool(await state.trust.passkeys()),
-        now=now,
-        trusted=await page_context.services.taints.trusted(),
-    )
-
-
 async def _origins(page_context: PageContext, path: str) -> Sequence[OriginLine]:
-    """Return where the present text of a page comes from; nothing for a page that is not there (yet)."""
+    """Return the sources of a page's current text; nothing for a page that does not exist."""
     try:
         return (await page_context.services.page_history.history(path, limit=1, cursor=None)).origins
     except KnowledgeError:
         return ()
-
-
-async def _flags(page_context: PageContext, proposal: Proposal) -> Sequence[Flag]:
-    """Return the contradictions that the proposal is about, with both sides as they were recorded."""
-    if proposal.kind != "flag":
-        return ()
-    against = {text for call in json.loads(proposal.arguments) for text in call.get(AGAINST, ())}
-    found = [
-        flag for path in proposal.documents for flag in await page_context.services.state.ledger.flags(path, limit=200)
-    ]
-    return [flag for flag in found if flag.contradiction.existing.text in against]

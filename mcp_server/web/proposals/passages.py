@@ -1,21 +1,17 @@
-"""A long proposal from its beginning to its end: passages, each shown piece by piece, so that no piece is large. Pure.
+"""A long proposal in passages, each shown piece by piece, so that no piece is large. Pure.
 
-All of a proposal at once took 245 MB for 6 MB of plain text, and 1.4 GB where each character had to be marked.
+Shown at once, a proposal of 6 MB took 245 MB of memory, and 1.4 GB where each character had to be marked.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from knowledge.history.ports import Flag
-from knowledge.trust.ports import Proposal
-from mcp_server.approvals.proposals import calls_of
-from mcp_server.approvals.summary import becomes
+from mcp_server.presenters.proposal import ProposalSummary, value_text
 from mcp_server.web.text.diffs import HEADER, MARKS, NAMING_LINES
 from mcp_server.web.text.sanitize import sanitize, sanitize_line
 
@@ -24,7 +20,7 @@ WHOLE_AT_ONCE = 100_000
 PIECE = 60_000
 """Characters of one piece. Each may have to be marked, which takes a hundred bytes."""
 MARKED = '-char"'
-"""In the HTML of a text of which something is marked; its own quotes are escaped."""
+"""Part of the HTML of every mark. No text can contain it, because quotes in texts are escaped."""
 
 _BETWEEN_WORDS = re.compile(r"\S[ \t](?=\S)")
 _ROW = Markup(
@@ -47,7 +43,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class DiffPosition:
-    """Where in a diff a piece begins: the next lines' numbers, how many are left in the hunk, and in which line it is, if in one."""
+    """Where in a diff a piece begins: the next lines' numbers, the lines left in the hunk, the mark of the line that it continues."""
 
     old: int = 0
     old_left: int = 0
@@ -58,13 +54,13 @@ class DiffPosition:
 
     @property
     def between(self) -> bool:
-        """Return whether the hunk is over."""
+        """Return whether the hunk is complete."""
         return self.old_left <= 0 and self.new_left <= 0
 
 
 @dataclass(frozen=True, slots=True)
 class PassagePiece:
-    """What one step turns into HTML. `place` is None for a plain text."""
+    """The text that one step turns into HTML. `place` is None for a plain text."""
 
     text: str
     place: DiffPosition | None
@@ -72,39 +68,33 @@ class PassagePiece:
 
 @dataclass(frozen=True, slots=True)
 class ShownPiece:
-    """A piece as HTML, and where the next one begins. `marked`: some of its characters had to be marked."""
+    """A piece as HTML, and where the next one begins. `marked`: it has marks in the place of characters."""
 
     html: Markup
     place: DiffPosition | None
     marked: bool
 
 
-def passages_of(proposal: Proposal, flags: Sequence[Flag]) -> Iterator[Passage]:
-    """Yield everything that a decision is about, in the order of its page."""
-    preview = json.loads(proposal.preview)
-    yield Passage("Why this needs approval", proposal.why)
-    for flag in flags:
-        found = flag.contradiction
-        for heading, side in (("In the knowledge base", found.existing), ("Proposed", found.new)):
+def passages_of(summary: ProposalSummary) -> Iterator[Passage]:
+    """Yield everything that a decision rests on, in the order of its page."""
+    yield Passage("Why this needs approval", summary.proposal.why)
+    if summary.note:
+        yield Passage("Note", summary.note)
+    for found in summary.contradictions:
+        for heading, side in (("In the knowledge base", found.existing), ("New text", found.new)):
             yield Passage(f"{heading}: {side.path}, {side.source}", side.text)
-    for file in preview.get("files") or ():
-        yield Passage(f"{file.get('path')}: {becomes(file)}", str(file.get("diff") or ""), diff=True)
-    answer = preview.get("answer")
-    parts = answer if isinstance(answer, dict) else {"answer": answer}
-    for name, value in parts.items():
-        if value not in (None, "", [], {}):
-            yield Passage(f"Effect: {name}", _text(value))
-    for number, call in enumerate(calls_of(proposal), 1):
+    for file in summary.files:
+        yield Passage(f"{file.path} {file.effect}", file.diff, diff=True)
+    for name, value in (("verdicts", summary.blocks), ("conflicts", summary.conflicts), *summary.rest.items()):
+        if value:
+            yield Passage(f"Expected result: {name}", value_text(value))
+    for number, call in enumerate(summary.calls, 1):
         for name in sorted(call):
-            yield Passage(f"Argument of call {number}: {name}", _text(call[name]))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+            yield Passage(f"Argument of call {number}: {name}", value_text(call[name]))
 
 
 def pieces_of(text: str) -> Iterator[str]:
-    """Yield the text in pieces that end with a line where there is one, else between words: no mark depends on what is cut apart."""
+    """Yield the text in pieces that end with a line, or else between words, so that no mark depends on characters of two pieces."""
     at = 0
     while at < len(text):
         end = _end(text, at)
@@ -136,7 +126,7 @@ def shown(piece: PassagePiece) -> ShownPiece:
         row, place = _row(line, place)
         rows.append(row)
     if not whole:
-        # The line goes on in the next piece; if it fills this one, it began in an earlier one.
+        # The next piece continues this line. If the line fills the whole piece, it began in an earlier one.
         cut_before = piece.place.inside if len(lines) == 1 else ""
         place = replace(place, inside=cut_before or lines[-1][:1])
     html = Markup("").join(rows)
@@ -166,7 +156,7 @@ def _row(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
 
 
 def _outside(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
-    """Return what a line between two hunks says, which may begin one."""
+    """Return the HTML for a line between two hunks, which may begin the next one."""
     names = max(0, place.names - 1)
     header = HEADER.match(line)
     if header is None:

@@ -1,19 +1,21 @@
-"""Values as the page shows them: texts that are folded where they are long, JSON as named fields, times. Pure."""
+"""Values as the pages show them: texts folded where they are long, JSON as named fields, times. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import quote
 
 from markupsafe import Markup
 
-from mcp_server.web.text.sanitize import escaped, has_hidden, sanitize, sanitize_line
+from mcp_server.presenters.proposal import value_text
+from mcp_server.web.text.sanitize import escaped, has_hidden, sanitize
 
 LONG_TEXT = 4_000
-"""Characters of one text that are shown at once; whoever wants to approve opens the rest."""
+"""Characters of one text that are shown at once; a person who wants to approve opens the rest."""
 ANY_LENGTH = 10**9
 
 
@@ -29,7 +31,7 @@ class ShownText:
 class ShownField:
     """One named value of a JSON object. `kind` says what it is: `text`, `number`, `null`, ..."""
 
-    name: Markup
+    name: str
     kind: str
     value: ShownText
     short: bool
@@ -45,18 +47,18 @@ class Moment:
 
 
 def folded(text: str, longest: int = LONG_TEXT) -> ShownText:
-    """Return at most `longest` characters of the text, and how many more there are."""
+    """Return at most `longest` characters of the text as HTML, and the number of those left out."""
     return ShownText(sanitize(text[:longest]), max(0, len(text) - longest))
 
 
 def fields_of(values: Mapping[str, Any], longest: int = LONG_TEXT) -> list[ShownField]:
-    """Return the values by name, in the order of their names; texts as they read, everything else as JSON."""
-    return [_field(name, values[name], longest) for name in sorted(values)]
-
-
-def _field(name: str, value: Any, longest: int) -> ShownField:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
-    return ShownField(sanitize_line(name), _kind(value), folded(text, longest), "\n" not in text and len(text) <= 100)
+    """Return the values sorted by name; texts as they are, everything else as JSON."""
+    found = []
+    for name in sorted(values):
+        text = value_text(values[name])
+        short = "\n" not in text and len(text) <= 100
+        found.append(ShownField(name, _kind(values[name]), folded(text, longest), short))
+    return found
 
 
 def _kind(value: Any) -> str:
@@ -76,51 +78,60 @@ def moment(at: datetime, now: datetime) -> Moment:
 
 
 def _distance(seconds: float) -> str:
-    units = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
     away = abs(seconds)
-    size, unit = next(((size, unit) for size, unit in units if away >= size), (0, ""))
-    if not size:
-        return "just now" if seconds >= 0 else "in less than a minute"
-    count = int(away // size)
-    told = f"{count} {unit}{'s' if count > 1 else ''}"
-    return f"{told} ago" if seconds > 0 else f"in {told}"
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if away >= size:
+            count = int(away // size)
+            told = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"{told} ago" if seconds > 0 else f"in {told}"
+    return "just now" if seconds >= 0 else "in less than a minute"
+
+
+TITLE_CHARS = 120
+
+
+def title_line(brief: str) -> str:
+    """Return the beginning of a journey's brief on one line."""
+    words = " ".join(brief[: 4 * TITLE_CHARS].split())
+    return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
+
+
+def journey_address(journey: str) -> str:
+    """Return the address of a journey's page."""
+    return f"/journeys/{quote(journey, safe='')}"
 
 
 # --- editing ----------------------------------------------------------------------------------------------------------
 
-Form = Literal["text", "json"]
+EditForm = Literal["text", "json"]
 
 
 @dataclass(frozen=True, slots=True)
 class EditableArgument:
-    """One argument in the form in which a person edits it: a text as it is, anything else, and what hides, as JSON."""
+    """One argument as a person edits it in a form. `lines` is the height of its field."""
 
     key: str
-    form: Form
+    form: EditForm
     value: str
     lines: int
 
 
 def entry_of(key: str, value: Any) -> EditableArgument:
-    """Return the argument as it is edited. What a browser would change or not show is JSON with escapes."""
+    """Return the argument as it is edited: a text as it is, everything else as JSON."""
+    # A text field drops carriage returns and shows invisible characters as nothing: such a text is edited as JSON with escapes.
     plain = isinstance(value, str) and not has_hidden(value) and "\r" not in value
     text = value if plain else escaped(json.dumps(value, ensure_ascii=False, sort_keys=True))
     return EditableArgument(key, "text" if plain else "json", text, min(24, text.count("\n") + 1 + len(text) // 90))
 
 
-def value_of(form: Form, text: str) -> Any:
-    """Return what a person's entry means. Browsers send line ends as CR LF.
+def value_of(form: EditForm, text: str) -> Any:
+    """Return the value that a person's entry means. Browsers send line ends as CR LF.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is not valid JSON.
     """
     text = text.replace("\r\n", "\n")
     try:
         return text if form == "text" else json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def joined(parts: Iterable[Markup], between: str = ", ") -> Markup:
-    """Return the parts as one, escaped already."""
-    return Markup(between).join(parts)  # noqa: S704 - a separator that we name

@@ -233,13 +233,13 @@ def test_who_is_frozen_leads_no_journey_from_a_terminal_either(ann: Person) -> N
 def test_whoever_looks_at_a_journey_sees_what_a_person_answered(ann: Person) -> None:
     journey = begun(ann)
     submitted(ann, journey, ASK, code=WAITS)
-    assert "A person answered" not in ann.here("journeys", "show", journey).stdout
+    assert "Answers from people" not in ann.here("journeys", "show", journey).stdout
     assert (
         ann.here("journeys", "answer", journey, "--answer", "q1=Two.", "--answer", "note=Ada\x1b[31m").returncode
         == DONE
     )
     lines = ann.here("journeys", "show", journey).stdout.splitlines()
-    at = lines.index("A person answered:")
+    at = lines.index("Answers from people:")
     assert sorted(lines[at + 1 : at + 3]) == [
         "- ASK: How many hives are there? Two.",
         "- ASK: Who may enter the roof? Ada\u27e6U+001B\u27e7[31m",
@@ -295,7 +295,7 @@ def test_of_a_chain_the_averages_of_its_parts_are_told_and_which_takes_most(ann:
         ("second", 1, 4_000.0),
     ]
     shown = ann.here("journeys", "stats", "--agent", "chain").stdout.splitlines()
-    assert shown[-4].split() == ["part", "journeys", "submits", "a", "journey", "waiting", "tokens"]
+    assert shown[-4].split() == ["part", "journeys", "submissions", "per", "journey", "waiting", "tokens"]
     assert shown[-1].startswith("Most time goes into the part ")
     begun(ann)
     assert told_list(ann, "stats", "--agent", "inquiry")[0]["parts"] == []

@@ -262,9 +262,9 @@ def test_events_are_told_in_order_from_any_number_on(ann: Person) -> None:
     log = ann.asked(lambda state: journeys_in(state).events(journey))
     lines = ann.here("journeys", "events", journey).stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == [logged.seq for logged in log]
-    assert f"research started in DECOMPOSE: {BRIEF}" in lines[0]
-    assert "DECOMPOSE lacks: these categories have no question: c1" in lines[2]
-    assert any("new question q1: What is deployed first?" in line for line in lines)
+    assert f"research started in DECOMPOSE. {BRIEF}" in lines[0]
+    assert "Incomplete in DECOMPOSE (validation): these categories have no question: c1" in lines[2]
+    assert any("Question added (q1, c1): What is deployed first?" in line for line in lines)
     rows = [json.loads(line) for line in ann.here("journeys", "events", journey, "--json").stdout.splitlines()]
     assert [(row["seq"], row["type"]) for row in rows] == [(logged.seq, logged.event.TYPE) for logged in log]
     later = ann.here("journeys", "events", journey, "--after", "3").stdout.splitlines()
@@ -277,10 +277,10 @@ def test_what_another_process_does_is_followed_until_the_journey_is_over(ann: Pe
         assert process.stdout is not None
         assert "research started in DECOMPOSE" in process.stdout.readline()
         submit(ann, journey, TREE)
-        assert "work on DECOMPOSE was recorded" in process.stdout.readline()
+        assert "Work on DECOMPOSE was recorded" in process.stdout.readline()
         decided_by(ann, journey, "cancel", note="enough")
         rest, _ = process.communicate(timeout=30)
-        assert "a person said cancel at DECOMPOSE (page)" in rest.splitlines()[-1]
+        assert "Response from a person: cancel, in DECOMPOSE, on the review page." in rest.splitlines()[-1]
         assert process.returncode == 0
 
 
@@ -345,7 +345,7 @@ def test_a_person_sees_what_it_is_about_and_says_yes_in_a_terminal(ann: Person) 
     journey = waiting(ann)
     with ann.at("journeys", "decide", journey, "approve", "--note", "a good tree") as screen:
         screen.until("What is deployed first?", RESEARCH.questions["DECOMPOSE"][:40], "your note: a good tree")
-        screen.until("approve: the work goes on from DECOMPOSE to ANSWER", "Record approve as shown? [y/N]")
+        screen.until("approve: the work moves from DECOMPOSE to ANSWER", "Record approve as shown? [y/N]")
         screen.type("y\n")
         screen.until(f"approve was recorded; {journey} is at version 4, active in ANSWER")
         assert screen.left() == 0
@@ -399,7 +399,7 @@ def test_each_decision_does_what_was_foretold(ann: Person) -> None:
     assert done.stdout == f"modify was recorded; {journey} is at version 7, active in ANSWER\n"
     assert state_of(ann, journey).work["DECOMPOSE"].content == {**TREE, **better}
     done = at_terminal(ann, "y\n", "decide", journey, "revisit", "--phase", "DECOMPOSE", "--note", "once more")
-    assert "revisit: the work goes back from ANSWER to DECOMPOSE" in done.stderr
+    assert "revisit: the work returns from ANSWER to DECOMPOSE" in done.stderr
     assert state_of(ann, journey).backward_trigger_detail == "once more"
     done = at_terminal(ann, "y\n", "decide", journey, "cancel", "--json")
     assert "cancel: the journey can't be resumed, only forked" in done.stderr

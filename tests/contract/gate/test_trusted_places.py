@@ -15,7 +15,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import places_of
 from mcp_server.cli.doctor.doctor import examine
-from mcp_server.cli.trust.acts import trust_place
+from mcp_server.cli.trust.acts import act_once
 from mcp_server.cli.trust.trust import NotTrusted
 from mcp_server.gate.trust.reconcile import unaccounted
 from tests.support.hosts.reviewers import ANN, reviewing
@@ -125,7 +125,7 @@ async def test_the_command_line_vouches_lists_and_takes_back(
         return _places(settings, Namespace(what=what, place=place))
 
     assert await asked("list") == []
-    await trust_place(settings, "zulip:#Design")
+    await act_once(settings, "place.trust", {"place": "zulip:#Design"})
     (row,) = await asked("list")
     assert row["place"] == "zulip:design"
     assert [one["place"] for one in await asked("add", "plane:kb")] == ["plane:KB", "zulip:design"]

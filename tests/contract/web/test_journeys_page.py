@@ -151,7 +151,7 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
         "Wasps do not.",
         "Work on COLLECT was recorded, visit 1 .",
         "A person must decide on COLLECT before work continues.",
-        "Started in COLLECT .",
+        "noting started in COLLECT .",
         "because",
         "estimated by the server",
         "kb_merge COLLECT answered 12 ms merge into guides/deploy.md; proposed",

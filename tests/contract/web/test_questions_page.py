@@ -12,7 +12,7 @@ from agents.engine.agent import Agent
 from agents.engine.events import StepUsage
 from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.work.questions import WorkQuestion
-from mcp_server.web.journeys.response_views import field_of
+from mcp_server.web.journeys.views import field_of
 from tests.browser.payloads import PAYLOADS
 from tests.contract.web.test_journeys_page import HOST, at, runner, said, state, text_of
 from tests.support.agents.inquiry_agent import ASK, DOCUMENT, chained, inquiry

@@ -703,7 +703,7 @@ async def test_the_audit_log_says_where_in_another_service_an_act_went(place: Pl
     await outbox.begin(outbox_entry, within=timedelta(0))
     await outbox.end("kf-1", "unsure", at=now)
     html = await (await place.visitor()).look("/audit?q=kf-1")
-    assert '<td data-label="Where"><bdi>zulip:&lt;design&gt;/merge</bdi></td>' in html
+    assert '<td data-label="About"><bdi>zulip:&lt;design&gt;/merge</bdi></td>' in html
     assert 'data-label="Outcome">unsure<' in html
 
 

@@ -17,18 +17,15 @@ from knowledge.trust.ports import Proposal, ProposalVerdict
 from mcp_server.approvals.approvers import Requirement
 from mcp_server.cli.review.card import (
     MOST_LINES,
-    Asker,
     CardBlock,
-    CardContext,
     card,
-    counted,
-    ending,
     fields,
     folded,
     listed,
 )
 from mcp_server.cli.review.screen import wrapped
 from mcp_server.cli.terminal.escape import visible
+from mcp_server.presenters.proposal import Asker, ending, summary_of
 from tests.support.state.ledgers import contradiction
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -44,7 +41,7 @@ BLOCKS = [
     }
 ]
 CONFLICTS = [{"section": "Guide", "base": "was", "ours": "is", "theirs": "comes", "line": 3}]
-ASKER = Asker("ann@cursor", 3.14, 3, frozen=False, past={"executed": 4, "rejected": 1})
+ASKER = Asker("ann@cursor", 3.14, 3, "edit", frozen=False, counts={"executed": 4, "rejected": 1})
 
 
 def proposal(
@@ -83,7 +80,7 @@ def proposal(
 def shown(
     one: Proposal, needs: Requirement = "word", asker: Asker = ASKER, sides: Sequence[Contradiction] = ()
 ) -> tuple[CardBlock, ...]:
-    return card(one, CardContext(asker, needs, NOW, sides))
+    return card(summary_of(one, asker, needs, sides, now=NOW))
 
 
 def text(blocks: Sequence[CardBlock]) -> str:
@@ -124,7 +121,7 @@ def test_a_diff_is_coloured_by_what_a_line_does() -> None:
     [
         (None, "bb", None, "x.md is created"),
         ("aa", None, None, "x.md is deleted"),
-        (None, "bb", "y.md", "x.md is created, moved from y.md"),
+        (None, "bb", "y.md", "x.md is moved here, from y.md"),
     ],
 )
 def test_a_file_says_what_becomes_of_it(before: str | None, after: str | None, moved: str | None, title: str) -> None:
@@ -154,7 +151,7 @@ def test_what_a_tool_answers_beside_the_usual_is_shown_too() -> None:
 def test_both_sides_of_a_contradiction_are_told_with_where_they_come_from() -> None:
     said = text(shown(proposal(kind="flag"), sides=[contradiction()]))
     assert "number: 5 minutes here, 6 minutes there" in said
-    assert "is there: user in guides/a.md, confidence 0.70, authority 0.80, observed 2026-03-01" in said
+    assert "In the knowledge base: user in guides/a.md, confidence 0.70, authority 0.80, observed 2026-03-01" in said
     assert "  It takes 6 minutes." in said
 
 
@@ -165,7 +162,7 @@ def test_several_calls_of_one_act_are_all_shown() -> None:
 
 
 def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
-    frozen = Asker("ann@cursor", 0.0, 0, frozen=True, past={})
+    frozen = Asker("ann@cursor", 0.0, 0, "", frozen=True, counts={})
     said = text(shown(proposal(), asker=frozen))
     assert "frozen until a person unfreezes it" in said
     assert "no earlier proposals" in said
@@ -173,15 +170,10 @@ def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
 
 def test_a_person_who_asks_about_trust_is_named_without_a_level() -> None:
     asking = proposal(kind="admin", tool="trust.grant", principal="ann@terminal", arguments=[{"level": 4}])
-    said = text(shown(asking, asker=Asker("ann@terminal", 2.0, 2, frozen=False, past={})))
+    said = text(shown(asking, asker=Asker("ann@terminal", 2.0, 2, "", frozen=False, counts={})))
     assert "ann, by the terminal" in said
     assert "score" not in said
     assert "level: 4" in said
-
-
-def test_the_one_that_is_looked_at_is_not_counted_among_the_earlier() -> None:
-    others = [proposal(id="p-2", state="rejected"), proposal(id="p-3", state="rejected"), proposal()]
-    assert counted(others, besides="p-1") == {"rejected": 2}
 
 
 def test_long_blocks_and_long_lines_are_folded_and_counted_and_nothing_else_is() -> None:
@@ -262,7 +254,7 @@ def test_nothing_that_came_from_others_acts_on_the_terminal(payload: str) -> Non
         state="failed",
     )
     asker = replace(ASKER, principal=hostile.principal)
-    said = text(shown(hostile, asker=asker)) + listed(hostile) + ending(hostile)
+    said = text(shown(hostile, asker=asker)) + listed(hostile)
     assert acting(said) == []
     assert "⟦" in said
 
@@ -284,7 +276,7 @@ def test_lines_are_cut_to_the_width_and_no_character_is_lost(lines: list[str], w
     from rich.cells import cell_len
 
     one = proposal(answer={}, diff="", why="\n".join(lines))
-    (why,) = [block for block in shown(one) if block.title == "Why it asks"] or [CardBlock("Why it asks", ())]
+    (why,) = [block for block in shown(one) if block.title == "Why this needs approval"] or [CardBlock("", ())]
     cut = wrapped([why], width)[:-1]
     assert all(cell_len(line.plain) <= width for line in cut)
     assert "".join(line.plain for line in cut) == why.title + "".join(line.text for line in why.lines)

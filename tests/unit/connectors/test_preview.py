@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +13,12 @@ from hypothesis import strategies as st
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.elicitation.proposal_form import can_be_shown, message
 from mcp_server.approvals.summary import file_text
-from mcp_server.cli.review.card import CardContext, card
+from mcp_server.cli.review.card import CardBlock
+from mcp_server.cli.review.card import card as card_of
 from mcp_server.connectors.text.preview import shown_change
-from mcp_server.web.proposals.page_changes import DiffOptions, files_of
+from mcp_server.presenters.proposal import summary_of
+from mcp_server.web.proposals.page_changes import DiffOptions, FileView, files_of
+from mcp_server.web.text.sanitize import sanitize_line
 from tests.unit.cli.test_review_card import ASKER, NOW, proposal, text
 
 WHOLE = DiffOptions(whole=True)
@@ -24,25 +29,33 @@ def waiting(*files: object) -> Proposal:
     return proposal(preview=json.dumps(preview), tool="zulip_send_message", arguments=[{"channel": "design"}])
 
 
+def card(one: Proposal) -> Sequence[CardBlock]:
+    return card_of(summary_of(one, ASKER, "word", now=NOW))
+
+
+def rows_of(change: Mapping[str, Any], showing: DiffOptions) -> Sequence[FileView]:
+    return files_of(summary_of(waiting(change), ASKER, "word", now=NOW).files, {}, showing)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [(None, "hello", "is sent"), ("hello", None, "is taken back"), ("hello", "goodbye", "changes")],
 )
 def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None, after: str | None, says: str) -> None:
     change = shown_change("plane:KB-12 description", before, after)
-    (view,) = files_of([change], {}, WHOLE)
-    titles = [block.title for block in card(waiting(change), CardContext(ASKER, "word", NOW))]
-    assert view.says == says
+    (view,) = rows_of(change, WHOLE)
+    titles = [block.title for block in card(waiting(change))]
+    assert view.file.effect == says
     assert f"plane:KB-12 description {says}" in titles
     assert f"plane:KB-12 description {says}\n" in message(waiting(change), {})
 
 
 def test_a_text_that_is_shown_as_it_goes_out_is_not_shown_again_as_an_answer() -> None:
     change, answer = shown_change("zulip:design/merge", None, "hello"), {"place": "design/merge", "preview": "hello"}
-    said = text(card(_with(answer, change), CardContext(ASKER, "word", NOW)))
+    said = text(card(_with(answer, change)))
     assert 'place: "design/merge"' in said
     assert "preview" not in said
-    assert "preview" in text(card(_with(answer), CardContext(ASKER, "word", NOW))), "else it would be nowhere"
+    assert "preview" in text(card(_with(answer))), "else it would be nowhere"
 
 
 def _with(answer: object, *files: object) -> Proposal:
@@ -57,18 +70,18 @@ def test_a_text_without_an_end_to_its_last_line_is_no_remark_worth() -> None:
 def test_what_has_no_text_is_told_as_such() -> None:
     change = shown_change("zulip:design/merge reaction", None, "")
     assert file_text(change) == "zulip:design/merge reaction is sent\n"
-    assert "no text" in text(card(waiting(change), CardContext(ASKER, "word", NOW)))
-    assert files_of([change], {}, WHOLE)[0].hunks == []
+    assert "no text" in text(card(waiting(change)))
+    assert rows_of(change, WHOLE)[0].hunks == []
 
 
 def test_a_long_text_is_not_put_into_a_form_and_is_whole_on_the_page() -> None:
     lines = [f"line {number} {'x' * 3_000}" for number in range(500)]
     change = shown_change("zulip:design/merge", None, "\n".join(lines))
     assert not can_be_shown(waiting(change))
-    (view,) = files_of([change], {}, WHOLE)
+    (view,) = rows_of(change, WHOLE)
     assert sum(map(len, view.hunks)) == len(lines)
     assert not any(row.cut for hunk in view.hunks for row in hunk)
-    (folded,) = files_of([change], {}, DiffOptions())
+    (folded,) = rows_of(change, DiffOptions())
     assert folded.left_out > 0
     assert [row.cut for row in folded.hunks[0]] == [True] * len(folded.hunks[0])
 
@@ -76,9 +89,9 @@ def test_a_long_text_is_not_put_into_a_form_and_is_whole_on_the_page() -> None:
 def test_hostile_text_does_nothing_in_the_form_the_terminal_or_the_page() -> None:
     hostile = "<script>alert(1)</script>\n\x1b[2J\u202egnp\r@@ -1 +1 @@\n--- nothing\n\\ No newline at end of file"
     change = shown_change("zulip:<b>design</b>/\u202emerge", None, hostile)
-    (view,) = files_of([change], {}, WHOLE)
-    page = str(view.path) + "".join(str(row.new) for hunk in view.hunks for row in hunk)
-    terminal = text(card(waiting(change), CardContext(ASKER, "word", NOW)))
+    (view,) = rows_of(change, WHOLE)
+    page = sanitize_line(view.file.path) + "".join(str(row.new) for hunk in view.hunks for row in hunk)
+    terminal = text(card(waiting(change)))
     form = message(waiting(change), {})
     assert "<script" not in page
     assert "<b>" not in page

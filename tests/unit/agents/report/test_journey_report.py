@@ -31,7 +31,7 @@ from agents.engine.progress.metrics import averages, bottleneck, costliest, last
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import get_state, restore_state
 from agents.engine.work.markdown import work_lines
-from agents.report.journey_report import report, whole
+from agents.report.journey_report import full_report, report
 from tests.support.agents.agent_harness import VARROA, WINTER
 from tests.support.journeys.graphs import ADA, RESEARCH, Walk, begun, graphs, word
 from tests.support.state.ledgers import MINUTE, NOW
@@ -46,13 +46,13 @@ QUESTIONS = {
 }
 ANSWERS = {"answers": [{"id": "q1", "text": "Honey.", "citations": [WINTER, VARROA]}], "note": "one\n# two\n\n- three"}
 SECTIONS = [
-    "## What it is about",
-    "## Where it stands",
-    "## The way it took",
-    "## What a person decided",
-    "## What was slow and what was costly",
-    "## What went wrong",
-    "## What was recorded",
+    "## Brief",
+    "## Status",
+    "## Steps",
+    "## Decisions",
+    "## Time and tokens",
+    "## Problems",
+    "## Recorded work",
 ]
 
 
@@ -205,16 +205,19 @@ def test_the_report_tells_the_way_and_why_it_went_back() -> None:
     text = told(researched())
     assert [line for line in text.splitlines() if line.startswith("## ")] == SECTIONS
     assert text.startswith("# Research: Why is the sky blue?\n")
-    assert "1. 2026-03-01 12:00 UTC, version 1: began in DECOMPOSE" in text
-    assert "version 4: from DECOMPOSE to ANSWER, because `tree_ready` was met" in text
-    assert "version 6: back from ANSWER to DECOMPOSE, because `new_category` was met: illness needs questions" in text
+    assert "1. 2026-03-01 12:00 UTC, version 1: research started in DECOMPOSE." in text
+    assert "version 4: Moved from DECOMPOSE to ANSWER: tree_ready." in text
+    assert "version 6: Returned from ANSWER to DECOMPOSE: new_category. illness needs questions" in text
 
 
 def test_the_report_tells_what_a_person_said_and_is_asked_now() -> None:
     text = told(researched())
-    assert f"version 3: answer at DECOMPOSE, by {ADA} (page): the ones on the roof" in text
-    assert f"version 4: approve at DECOMPOSE, by {ADA} (page): a good tree" in text
-    assert "It waits for a person, in DECOMPOSE, visit 2, version 7" in text
+    assert (
+        f"version 3, {ADA}: Response from a person: answer, in DECOMPOSE, on the review page. the ones on the roof"
+        in text
+    )
+    assert f"version 4, {ADA}: Response from a person: approve, in DECOMPOSE, on the review page. a good tree" in text
+    assert "Waiting for a person, in DECOMPOSE, visit 2, version 7" in text
     assert QUESTION in text
     assert "call `journey_status` with `journey_id` `research-1`" in text
 
@@ -223,15 +226,12 @@ def test_the_report_tells_what_was_slow_and_costly_and_what_went_wrong() -> None
     walk = researched()
     text = report(position(walk), walk.log, walk.now + 24 * MINUTE)
     assert (
-        "Most time went into DECOMPOSE: 24 min, 24 min of them waiting for a person; 2 visits, 12 min on average."
-        in text
+        "Most time went into DECOMPOSE: 24 min, 24 min of it waiting for a person; 2 visits, 12 min on average." in text
     )
-    assert (
-        "Most tokens went into ANSWER: 1,500 (counted by the server, not reported); 1 visit, 1,500 on average." in text
-    )
+    assert "Most tokens went into ANSWER: 1,500 (estimated by the server); 1 visit, 1,500 on average." in text
     assert "| ANSWER | 1 | 2 | 2.0 s | 0 s | 1,000 | 500 | 1,500 |" in text
     assert "version 5: ANSWER: not answered yet: q2" in text
-    assert "the tool kb_read failed: there is no page 'bees.md'" in text
+    assert "the tool kb_read: there is no page 'bees.md'" in text
 
 
 def test_the_work_is_told_with_every_id_and_every_quote_as_it_is_newest_first() -> None:
@@ -251,19 +251,19 @@ def test_what_is_missing_now_is_told_where_it_stands() -> None:
     walk = Walk()
     walk.submit(content={})
     note(walk, FeedbackAdded("validation", "DECOMPOSE", "there is no category yet"))
-    trust_record = told(walk).partition("## The way")[0]
+    trust_record = told(walk).partition("## Steps")[0]
     assert "Still missing:\n\n- there is no category yet" in trust_record
     walk.submit(content=QUESTIONS)
-    assert "there is no category yet" not in told(walk).partition("## The way")[0]
+    assert "there is no category yet" not in told(walk).partition("## Steps")[0]
 
 
 def test_a_fork_a_cancelled_and_a_complete_journey_say_that_they_are() -> None:
     walk = researched()
     later(walk, MINUTE, (Forked("research-0", 7, "ben@cursor"),))
     text = told(walk)
-    assert "It was forked from `research-0` at version 7." in text
-    assert "forked from `research-0` at version 7" in text
-    assert "What was spent up to the fork was spent in `research-0`" in text
+    assert "Forked from `research-0` at version 7." in text
+    assert "Forked from research-0 at version 7." in text
+    assert "Time and tokens before the fork were spent in `research-0`" in text
     walk.say("cancel", "enough")
     text = told(walk)
     assert "A person cancelled it in DECOMPOSE" in text
@@ -272,13 +272,13 @@ def test_a_fork_a_cancelled_and_a_complete_journey_say_that_they_are() -> None:
     done.say("approve")
     done.submit("all_answered")
     done.submit("always")
-    assert "It is complete, version 10" in told(done)
+    assert "Complete, version 10" in told(done)
 
 
 def test_without_its_agent_a_journey_is_still_told() -> None:
     walk = researched()
-    text = whole("research-1", None, walk.state, walk.log, walk.now)
-    assert "Its agent `research` is not there" in text
+    text = full_report("research-1", None, walk.state, walk.log, walk.now)
+    assert "Its agent `research` is not available" in text
     assert "`q1` What do bees eat in winter?" in text
     assert QUESTION not in text
 
@@ -299,8 +299,8 @@ JSONS = st.recursive(
 
 
 OWN = re.compile(
-    "(It waits for a person, in|They are asked before it goes on|To go on, call|Journey `research-1`|Most time went|Most tokens"
-    r"|Nothing.$|What was missing \(validation failures\):$)"
+    "(Waiting for a person, in|Question before it continues|To continue, call|Journey `research-1`|Most time went|Most tokens"
+    r"|None.$|Missing \(validation failures\):$)"
 )
 HELD = re.compile(r" *(- (?!#{1,6}(\s|$)|>|\||<|```|~~~|[-+*](\s|$)|[=-]+\s*$)|>( |$))")
 """What somebody wrote stands in an item that it did not begin, or in a quotation."""
@@ -319,7 +319,7 @@ def test_no_text_that_somebody_wrote_becomes_a_part_of_the_report(brief: str, sa
     assert [line for line in lines if line.startswith("#")] == heads
     rest = [line for line in lines if line and line not in heads and not HELD.match(line)]
     assert [line for line in rest if not OWN.match(line)] == [
-        "1. 2026-03-01 12:00 UTC, version 1: began in DECOMPOSE",
+        "1. 2026-03-01 12:00 UTC, version 1: research started in DECOMPOSE.",
         *(line for line in rest if line.startswith(("| Phase", "|---", "| DECOMPOSE"))),
     ]
 
@@ -332,7 +332,7 @@ def test_names_from_a_record_that_was_made_elsewhere_stay_in_their_lines() -> No
     log.append(Logged(3, 2, NOW, bad, PhaseChanged(bad, bad + "2", bad, is_backward=True, detail=bad)))
     log.append(Logged(4, 3, NOW, bad, Decided("answer", "relayed", bad, bad, {bad: bad})))
     log.append(Logged(5, 4, NOW, bad, WorkRecorded(bad + "2", 1, {bad: {bad: bad}})))
-    text = whole("research-1", None, fold(log), log, NOW)
+    text = full_report("research-1", None, fold(log), log, NOW)
     heads = [line for line in text.split("\n") if line.startswith("#")]
     assert [head for head in heads if not head.startswith("### X")] == [heads[0], *SECTIONS]
     assert len(heads) == len(SECTIONS) + 2
@@ -383,7 +383,7 @@ def test_an_artefact_and_what_a_journey_began_with_stand_there_whole() -> None:
     artefact = "\n".join(f"line {number} of what was made" for number in range(900))
     walk.submit("tree_ready", content={**QUESTIONS, "made": artefact})
     state = replace(walk.state, inputs={"artifact": artefact[:18_000]})
-    text = whole("j", None, state, walk.log, NOW)
+    text = full_report("j", None, state, walk.log, NOW)
     assert text.count("line 600 of what was made") == 2
     assert "line 899 of what was made" in text
     assert "more characters" not in text
@@ -394,5 +394,5 @@ def test_what_was_said_several_times_is_told_once_with_how_often() -> None:
     for _ in range(3):
         walk.submit(content={})
         note(walk, FeedbackAdded("validation", "DECOMPOSE", "there is no category yet"))
-    wrong = told(walk).partition("## What went wrong")[2].partition("## What was recorded")[0]
+    wrong = told(walk).partition("## Problems")[2].partition("## Recorded work")[0]
     assert wrong.count("there is no category yet (3 times)") == 1

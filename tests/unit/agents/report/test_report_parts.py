@@ -51,7 +51,7 @@ async def test_tokens_of_each_phase_are_those_that_were_reported(tmp_path: Path)
     async with leading(inquiry(), tmp_path) as led:
         await judged(led)
         text = await said(led)
-    rows = [line.split(" | ") for line in section(text, "What was slow and what was costly") if line.startswith("| ")]
+    rows = [line.split(" | ") for line in section(text, "Time and tokens") if line.startswith("| ")]
     tokens = {row[0].removeprefix("| "): (row[5], row[6], row[7].removesuffix(" |")) for row in rows[1:]}
     assert tokens == {
         "LOOK": ("0", "0", "0"),
@@ -71,11 +71,11 @@ async def test_what_went_wrong_is_told_by_its_kind(tmp_path: Path) -> None:
         await spend(led, 1, 1, score=70, issues=["say which hive"])
         await spend(led, 1, 1, document=DOCUMENT)
         await spend(led, 1, 1, score=20, issues=["these are wasps"])
-        told = section(await said(led), "What went wrong")
+        told = section(await said(led), "Problems")
     assert [line for line in told if not line.startswith("- ")] == [
-        "What was missing (validation failures):",
-        "What was to be refined (soft failures):",
-        "What was to be done anew (hard failures):",
+        "Missing (validation failures):",
+        "To refine (soft failures):",
+        "To redo (hard failures):",
     ]
     assert [line.rpartition(": ")[2] for line in told if line.startswith("- ")] == [
         "the document says too little",
@@ -98,16 +98,16 @@ async def test_conversations_answers_documents_and_what_the_server_did_are_told(
         ("writer_iter3", ["WRITE"], 1, 770),
         ("judge_iter3", ["JUDGE"], 1, 880),
     ]
-    lines = section(text, "Which conversations it went on in")
+    lines = section(text, "Conversations")
     assert len(lines) == 7
-    assert lines[1] == f"- `{told[1].id}`: WRITE (2 submits, 660 tokens)"
-    assert "version 1: the server itself did LOOK" in section(text, "The way it took")[1]
-    assert "answers: Who may enter the roof? - Ada.; How many hives are there? - Two." in text
+    assert lines[1] == f"- `{told[1].id}`: WRITE (2 submissions, 660 tokens)"
+    assert "version 1: The server ran LOOK, visit 1." in section(text, "Steps")[1]
+    assert "(Who may enter the roof? - Ada.; How many hives are there? - Two.)" in text
     size = len(DOCUMENT + "Bees.\n")
-    left = section(text, "What was left behind")
+    left = section(text, "Memory documents")
     assert left == [f"- inquiry: `memory://{led.journey}/inquiry`, {size} characters"]
     assert "### LOOK (visit 1, version 1, by the server itself)" in text
-    assert "(700 tokens in, 70 out by m; confidence 0.7; because: it is so)" in text
+    assert "(tokens: 700 in, 70 out; model: m; reasoning: it is so; confidence: 0.7)" in text
 
 
 async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases(tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phas
             await spend(led, 2 * tokens, 1, document=f"{DOCUMENT}{tokens}")
             await spend(led, 3 * tokens, 1, score=90)
         text = await said(led)
-    told = section(text, "What was slow and what was costly")
+    told = section(text, "Time and tokens")
     assert "Most tokens went into the part second: 6,003; 4 visits to its phases, 1,501 on average." in told[0]
     assert "Most tokens went into second.JUDGE: 3,001; 1 visit, 3,001 on average." in text
     parts = [line for line in told if line.startswith(("| first |", "| second |"))]
     assert [part.split(" | ")[5:7] for part in parts] == [["60", "3"], ["6,000", "3"]]
-    left = [line.partition(":")[0] for line in section(text, "What was left behind")]
+    left = [line.partition(":")[0] for line in section(text, "Memory documents")]
     assert left == ["- first", "- second, also inquiry"]
 
 
@@ -135,7 +135,7 @@ def test_the_sums_of_parts_are_those_of_their_phases() -> None:
 
 
 async def test_a_move_by_the_last_way_of_several_says_so(tmp_path: Path) -> None:
-    """Where there are other ways, `always` is what is left when none of them is open."""
+    """Where there are other transitions, `always` is taken when no other condition is met."""
     async with leading(inquiry(), tmp_path) as led:
         text = await said(led)
-    assert "from LOOK to ASK, because any work leads on from there" in text
+    assert "Moved from LOOK to ASK: any work leads there." in text

@@ -1,0 +1,234 @@
+"""Everything that a decision about a proposal rests on, as the terminal and the page show it.
+
+Texts are as hosts and models wrote them: whoever lays them out makes them harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from knowledge.merge.model import Contradiction
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Channel, Proposal, ProposalLine, State
+from mcp_server.approvals.approvers import Requirement, requirement
+from mcp_server.approvals.proposals import AGAINST, PLACES, REPEATS, RUN, principal_of
+from mcp_server.approvals.summary import becomes
+from mcp_server.gate.trust.scores import grant_of, trust_record_of
+
+MOST_FLAGS = 200
+MOST_EARLIER = 200
+"""Earlier proposals of a principal that are counted."""
+_ELSEWHERE = {"answer", "files", "sentence", RUN, PLACES, REPEATS, "blocks", "conflicts", "note", "diff"}
+"""Parts of a preview and of its answer that are shown in a place of their own."""
+_SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"}
+"""Parts of an answer that mean nothing before the act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The principal that made a proposal: its trust now, its other proposals counted by state, and those, newest first."""
+
+    principal: str
+    score: float
+    level: int
+    meaning: str
+    frozen: bool
+    counts: Mapping[State, int]
+    earlier: Sequence[ProposalLine] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """What happens to one page, or to a text that is `sent` to another service. `effect` completes a sentence about it."""
+
+    path: str
+    moved_from: str
+    effect: str
+    diff: str
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalSummary:
+    """A proposal with all that a person needs to decide on it.
+
+    `needs` is what an approval takes in the channel that this is shown in. `blocks` and `conflicts` are as the tool answered
+    them. `rest` is what else the call would answer, `calls` are the arguments of each call, run as one act.
+    """
+
+    proposal: Proposal
+    asker: Asker
+    needs: Requirement
+    now: datetime
+    contradictions: Sequence[Contradiction]
+    note: str
+    places: Sequence[str]
+    run: Mapping[str, Any]
+    files: Sequence[ChangedFile]
+    blocks: Sequence[Mapping[str, Any]]
+    conflicts: Sequence[Mapping[str, Any]]
+    rest: Mapping[str, Any]
+    calls: Sequence[Mapping[str, Any]]
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a person can still decide on it."""
+        return self.proposal.state == "pending" and self.proposal.expires_at > self.now
+
+    @property
+    def only_sent(self) -> bool:
+        """Return whether it changes no page and sends something to another service."""
+        return bool(self.files) and all(file.sent for file in self.files)
+
+    def texts(self) -> Iterator[str]:
+        """Yield every text that may be long, apart from diffs."""
+        yield self.proposal.why
+        yield self.note
+        for one in self.contradictions:
+            yield from (one.existing.text, one.new.text)
+        for block in self.blocks:
+            yield str(block.get("reason") or "")
+        for conflict in self.conflicts:
+            yield from (str(conflict.get(side) or "") for side in ("base", "ours", "theirs"))
+        for values in (self.rest, *self.calls):
+            yield from map(value_text, values.values())
+
+
+async def proposal_summary(
+    state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime
+) -> ProposalSummary:
+    """Return the proposal as it is shown in `channel`."""
+    grant = grant_of(await trust_record_of(state, principal_of(proposal), now=now))
+    found = await state.trust.lines(principal=proposal.principal, limit=MOST_EARLIER)
+    earlier = [one for one in found if one.id != proposal.id]
+    asker = Asker(
+        principal=proposal.principal,
+        score=0.0 if grant.frozen else grant.score,
+        level=int(grant.level),
+        meaning=grant.level.meaning,
+        frozen=grant.frozen,
+        counts=Counter(one.state for one in earlier),
+        earlier=earlier,
+    )
+    contradictions: list[Contradiction] = []
+    if proposal.kind == "flag":
+        against = {text for call in calls_in(proposal) for text in call.get(AGAINST, ())}
+        flags = [flag for path in proposal.documents for flag in await state.ledger.flags(path, limit=MOST_FLAGS)]
+        contradictions = [one.contradiction for one in flags if one.contradiction.existing.text in against]
+    passkeys = bool(await state.trust.passkeys())
+    return summary_of(proposal, asker, requirement(proposal, channel, passkeys=passkeys), contradictions, now=now)
+
+
+def summary_of(
+    proposal: Proposal, asker: Asker, needs: Requirement, contradictions: Sequence[Contradiction] = (), *, now: datetime
+) -> ProposalSummary:
+    """Return the proposal with what is known around it. Pure."""
+    preview = _preview(proposal)
+    answer = preview.get("answer")
+    parts = answer if isinstance(answer, dict) else {"result": answer}
+    files = [_file_effect(one) for one in _mappings(preview.get("files"))]
+    hidden = _ELSEWHERE | _SAYS_NOTHING | ({"preview"} if any(file.sent for file in files) else set())
+    rest = {k: v for k, v in {**preview, **parts}.items() if k not in hidden and v not in (None, "", [], {})}
+    run = preview.get(RUN)
+    places = preview.get(PLACES)
+    return ProposalSummary(
+        proposal=proposal,
+        asker=asker,
+        needs=needs,
+        now=now,
+        contradictions=contradictions,
+        note=note if isinstance(note := parts.get("note"), str) else "",
+        places=[str(place) for place in places] if isinstance(places, list) else [],
+        run=run if isinstance(run, dict) else {},
+        files=files,
+        blocks=_mappings(parts.get("blocks")),
+        conflicts=_mappings(parts.get("conflicts")),
+        # An act on trust answers its own arguments, which are shown as the exact action.
+        rest={} if proposal.kind == "admin" else rest,
+        calls=calls_in(proposal),
+    )
+
+
+def sentence_of(proposal: Proposal | ProposalLine) -> str:
+    """Return what the proposal would do, in a sentence."""
+    said = proposal.sentence if isinstance(proposal, ProposalLine) else _preview(proposal).get("sentence")
+    return said if isinstance(said, str) and said else f"call {proposal.tool}"
+
+
+def ending(proposal: Proposal) -> str:
+    """Return what became of the proposal, as one sentence without its full stop."""
+    if proposal.state == "approved" and not proposal.runner:
+        return f"approved; the settings given here leave out {proposal.tool}, so the next server that lists it carries it out"
+    if run := _begun_run(proposal):
+        return (
+            f"approved, and run {run} was started; to watch it: knowledge-forge runs follow {run}; if no server with its "
+            f"model is running: knowledge-forge runs resume {run}"
+        )
+    match proposal.state:
+        case "failed":
+            return f"approved, but it failed: {proposal.error or 'no reason is recorded'}"
+        case "superseded":
+            return f"nothing was done; replaced by {proposal.successor or 'another proposal'}"
+    return {
+        "pending": "it is still waiting",
+        "approved": "approved; being carried out",
+        "executed": "approved, and carried out",
+        "rejected": "rejected",
+        "expired": "expired; nothing was done",
+        "withdrawn": "withdrawn; nothing was done",
+    }[proposal.state]
+
+
+def _begun_run(proposal: Proposal) -> str:
+    """Return the run that continues by itself since the proposal was carried out, "" if none does."""
+    result = parsed(proposal.result) if proposal.state == "executed" and proposal.result else None
+    if not isinstance(result, dict) or result.get("status") != "running":
+        return ""
+    return str(result.get("run_id") or "")
+
+
+def calls_in(proposal: Proposal) -> list[dict[str, Any]]:
+    """Return the arguments of each call; of a text that is not JSON any more, that text."""
+    calls = parsed(proposal.arguments)
+    calls = calls if isinstance(calls, list) else [calls]
+    return [call if isinstance(call, dict) else {"arguments": call} for call in calls]
+
+
+def value_text(value: object) -> str:
+    """Return a value as text: a text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+
+
+def parsed(text: str) -> Any:
+    """Return the value of JSON `text`; of a text that is not JSON, which only an edit by hand puts there, the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _preview(proposal: Proposal) -> Mapping[str, Any]:
+    preview = parsed(proposal.preview)
+    return preview if isinstance(preview, dict) else {}
+
+
+def _mappings(found: object) -> list[Mapping[str, Any]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _file_effect(file: Mapping[str, Any]) -> ChangedFile:
+    if file.get("sent"):
+        effect = becomes(file)
+    elif file.get("moved_from"):
+        effect = "is moved here"
+    else:
+        effect = (
+            "is created" if file.get("before") is None else "is deleted" if file.get("after") is None else "changes"
+        )
+    moved, diff = str(file.get("moved_from") or ""), str(file.get("diff") or "")
+    return ChangedFile(str(file.get("path")), moved, effect, diff, bool(file.get("sent")))
