@@ -5,15 +5,19 @@ Tests look into it and change it as people would in a browser; the API over it i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from tests.doubles.plane_html import cleaned
 
+SAMPLES = Path(__file__).parents[1] / "samples" / "plane"
 GUEST, MEMBER, ADMIN = 5, 15, 20
 WORKSPACE = "acme"
 PRIORITIES = ("urgent", "high", "medium", "low", "none")
@@ -183,17 +187,20 @@ class Workspace:
         row = {"id": str(uuid4()), "created_at": at, "updated_at": at, "deleted_at": None}
         return row | {"created_by": who.id, "updated_by": None} | more
 
+    def _row(self, sample: str, who: Account, **fields: Any) -> Row:
+        """Return a new row: the recorded one, with an id, times and fields of its own."""
+        return recorded(sample) | self._dated(who) | {"workspace": self.workspace_id} | fields
+
     def _new_project(self, body: Row, by: Account, own_id: str | None = None) -> Project:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "identifier": body["identifier"].strip().upper(),
-            "description": body.get("description", ""),
-            "cycle_view": body.get("cycle_view", False),
-            "module_view": body.get("module_view", False),
-            "logo_props": {"icon": {"name": "key", "color": "#f2be02"}, "in_use": "icon"},
-            "workspace": self.workspace_id,
-            **PROJECT_DEFAULTS,
-        }
+        row = self._row(
+            "project_create",
+            by,
+            name=body["name"],
+            identifier=body["identifier"].strip().upper(),
+            description=body.get("description", ""),
+            cycle_view=body.get("cycle_view", False),
+            module_view=body.get("module_view", False),
+        )
         row["id"] = own_id or row["id"]
         project = Project(row, {by.id: ADMIN})
         self.projects[row["id"]] = project
@@ -216,57 +223,36 @@ class Workspace:
         return self._shown_project(project, who) | {"sort_order": 65535.0 if who.id in project.roles else None}
 
     def _new_state(self, project: Project, body: Row, by: Account, sequence: float = 70000.0) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "color": body["color"],
-            "slug": "" if sequence < 70000 else re.sub(r"\W+", "-", body["name"].lower()),
-            "sequence": sequence,
-            "group": body.get("group", "backlog"),
-            "is_triage": False,
-            "default": False,
-            "external_source": None,
-            "external_id": None,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-        }
+        row = self._row(
+            "state_create",
+            by,
+            name=body["name"],
+            color=body["color"],
+            slug="" if sequence < 70000 else re.sub(r"\W+", "-", body["name"].lower()),
+            sequence=sequence,
+            group=body.get("group", "backlog"),
+            project=project.row["id"],
+        )
         project.states[row["id"]] = row
         return row
 
     def _new_label(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "color": body.get("color", ""),
-            "sort_order": 65535.0,
-            "external_source": None,
-            "external_id": None,
-            "workspace": self.workspace_id,
-            "project": project.row["id"],
-            "parent": None,
-        }
+        fields = {"name": body["name"], "color": body.get("color", ""), "project": project.row["id"]}
+        row = self._row("label_create", by, **fields)
         project.labels[row["id"]] = row
         return row
 
     def _new_cycle(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "start_date": self._from(body.get("start_date")),
-            "end_date": body.get("end_date") and f"{body['end_date'][:10]}T23:59:00Z",
-            "view_props": {},
-            "sort_order": 65535.0 - 10000.0 * len(project.cycles),
-            "external_source": None,
-            "external_id": None,
-            "progress_snapshot": {},
-            "archived_at": None,
-            "logo_props": {},
-            "timezone": "UTC",
-            "version": 1,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "owned_by": by.id,
-        }
+        row = self._row(
+            "cycle_create",
+            by,
+            name=body["name"],
+            start_date=self._from(body.get("start_date")),
+            end_date=body.get("end_date") and f"{body['end_date'][:10]}T23:59:00Z",
+            sort_order=65535.0 - 10000.0 * len(project.cycles),
+            project=project.row["id"],
+            owned_by=by.id,
+        )
         project.cycles[row["id"]] = row
         return row
 
@@ -278,25 +264,8 @@ class Workspace:
         return _told_time(now) if day[:10] == now.date().isoformat() else f"{day[:10]}T00:00:00Z"
 
     def _new_module(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "description_text": None,
-            "description_html": None,
-            "start_date": None,
-            "target_date": None,
-            "status": body.get("status", "planned"),
-            "view_props": {},
-            "sort_order": 65535.0,
-            "external_source": None,
-            "external_id": None,
-            "archived_at": None,
-            "logo_props": {},
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "lead": body.get("lead"),
-            "members": [],
-        }
+        fields = {"status": body.get("status", "planned"), "lead": body.get("lead"), "project": project.row["id"]}
+        row = self._row("module_create", by, name=body["name"], **fields)
         project.modules[row["id"]] = row
         return row
 
@@ -305,31 +274,16 @@ class Workspace:
         state = body.get("state") or default
         project.numbers += 1
         orders = [row["sort_order"] for row in project.tasks.values() if row["state"] == state]
-        row = self._dated(by) | {
-            "type_id": None,
-            "point": None,
-            "name": "",
-            "description_html": "<p></p>",
-            "description_binary": None,
-            "priority": "none",
-            "start_date": None,
-            "target_date": None,
-            "sequence_id": project.numbers,
-            "sort_order": max(orders) + 10000.0 if orders else 65535.0,
-            "completed_at": None,
-            "archived_at": None,
-            "is_draft": False,
-            "external_source": body.get("external_source"),
-            "external_id": body.get("external_id"),
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "parent": None,
-            "state": state,
-            "estimate_point": None,
-            "type": None,
-            "assignees": [],
-            "labels": [],
-        }
+        row = self._row(
+            "work_item_create_minimal",
+            by,
+            sequence_id=project.numbers,
+            sort_order=max(orders) + 10000.0 if orders else 65535.0,
+            external_source=body.get("external_source"),
+            external_id=body.get("external_id"),
+            project=project.row["id"],
+            state=state,
+        )
         self._set(project, row, body)
         if not row["assignees"] and project.row["default_assignee"] in project.roles:
             row["assignees"] = [project.row["default_assignee"]]
@@ -365,20 +319,18 @@ class Workspace:
         row["completed_at"] = (row["completed_at"] or self._stamp()) if completed else None
 
     def _new_comment(self, project: Project, task_id: str, body: Row, by: Account) -> Row:
-        row = self._dated(by, updated_by=by.id) | {
-            "comment_html": body.get("comment_html", "<p></p>"),
-            "attachments": [],
-            "access": "INTERNAL",
-            "external_source": body.get("external_source"),
-            "external_id": body.get("external_id"),
-            "edited_at": None,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "description": str(uuid4()),
-            "issue": task_id,
-            "actor": by.id,
-            "parent": None,
-        }
+        row = self._row(
+            "comment_create",
+            by,
+            updated_by=by.id,
+            comment_html=body.get("comment_html", "<p></p>"),
+            external_source=body.get("external_source"),
+            external_id=body.get("external_id"),
+            project=project.row["id"],
+            description=str(uuid4()),
+            issue=task_id,
+            actor=by.id,
+        )
         project.comments[row["id"]] = row
         return row
 
@@ -427,30 +379,13 @@ def _told_time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-PROJECT_DEFAULTS: Row = {
-    "is_deployed": False,
-    "cover_image_url": None,
-    "description_text": None,
-    "description_html": None,
-    "network": 2,
-    "emoji": None,
-    "icon_prop": None,
-    "issue_views_view": False,
-    "page_view": True,
-    "intake_view": False,
-    "is_time_tracking_enabled": False,
-    "is_issue_type_enabled": False,
-    "guest_view_all_features": False,
-    "cover_image": None,
-    "archive_in": 0,
-    "close_in": 0,
-    "archived_at": None,
-    "timezone": "UTC",
-    "external_source": None,
-    "external_id": None,
-    "default_assignee": None,
-    "project_lead": None,
-    "cover_image_asset": None,
-    "estimate": None,
-    "default_state": None,
-}
+def recorded(name: str) -> Row:
+    """Return the body of a recorded reply."""
+    row: Row = json.loads(_recorded(name))
+    return row
+
+
+@cache
+def _recorded(name: str) -> str:
+    reply = json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))["response"]
+    return json.dumps(reply["body"])
