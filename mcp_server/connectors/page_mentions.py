@@ -44,8 +44,8 @@ async def related_pages(services: MentionServices, origin: str, texts: Iterable[
     try:
         named = await _pages_in(services, texts)
         # People cite a task as KB-12 or kb-12.
-        told = await services.state.ledger.told_by({origin, origin.lower()}, limit=MOST_PAGES)
-        return tuple(dict.fromkeys([*named, *[path for path in told if await _is_page(services, path)]]))[:MOST_PAGES]
+        citing = await services.state.ledger.told_by({origin, origin.lower()}, limit=MOST_PAGES)
+        return tuple(dict.fromkeys([*named, *[path for path in citing if await _is_page(services, path)]]))[:MOST_PAGES]
     except KnowledgeError:
         logger.warning("could not find the pages that belong to %s", origin, exc_info=True)
         return ()

@@ -294,12 +294,12 @@ def read_relations(body: Any) -> tuple[Relation, ...]:
     """
     whole = _object(body, "relations")
     found = []
-    for kind, told in RELATIONS.items():
-        for item in _list(whole, kind) if whole.get(kind) else ():
+    for name, kind in RELATIONS.items():
+        for item in _list(whole, name) if whole.get(name) else ():
             if isinstance(item, Mapping) and "issue_id" in item:
-                found.append(Relation(told, _text(item, "issue_id"), _text_or_none(item, "project_id")))
+                found.append(Relation(kind, _text(item, "issue_id"), _text_or_none(item, "project_id")))
             else:
-                found.append(Relation(told, _id_of(item, "relations")))
+                found.append(Relation(kind, _id_of(item, "relations")))
     return tuple(found)
 
 

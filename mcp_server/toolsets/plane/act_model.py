@@ -129,8 +129,8 @@ def answered(
 def done_before(plan: TaskPlan, earlier: EarlierAct) -> TaskActed:
     """Return the answer of a call that is done already, because a person approved the same one."""
     same = answered(plan, "unchanged", earlier.note)
-    told = earlier.answer
-    return replace(same, task_id=told.get("task_id"), key=told.get("key"), url=told.get("url"))
+    then = earlier.answer
+    return replace(same, task_id=then.get("task_id"), key=then.get("key"), url=then.get("url"))
 
 
 def preview(plan: TaskPlan) -> str:

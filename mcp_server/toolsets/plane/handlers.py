@@ -48,19 +48,19 @@ async def get_task(services: ActServices, _call: Call, asked: GetArguments) -> T
     return await task_views.get_task(services.plane, asked, pages_of)
 
 
-async def projects_read(_services: ActServices, told: Projects) -> Sequence[str]:
+async def projects_read(_services: ActServices, answer: Projects) -> Sequence[str]:
     """Return the projects whose description the answer holds."""
-    return tuple(f"{TOOLSET}:{line.key}" for line in told.projects) if told.tainted else ()
+    return tuple(f"{TOOLSET}:{line.key}" for line in answer.projects) if answer.tainted else ()
 
 
-async def tasks_read(_services: ActServices, told: TaskList) -> Sequence[str]:
+async def tasks_read(_services: ActServices, answer: TaskList) -> Sequence[str]:
     """Return the tasks whose names the answer holds."""
-    return tuple(f"{TOOLSET}:{line.key}" for line in told.tasks)
+    return tuple(f"{TOOLSET}:{line.key}" for line in answer.tasks)
 
 
-async def task_read(_services: ActServices, told: TaskView) -> Sequence[str]:
+async def task_read(_services: ActServices, answer: TaskView) -> Sequence[str]:
     """Return the task, and the related tasks whose names the answer holds."""
-    return tuple(f"{TOOLSET}:{key}" for key in (told.key, *(tied.key for tied in told.relations)))
+    return tuple(f"{TOOLSET}:{key}" for key in (answer.key, *(tied.key for tied in answer.relations)))
 
 
 async def plan_create(services: ActServices, call: Call, asked: CreateArguments) -> CallPlan[TaskActed]:

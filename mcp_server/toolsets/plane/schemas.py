@@ -1,4 +1,4 @@
-"""What the tools on tasks in Plane take and answer."""
+"""Arguments and answers of the tools on tasks in Plane."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class CommentArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class ProjectLine:
-    """A project; description and lists are filled when one project was asked for."""
+    """A project; its description and lists are filled only if one project was asked for."""
 
     key: str
     name: str
@@ -141,7 +141,7 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """Tasks that fit, last changed first. `note` says what could not be looked through."""
+    """Tasks that match, last changed first. `note` says which projects could not be searched."""
 
     tasks: Sequence[TaskLine]
     next_cursor: str | None
@@ -160,7 +160,7 @@ class CommentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tied:
-    """Another task that this one is tied to."""
+    """A related task."""
 
     kind: str
     key: str
@@ -169,7 +169,7 @@ class Tied:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """One task. `text` is its description as Markdown; `pages` are pages here that it names, or that have evidence from it."""
+    """One task. `text` is its description as Markdown; `pages` are pages that it names, or that hold evidence from it."""
 
     id: str
     key: str
@@ -195,10 +195,10 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class TaskActed:
-    """What became of an act on a task.
+    """The outcome of an act on a task.
 
-    `preview` is what would be sent, as a person reads it (of a rehearsal or a proposal). `dropped` names what Plane did not take,
-    `differs` what it has otherwise than it was sent: both were found by reading it back.
+    `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names what Plane did not take,
+    `differs` what it stored otherwise than it was sent: both were found by reading it back.
     """
 
     status: ActStatus

@@ -83,13 +83,13 @@ def answered(
 
 def sent_before(plan: MessagePlan, earlier: EarlierAct) -> MessageActed:
     """Return the answer of a call that is done already, because a person approved the same one."""
-    told = earlier.answer
+    then = earlier.answer
     return MessageActed(
         "unchanged",
         None,
-        str(told.get("place") or plan.place),
-        [int(one) for one in told.get("message_ids") or ()],
-        str(told.get("url") or plan.url),
+        str(then.get("place") or plan.place),
+        [int(one) for one in then.get("message_ids") or ()],
+        str(then.get("url") or plan.url),
         note=earlier.note,
     )
 
@@ -141,17 +141,17 @@ def _notified(text: str) -> Sequence[str]:
 
     Source: https://zulip.com/help/mention-a-user-or-group; silent mentions (`@_`) notify nobody.
     """
-    told = []
+    notes = []
     everybody = dict.fromkeys(_EVERYBODY.findall(text))
     if everybody:
-        told.append(f"notifies everybody there by {', '.join(everybody)}")
+        notes.append(f"notifies everybody there by {', '.join(everybody)}")
     groups = list(dict.fromkeys(_GROUP.findall(text)))
     if groups:
-        told.append(f"notifies the group{'s' if len(groups) > 1 else ''} {_first(groups)}")
+        notes.append(f"notifies the group{'s' if len(groups) > 1 else ''} {_first(groups)}")
     people = list(dict.fromkeys(_PERSON.findall(_EVERYBODY.sub("", text))))
     if people:
-        told.append(f"mentions {_first(people)}")
-    return told
+        notes.append(f"mentions {_first(people)}")
+    return notes
 
 
 def _first(names: Sequence[str]) -> str:

@@ -37,15 +37,15 @@ async def channels(services: ActServices, _call: Call, asked: ChannelsArguments)
 
 async def read(services: ActServices, _call: Call, asked: ReadMessagesArguments) -> Messages:
     """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
-    told = await message_views.read(services.zulip, asked)
+    answer = await message_views.read(services.zulip, asked)
     by_place: dict[str, list[MessageLine]] = {}
-    for line in told.messages:
+    for line in answer.messages:
         by_place.setdefault(line.place, []).append(line)
     for place, lines in by_place.items():
         if not place.startswith(f"{DIRECT}/"):
             title, texts = f"#{place.replace('/', ' > ', 1)}", [line.text for line in lines]
             await remember_mentions(services, f"{TOOLSET}:{place}", url=lines[-1].url, texts=texts, title=title)
-    return told
+    return answer
 
 
 async def search(services: ActServices, _call: Call, asked: SearchMessagesArguments) -> Messages:
@@ -53,11 +53,11 @@ async def search(services: ActServices, _call: Call, asked: SearchMessagesArgume
     return await message_views.search(services.zulip, asked)
 
 
-async def read_from(_services: ActServices, told: Messages | Channels) -> Sequence[str]:
+async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequence[str]:
     """Return where the text in an answer comes from."""
-    if isinstance(told, Messages):
-        return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in told.messages))
-    return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in told.channels) if told.tainted else ()
+    if isinstance(answer, Messages):
+        return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in answer.messages))
+    return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in answer.channels) if answer.tainted else ()
 
 
 async def plan_send(services: ActServices, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:

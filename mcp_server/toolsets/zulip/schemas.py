@@ -1,4 +1,4 @@
-"""What the tools on messages in Zulip take and answer."""
+"""Arguments and answers of the tools on messages in Zulip."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ChannelLine:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Channels by name; topics, newest first, when one channel was asked for."""
+    """Channels by name; topics, newest first, only if one channel was asked for."""
 
     channels: Sequence[ChannelLine]
     topics: Sequence[str]
@@ -109,7 +109,7 @@ class MessageLine:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages, oldest first. `next_cursor` goes on where these end; `note` says which way, and what was cut."""
+    """Messages, oldest first. `next_cursor` continues where these end; `note` says in which direction, and what was cut."""
 
     messages: Sequence[MessageLine]
     next_cursor: str | None
@@ -119,7 +119,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class MessageActed:
-    """What became of a message or reaction. `preview` is what would be sent, part by part, as a person reads it."""
+    """The outcome of a message or reaction. `preview` is what would be sent, part by part, as people read it."""
 
     status: ActStatus
     proposal: Mapping[str, Any] | None

@@ -100,8 +100,8 @@ def _changed_words(before: Element, after: Element) -> tuple[str, ...]:
     lost = (Counter(ours) - Counter(theirs)).total()
     added = (Counter(theirs) - Counter(ours)).total()
     counts = ((lost, "missing"), (added, "added"))
-    told = [f"{count} {'word' if count == 1 else 'words'} {what}" for count, what in counts if count]
-    return (", ".join(told) if told else "words are in another order",)
+    notes = [f"{count} {'word' if count == 1 else 'words'} {what}" for count, what in counts if count]
+    return (", ".join(notes) if notes else "words are in another order",)
 
 
 SYNONYMS = {"b": "strong", "i": "em", "del": "s", "strike": "s"}
@@ -122,19 +122,19 @@ def _changed_elements(before: Element, after: Element) -> tuple[str, ...]:
     ours, theirs = _count_elements(before), _count_elements(after)
     tags = [Counter({tag: n for (tag, name, _), n in counts.items() if not name}) for counts in (ours, theirs)]
     lost, added = tags[0] - tags[1], tags[1] - tags[0]
-    told = [f"{count} <{tag}> dropped" for tag, count in sorted(lost.items())]
-    told += [f"{count} <{tag}> added" for tag, count in sorted(added.items())]
+    notes = [f"{count} <{tag}> dropped" for tag, count in sorted(lost.items())]
+    notes += [f"{count} <{tag}> added" for tag, count in sorted(added.items())]
     changed: Counter[tuple[str, str]] = Counter()
     for (tag, name, _value), count in (ours - theirs).items():
         if name:
             changed[tag, name] += count
     # The attributes of a dropped element are gone with it, and not worth a word of their own.
-    told += [
+    notes += [
         f"{name} of {count} <{tag}> dropped or changed"
         for (tag, name), count in sorted(changed.items())
         if count > lost[tag]
     ]
-    return tuple(told)
+    return tuple(notes)
 
 
 def _count_elements(root: Element) -> Counter[tuple[str, str, str]]:
