@@ -1,4 +1,4 @@
-"""What can go wrong in the domain: one root, facts as attributes, the sentence built once."""
+"""The errors of the domain: one root, facts as attributes, the sentence built in `__init__`."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ from knowledge.wire.addresses import without_secrets
 
 
 class KnowledgeError(Exception):
-    """Root of every error this package raises on purpose. `str(error)` is safe to show to a model or a person."""
+    """Root of all errors that this package raises on purpose. `str(error)` is safe to show to a model or a person."""
 
     def __str__(self) -> str:
-        """Return the sentence. It may quote what a library said, and libraries quote addresses whole."""
+        """Return the sentence. It may quote a library, and libraries quote addresses with their passwords."""
         return without_secrets(super().__str__())
 
 
 class InvalidPath(KnowledgeError):
     """A path that can never name a document of a knowledge base."""
 
-    def __init__(self, asked: str, reason: str) -> None:
-        self.asked, self.reason = asked, reason
-        super().__init__(f"{_short(asked)} is not a path in this knowledge base: {reason}")
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{_short(path)} is not a path in this knowledge base: {reason}")
 
 
 class NoSuchPath(KnowledgeError):
-    """Nothing there; `nearest` are paths that exist and look alike, best first."""
+    """Nothing is there; `nearest` are similar paths that exist, best first."""
 
-    def __init__(self, asked: str, nearest: Sequence[str] = ()) -> None:
-        self.asked, self.nearest = asked, tuple(nearest)
+    def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
+        self.path, self.nearest = path, tuple(nearest)
         hint = f"; nearest is {_listed(nearest)}" if nearest else "; call kb_map('') to see what exists"
-        super().__init__(f"nothing at {_short(asked)}{hint}")
+        super().__init__(f"nothing at {_short(path)}{hint}")
 
 
 class NoSuchSection(KnowledgeError):
-    """The document has no such heading; `sections` are the ones it has."""
+    """The document has no such heading; `sections` are those it has."""
 
-    def __init__(self, path: str, asked: str, sections: Sequence[str]) -> None:
-        self.path, self.asked, self.sections = path, asked, tuple(sections)
+    def __init__(self, path: str, section: str, sections: Sequence[str]) -> None:
+        self.path, self.section, self.sections = path, section, tuple(sections)
         shown = _listed(sections, "; ") or "no headings at all"
-        super().__init__(f"{_ends(path)} has no section {_short(asked)}; it has: {shown}")
+        super().__init__(f"{_ends(path)} has no section {_short(section)}; it has: {shown}")
 
 
 class AmbiguousName(KnowledgeError):
-    """More than one thing bears that name; `candidates` are told apart by path."""
+    """Several things have that name; `candidates` are their paths."""
 
-    def __init__(self, asked: str, candidates: Sequence[str]) -> None:
-        self.asked, self.candidates = asked, tuple(candidates)
-        super().__init__(f"{_short(asked)} is ambiguous; use one of {_listed(candidates)}")
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        super().__init__(f"{_short(name)} is ambiguous; use one of {_listed(candidates)}")
 
 
 class UnknownRevision(KnowledgeError):
     """That revision of the document is not kept."""
 
-    def __init__(self, path: str, asked: str, current: str) -> None:
-        self.path, self.asked, self.current = path, asked, current
-        super().__init__(f"{_ends(path)} has no stored revision {_short(asked)}; the current one is {current}")
+    def __init__(self, path: str, revision: str, current: str) -> None:
+        self.path, self.revision, self.current = path, revision, current
+        super().__init__(f"{_ends(path)} has no stored revision {_short(revision)}; the current one is {current}")
 
 
 class BadCursor(KnowledgeError):
-    """A cursor that this question did not give out."""
+    """A cursor that belongs to another query, or is not a cursor."""
 
-    def __init__(self, asked: str) -> None:
-        self.asked = asked
+    def __init__(self, cursor: str) -> None:
+        self.cursor = cursor
         super().__init__("that cursor does not belong to this query; ask again without a cursor")
 
 
 class VaultUnavailable(KnowledgeError):
-    """The knowledge base's folder cannot be used."""
+    """The knowledge base's folder can't be used."""
 
     def __init__(self, root: str, reason: str) -> None:
         self.root, self.reason = root, reason
@@ -76,7 +76,7 @@ class VaultUnavailable(KnowledgeError):
 
 
 class UnreadableDocument(KnowledgeError):
-    """The document is there and cannot be read."""
+    """The document exists and can't be read."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -84,7 +84,7 @@ class UnreadableDocument(KnowledgeError):
 
 
 class NotUtf8(KnowledgeError):
-    """The document's bytes are no UTF-8 text, so nothing can be merged into it without harming it."""
+    """The document is not UTF-8 text, so merging into it would damage it."""
 
     def __init__(self, path: str, byte: int) -> None:
         self.path, self.byte = path, byte
@@ -94,7 +94,7 @@ class NotUtf8(KnowledgeError):
 
 
 class PageExists(KnowledgeError):
-    """Something is there already, where a page was to be put."""
+    """A page already exists at the path of a new one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -102,18 +102,18 @@ class PageExists(KnowledgeError):
 
 
 class PageGone(KnowledgeError):
-    """The page that a write was based on is not there any more."""
+    """The page that a write was based on no longer exists."""
 
-    def __init__(self, path: str, asked: str) -> None:
-        self.path, self.asked = path, asked
+    def __init__(self, path: str, revision: str) -> None:
+        self.path, self.revision = path, revision
         super().__init__(
-            f"{_ends(path)} no longer exists, so its revision {_short(asked)} cannot be changed; kb_history shows where it went. "
+            f"{_ends(path)} no longer exists, so its revision {_short(revision)} cannot be changed; kb_history shows where it went. "
             "To create a new page, omit base_revision"
         )
 
 
 class WriteUndone(KnowledgeError):
-    """What was written was found wrong when it was read back, and was taken back. `problems` say why, one sentence each."""
+    """A write was found wrong when it was read back, and was undone. `problems` say why, one sentence each."""
 
     def __init__(self, path: str, problems: Sequence[str]) -> None:
         self.path, self.problems = path, tuple(problems)
@@ -124,7 +124,7 @@ class WriteUndone(KnowledgeError):
 
 
 class UnwritableDocument(KnowledgeError):
-    """The document cannot be written, moved or removed; whatever was begun is taken back."""
+    """The document can't be written, moved or removed; everything that was begun is undone."""
 
     def __init__(self, path: str, reason: str, mend: str) -> None:
         self.path, self.reason, self.mend = path, reason, mend
@@ -132,7 +132,7 @@ class UnwritableDocument(KnowledgeError):
 
 
 class DocumentBusy(KnowledgeError):
-    """Other processes kept the document locked for longer than anybody should."""
+    """Other processes have kept the document locked for too long."""
 
     def __init__(self, path: str, waited_s: float) -> None:
         self.path, self.waited_s = path, waited_s
@@ -143,7 +143,7 @@ class DocumentBusy(KnowledgeError):
 
 
 class KeepsChanging(KnowledgeError):
-    """Somebody saved the document again and again while it was to be written. Every one of those saves is in its history."""
+    """Somebody kept saving the document while it was to be written. All of these saves are in its history."""
 
     def __init__(self, path: str, tries: int) -> None:
         self.path, self.tries = path, tries
@@ -154,15 +154,15 @@ class KeepsChanging(KnowledgeError):
 
 
 class EmbedderUnavailable(KnowledgeError):
-    """The model that turns text into vectors cannot be loaded or asked; `mend` says what to do about it."""
+    """The embedding model can't be loaded or asked; `mend` says what to do about it."""
 
-    def __init__(self, asked: str, reason: str, mend: str = "reinstall it (pip install wordllama)") -> None:
-        self.asked, self.reason, self.mend = asked, reason, mend
-        super().__init__(f"cannot get vectors from {asked}: {reason}; {mend}")
+    def __init__(self, embedder: str, reason: str, mend: str = "reinstall it (pip install wordllama)") -> None:
+        self.embedder, self.reason, self.mend = embedder, reason, mend
+        super().__init__(f"cannot get vectors from {embedder}: {reason}; {mend}")
 
 
 class EngineUnavailable(KnowledgeError):
-    """A search engine that runs elsewhere cannot be asked now; nothing was done, and its index is caught up later."""
+    """A search server can't be asked now. Nothing was done; its index catches up later."""
 
     def __init__(self, engine: str, problem: str) -> None:
         self.engine, self.problem = engine, problem
@@ -170,7 +170,7 @@ class EngineUnavailable(KnowledgeError):
 
 
 class BadQuerySet(KnowledgeError):
-    """A file of queries with judgements cannot be used; `line` is the first that does not fit."""
+    """A file of queries with judgements can't be used; `line` is the first that is wrong."""
 
     def __init__(self, file: str, line: int, reason: str) -> None:
         self.file, self.line, self.reason = file, line, reason
@@ -178,7 +178,7 @@ class BadQuerySet(KnowledgeError):
 
 
 class StorageError(KnowledgeError):
-    """Root of what a database can refuse."""
+    """Root of the errors of databases."""
 
 
 class UnsafeDatabaseEngine(StorageError):
@@ -193,7 +193,7 @@ class UnsafeDatabaseEngine(StorageError):
 
 
 class ForeignDatabase(StorageError):
-    """The file is a database of another program, or no database at all."""
+    """The file is a database of another program, or not a database."""
 
     def __init__(self, path: str, reason: str, way_out: str = "move it away, or name another state directory") -> None:
         self.path, self.reason = path, reason
@@ -211,7 +211,7 @@ class NewerDatabase(StorageError):
 
 
 class CorruptDatabase(StorageError):
-    """The database is damaged. An index is rebuilt; the state database is refused with the way out."""
+    """The database is damaged. An index is rebuilt; the state database is refused, with what to do."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -219,7 +219,7 @@ class CorruptDatabase(StorageError):
 
 
 class DatabaseUnavailable(StorageError):
-    """The database cannot be used now (locked for long, disk full, read-only, taken away). Nothing was done; try again."""
+    """The database can't be used now (locked for long, disk full, read-only, gone). Nothing was done; try again."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -227,7 +227,7 @@ class DatabaseUnavailable(StorageError):
 
 
 class OutcomeUnknown(DatabaseUnavailable):
-    """The database was lost while it was writing: what was asked is done or not done, never half."""
+    """The database was lost while it was writing: the request was carried out completely or not at all."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
@@ -237,7 +237,7 @@ class OutcomeUnknown(DatabaseUnavailable):
 
 
 class Unstorable(StorageError):
-    """A text that this database cannot keep, however often it is asked. Nothing was changed."""
+    """A text that this database can't store, however often it is tried. Nothing was changed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -248,7 +248,7 @@ class Unstorable(StorageError):
 
 
 class DatabaseRefused(StorageError):
-    """The database will not serve us, however often it is asked; `way_out` is what a person can do."""
+    """The database refuses to serve this server, however often it is tried; `way_out` is what a person can do."""
 
     def __init__(self, path: str, reason: str, way_out: str) -> None:
         self.path, self.reason, self.way_out = path, reason, way_out
@@ -256,7 +256,7 @@ class DatabaseRefused(StorageError):
 
 
 class UnsafeStateDirectory(StorageError):
-    """The folder for the databases cannot be used."""
+    """The folder for the databases can't be used."""
 
     def __init__(self, path: str, reason: str, mend: str = "") -> None:
         self.path, self.reason, self.mend = path, reason, mend
@@ -265,14 +265,14 @@ class UnsafeStateDirectory(StorageError):
 
 
 class NoUserFolder(StorageError):
-    """This account has no folder for its own files: no home is known, or a variable names a relative one."""
+    """This account has no folder for its own files: it has no home, or a variable names a relative path."""
 
     def __init__(self, mend: str) -> None:
         super().__init__(f"this account has no home folder (HOME, or an XDG variable, is not an absolute path): {mend}")
 
 
 class LeaseLost(StorageError):
-    """Another process holds the lease now; what this one was about to write is not written."""
+    """Another process holds the lease now; what this one was going to write is not written."""
 
     def __init__(self, name: str, fence: int) -> None:
         self.name, self.fence = name, fence
@@ -280,7 +280,7 @@ class LeaseLost(StorageError):
 
 
 class UnknownIntent(StorageError):
-    """An act that was begun is not under way any more; nothing was recorded."""
+    """An act that had begun is no longer in progress; nothing was recorded."""
 
     def __init__(self, intent: str) -> None:
         self.intent = intent
@@ -290,7 +290,7 @@ class UnknownIntent(StorageError):
 
 
 class UnknownOutboxEntry(StorageError):
-    """There is no such act in another service on record."""
+    """No act in another service has that id."""
 
     def __init__(self, outbox_entry: str) -> None:
         self.outbox_entry = outbox_entry
@@ -299,18 +299,17 @@ class UnknownOutboxEntry(StorageError):
         )
 
 
-def _short(asked: str) -> str:
-    shown = asked if len(asked) <= 80 else asked[:77] + "..."
-    return repr(shown)
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def _ends(path: str) -> str:
-    """Return `path`; of a very long one the end, which tells more than the beginning."""
+    """Return `path`; of a very long one the end, which says more than the beginning."""
     return path if len(path) <= 80 else "..." + path[-77:]
 
 
 def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str:
-    """Return as many of `names` as an error may hold, at least one; dots stand for the others."""
+    """Return as many of `names` as there is room for, at least one, and dots for the others."""
     shown: list[str] = []
     for name in names:
         short = name if len(name) <= room else name[: room - 3] + "..."
@@ -322,18 +321,18 @@ def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str
 
 
 class TooManyPending(KnowledgeError):
-    """A principal has as many proposals waiting as it may have."""
+    """A principal has as many waiting proposals as it may have."""
 
     def __init__(self, principal: str, most: int) -> None:
         self.principal, self.most = principal, most
         super().__init__(
             f"{principal} has {most} proposals waiting for a person, which is as many as there may be; wait until some are "
-            "decided, or take one back with proposal_withdraw"
+            "decided, or withdraw one with proposal_withdraw"
         )
 
 
 class OverQuota(KnowledgeError):
-    """A principal would store more than it may. Nothing was stored. `free_at` is when there is room; None: time alone makes none."""
+    """A principal would store more than it may. Nothing was stored. `free_at` is when there is room; None: waiting does not help."""
 
     MOST_CHARS = 600
     USES: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -359,10 +358,10 @@ class OverQuota(KnowledgeError):
         self.principal, self.kind, self.most, self.used, self.amount = principal, kind, most, used, amount
         self.setting, self.free_at = setting, free_at
         has, may = self.USES[kind]
-        told = (lambda number: f"{number:,}") if kind == "started" else size_in_words
-        adds = "" if kind == "started" else f"; this adds {told(amount)}"
+        words = (lambda number: f"{number:,}") if kind == "started" else size_in_words
+        adds = "" if kind == "started" else f"; this adds {words(amount)}"
         super().__init__(
-            f"{principal} {has.format(told(used))}, of {may.format(told(most))} allowed{adds}. Nothing was stored. "
+            f"{principal} {has.format(words(used))}, of {may.format(words(most))} allowed{adds}. Nothing was stored. "
             f"{self._way_out(at)}, or a person can raise {setting}"
         )
 
@@ -371,12 +370,12 @@ class OverQuota(KnowledgeError):
             wait = max(1, round((self.free_at - at).total_seconds()))
             return f"Try again at {self.free_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC (in {_duration(wait)})"
         if self.kind == "pending" and self.amount <= self.most:
-            return "Wait until some are decided, take one back with proposal_withdraw"
+            return "Wait until some are decided, withdraw one with proposal_withdraw"
         return "Send it in smaller parts"
 
 
 def size_in_words(size_bytes: int) -> str:
-    """Return a number of bytes as people read it: `1.5 MB`."""
+    """Return a number of bytes for people: `1.5 MB`."""
     size, units = float(size_bytes), ("bytes", "kB", "MB", "GB", "TB")
     for unit in units:
         if size < 1000 or unit == units[-1]:
@@ -392,7 +391,7 @@ def _duration(seconds: int) -> str:
 
 
 class QuotaReached(KnowledgeError):
-    """A database refused what would go beyond the quota of that kind; who asked it says so in words. Nothing was stored."""
+    """A database refused to exceed the quota of that kind; the caller makes an `OverQuota` of it. Nothing was stored."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -400,7 +399,7 @@ class QuotaReached(KnowledgeError):
 
 
 class ProposalSettled(KnowledgeError):
-    """The proposal that an act was to carry out is not to be carried out (any more): it has been, or was never approved."""
+    """The proposal of an act was carried out already, or is not approved."""
 
     def __init__(self, proposal: str) -> None:
         self.proposal = proposal
@@ -408,28 +407,28 @@ class ProposalSettled(KnowledgeError):
 
 
 class EffectChanged(KnowledgeError):
-    """What a person agreed to is not what would happen now."""
+    """The effect that a person approved is not what would happen now."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{_ends(path)} was changed since, so that something else would happen now than was agreed to; nothing was changed"
+            f"{_ends(path)} has changed since it was approved, so that the effect would be another one now; nothing was changed"
         )
 
 
 class ConfiguresNow(KnowledgeError):
-    """What was planned would change what configures the server, because of what was written meanwhile."""
+    """Because of what was written meanwhile, a planned change would affect the configuration of the server."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{_ends(path)} was changed since it was planned, so that this would change what configures the server; nothing was "
-            "changed. Read it and send it again"
+            f"{_ends(path)} has changed since this was planned, so that it would now change what configures the server; nothing "
+            "was changed. Read it and send it again"
         )
 
 
 class TooMuchWork(KnowledgeError):
-    """A text that takes more time or memory than one call may take. Nothing was changed."""
+    """A text that takes more time or memory than one call may use. Nothing was changed."""
 
     def __init__(self, what: str, why: str) -> None:
         self.what, self.why = what, why
@@ -440,14 +439,12 @@ class TooMuchWork(KnowledgeError):
 
 
 class TooMuchWaiting(KnowledgeError):
-    """A caller with too many long computations under way; `waited_s` is how long this one waited for its turn."""
+    """A caller with too many long computations in progress; `waited_s` is how long this one waited for its turn."""
 
     def __init__(self, what: str, others: int, waited_s: float = 0) -> None:
         self.what, self.others, self.waited_s = what, others, waited_s
         found = (
-            f"it waited {waited_s:.0f} s for its turn"
-            if waited_s
-            else f"{others} large texts of yours are not done yet"
+            f"it waited {waited_s:.0f} s for its turn" if waited_s else f"{others} of your large texts are not done yet"
         )
         super().__init__(
             f"{what} was not started: {found}. Nothing was changed. Send large texts one at a time, and try again"
@@ -455,26 +452,26 @@ class TooMuchWaiting(KnowledgeError):
 
 
 class UnmarksNow(KnowledgeError):
-    """What was planned would take a mark of origin away, because of what was written meanwhile."""
+    """Because of what was written meanwhile, a planned change would remove a mark of origin."""
 
     def __init__(self, path: str, unmarks: Sequence[str]) -> None:
         self.path, self.unmarks = path, tuple(unmarks)
         super().__init__(
-            f"{_ends(path)} was changed since this was planned, so that {_cut(unmarks[0])} without a person's decision; nothing "
+            f"{_ends(path)} has changed since this was planned, so that {_cut(unmarks[0])} without a person's decision; nothing "
             "was changed. Read it and send it again"
         )
 
 
 class NoSuchSource(KnowledgeError):
-    """What is cited as evidence is not where it is said to be, or may not be read from here; `why` says what to do."""
+    """A source cited as evidence does not exist, or this server may not read it; `why` says what to do."""
 
     def __init__(self, source: str, why: str) -> None:
         self.source, self.why = source, why
-        super().__init__(f"nothing that counts as evidence at {_ends(source)}: {_cut(why)}")
+        super().__init__(f"nothing at {_ends(source)} counts as evidence: {_cut(why)}")
 
 
 class SourceAway(KnowledgeError):
-    """What is cited as evidence cannot be looked up now."""
+    """A source cited as evidence can't be looked up now."""
 
     def __init__(self, source: str, why: str) -> None:
         self.source, self.why = source, why

@@ -1,18 +1,18 @@
-"""Until when a lease counts: as long as it was given for, and no longer by a clock that was set back since. Pure."""
+"""When a lease ends: after its time, and no later because a clock was set back since. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 CLOCKS_APART_S = 60.0
-"""How far the clocks of machines that share a state may differ, before one takes the other's leases for void."""
+"""How far the clocks of machines that share a state may differ before one ignores the other's leases."""
 
 
 def latest_end(now: datetime, lease_s: float) -> datetime:
-    """Return when a lease of `lease_s` ends at the latest. One that ends later was given before the clock was set back."""
+    """Return the latest end of a lease of `lease_s`. One that ends later was given before the clock was set back."""
     return now + timedelta(seconds=lease_s + CLOCKS_APART_S)
 
 
 def holds(expires_at: datetime, now: datetime, lease_s: float) -> bool:
-    """Return whether a lease that was given for `lease_s` still keeps others away."""
+    """Return whether a lease that was given for `lease_s` is still valid."""
     return now < expires_at <= latest_end(now, lease_s)

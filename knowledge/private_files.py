@@ -1,4 +1,4 @@
-"""Folders and files that are their owner's alone, whatever the umask says."""
+"""Folders and files that only their owner can read, whatever the umask."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def private_folder(folder: Path) -> None:
-    """Make sure there is a folder. Every one that is made on the way is its owner's alone; one that is there stays as it is.
+    """Create the folder and those above it, each private to its owner; existing ones stay as they are.
 
-    `mkdir(parents=True)` gives its mode to the last one only: others who may write to one above could put their own in its place.
+    `mkdir(parents=True)` gives its mode to the last one only, and whoever may write to one above could replace it.
 
     Raises:
-        OSError: it cannot be made, or something else is there.
+        OSError: it can't be made, or something else is there.
     """
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
     for each in reversed(missing):
         try:
             each.mkdir(mode=FOLDER_MODE)
             each.chmod(FOLDER_MODE)
-        except FileExistsError:  # another process was quicker, and its folder is as private as ours
+        except FileExistsError:  # another process was faster, and its folder is as private as ours
             continue
-    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # which says what is wrong with a file, or a link to nothing
+    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # raises if a file is there, or a link to nothing
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write `text` to a file that nobody else may read, also while it is written."""
+    """Write `text` to a file that nobody else can read, not even while it is written."""
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w", encoding="utf-8") as opened:  # noqa: PTH123 - a descriptor
         opened.write(text)

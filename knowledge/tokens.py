@@ -1,8 +1,8 @@
-"""How long a text is for a model. Pure."""
+"""Counts tokens. Pure."""
 
 from __future__ import annotations
 
 
 def count_tokens(text: str) -> int:
-    """Return the tokens of `text` by the project's measure: characters / 4, rounded up."""
+    """Return the tokens of `text`, estimated as characters / 4, rounded up."""
     return -(-len(text) // 4)

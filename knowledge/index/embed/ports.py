@@ -81,7 +81,7 @@ class KnownEmbedders:
     async def _tried(self, key: Key, identity: IndexIdentity) -> Embedder:
         until, last = self._failed.get(key, (0.0, None))
         if last is not None and anyio.current_time() < until:
-            raise EmbedderUnavailable(last.asked, last.reason, last.mend)
+            raise EmbedderUnavailable(last.embedder, last.reason, last.mend)
         try:
             embedder = await anyio.to_thread.run_sync(self._load, identity)
             if self._check is not None:

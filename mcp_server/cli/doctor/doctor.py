@@ -429,7 +429,7 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
         embedder = await base.embedding.questions(wanted)
         await embedder.embed(["knowledge"])
     except EmbedderUnavailable as error:
-        return DoctorFinding("vectors", "bad", f"{found}; {error.asked}: {error.reason}", error.mend)
+        return DoctorFinding("vectors", "bad", f"{found}; {error.embedder}: {error.reason}", error.mend)
     return DoctorFinding("vectors", "note", found, mend)
 
 

@@ -167,7 +167,7 @@ async def test_a_caller_with_too_many_steps_waiting_is_told_so(tmp_path: Path) -
             await work()
         tasks.cancel_scope.cancel()
     assert str(told.value) == (
-        "this was not started: 4 large texts of yours are not done yet. Nothing was changed. Send large texts one at a time, "
+        "this was not started: 4 of your large texts are not done yet. Nothing was changed. Send large texts one at a time, "
         "and try again"
     )
 
