@@ -23,7 +23,7 @@ def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
     return max(one + other if read is None else read, one * other // COMPARED_PER_READ)
 
 
-class Aside(Protocol):
+class StepRunner(Protocol):
     """Runs a pure step without keeping other callers waiting. Cancelling the caller stops the step."""
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
@@ -37,7 +37,7 @@ class Aside(Protocol):
         ...
 
 
-class Here:
+class InlineRunner:
     """Runs steps in this process: at a terminal and in tests nobody else waits."""
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:  # noqa: ARG002  (the port's)

@@ -26,7 +26,7 @@ def as_json(result: SearchAnswer | PageReading) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SearchUnderTest:
     """The knowledge base under test: search by query, limit and cursor; read by page, section and offset; text of a page.
 
     `clock` returns growing seconds; `sent` returns a result as the text that a model receives.
@@ -95,7 +95,7 @@ class Summary:
 
 async def run(
     queries: Sequence[LabelledQuery],
-    subject: Subject,
+    subject: SearchUnderTest,
     *,
     limit: int,
     on_progress: Callable[[int], None] = lambda _: None,
@@ -111,7 +111,7 @@ async def run(
     return found
 
 
-async def unresolved(queries: Sequence[LabelledQuery], subject: Subject) -> list[str]:
+async def unresolved(queries: Sequence[LabelledQuery], subject: SearchUnderTest) -> list[str]:
     """Return a sentence for each judged place that does not exist, or does not contain its quote."""
     found = []
     for query in queries:
@@ -168,7 +168,7 @@ def _answers_of(measured: Sequence[Measured]) -> tuple[int, int, int]:
 class _Runner:
     """Runs one query after the other against `subject`, and keeps the pages that it had to read."""
 
-    def __init__(self, subject: Subject, limit: int) -> None:
+    def __init__(self, subject: SearchUnderTest, limit: int) -> None:
         self._subject, self._limit = subject, limit
         self._pages: dict[str, list[str]] = {}
 

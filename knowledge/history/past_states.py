@@ -17,7 +17,7 @@ KEPT_FRESH = timedelta(hours=12)
 """A state that was recorded as shown this recently is not recorded again: its thirty days may begin this much early."""
 
 
-class Past:
+class PastStates:
     """Keeps states of pages as bases. Reading works without the database; a later write then only gets an analysis."""
 
     def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:

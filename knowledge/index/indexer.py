@@ -233,7 +233,7 @@ class Indexer:
         self._vault.check()
         found: dict[str, Stamp] = {}
         for path in paths:
-            scanned = self._vault.look(path)
+            scanned = self._vault.find(path)
             for one in [scanned] if scanned else self._vault.scan(path):
                 found[one.path] = one.stamp
         return found
@@ -328,7 +328,7 @@ class Indexer:
         for path in paths:
             stamp = found.get(path)
             if stamp is None:
-                scanned = self._vault.look(path)
+                scanned = self._vault.find(path)
                 stamp = scanned.stamp if scanned else None
             if stamp is not None and stamp.size >= LARGE_BYTES:
                 large[path] = stamp.size

@@ -76,7 +76,7 @@ class DirectoryTrust:
 
     def _says_so(self, directory: str) -> bool:
         path = index_of(directory)
-        if self._vault.look(path) is None:
+        if self._vault.find(path) is None:
             return False
         try:
             return head(self._vault.read(path).raw).untrusted

@@ -208,13 +208,13 @@ class Vault:
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
-                    elif is_markdown(entry.name) and self.look(_join(real, entry.name)) is not None:
+                    elif is_markdown(entry.name) and self.find(_join(real, entry.name)) is not None:
                         documents.append(entry.name)
         except OSError as error:
             raise self._refusal(path, error) from error
         return DirectoryListing(tuple(sorted(directories)), tuple(sorted(documents)))
 
-    def look(self, path: str) -> Scanned | None:
+    def find(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now. Reads nothing."""
         if not is_markdown(path) or not _is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(parent(path)):
             return None

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 import anyio.to_thread
 
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
-from knowledge.history.past_states import Past
+from knowledge.history.past_states import PastStates
 from knowledge.index.page_rows import DirectoryTrust
-from knowledge.offload import Aside, Here
+from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, entry_tokens, readable, within_tokens
@@ -38,7 +38,7 @@ LEAD_LINES = 30
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
 BYTES_PER_UNIT = 2
-"""Bytes of a page whose reading costs as much as one character of a merge, in the unit of `Aside.run`."""
+"""Bytes of a page whose reading costs as much as one character of a merge, in the unit of `StepRunner.run`."""
 
 
 class Tiers:
@@ -53,12 +53,12 @@ class Tiers:
         index: IndexStore,
         *,
         map_tokens: int = MAP_TOKENS,
-        past: Past | None = None,
+        past: PastStates | None = None,
         made: Made | None = None,
-        aside: Aside | None = None,
+        runner: StepRunner | None = None,
     ) -> None:
         self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
-        self._entries, self._aside = Entries(index, made), aside or Here()
+        self._entries, self._runner = Entries(index, made), runner or InlineRunner()
 
     # --- the map of a directory ---------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Tiers:
         """
         found, raw, shown = await self._at(path, revision)
         request = _ReadRequest(found, raw, shown, section, view, offset)
-        reading = await self._aside.run(_reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}")
+        reading = await self._runner.run(_reading, request, size=len(raw) // BYTES_PER_UNIT, what=f"reading {found}")
         known = await self._index.document(found)
         if known is not None:
             untrusted = known.untrusted
@@ -232,7 +232,7 @@ class Tiers:
         return difflib.get_close_matches(asked, pool, n=3, cutoff=0.5) or list(holding[:3])
 
     async def _parsed(self, path: str, raw: bytes) -> Document:
-        return await self._aside.run(_parse, (path, raw), size=len(raw) // BYTES_PER_UNIT, what=f"reading {path}")
+        return await self._runner.run(_parse, (path, raw), size=len(raw) // BYTES_PER_UNIT, what=f"reading {path}")
 
     async def document(self, asked: str) -> Document:
         """Return the document with the path or name `asked`, as it is on disk now.
@@ -287,7 +287,7 @@ class Tiers:
             InvalidPath: it is not a valid path.
         """
         clean = clean_path(path)
-        if await anyio.to_thread.run_sync(self._vault.look, clean) is not None:
+        if await anyio.to_thread.run_sync(self._vault.find, clean) is not None:
             return "page"
         return "directory" if await anyio.to_thread.run_sync(self._is_directory, clean) else ""
 

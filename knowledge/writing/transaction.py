@@ -159,7 +159,7 @@ class Transaction:
             patience.spend(act.paths[0])
 
     async def _look(self, paths: Sequence[str]) -> dict[str, FoundPage]:
-        return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
+        return await anyio.to_thread.run_sync(lambda: {path: self._files.read(path) for path in paths})
 
     async def _accounted(
         self, paths: Sequence[str], leftovers: _Leftovers, patience: ActPatience

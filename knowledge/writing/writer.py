@@ -19,25 +19,25 @@ from knowledge.errors import (
     UnmarksNow,
     WriteUndone,
 )
-from knowledge.history.past_states import Past
+from knowledge.history.past_states import PastStates
 from knowledge.merge.damage import problems
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.placement import Similarity, best_page
-from knowledge.offload import CALLER, Aside, Here
+from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of
-from knowledge.writing.acts.merge_act import Merging
+from knowledge.writing.acts.merge_act import MergeActs
 from knowledge.writing.acts.merge_work import MergeOutcome
-from knowledge.writing.acts.move_act import Moving
+from knowledge.writing.acts.move_act import MoveActs
 from knowledge.writing.answers import ChangeAnswer, Merged, join_notes
 from knowledge.writing.effect import Effect, digest_in, effect_in
 from knowledge.writing.evidence.citation_check import CitationCheck, Cited
 from knowledge.writing.evidence.judge import ContradictionJudge, PairJudgement
 from knowledge.writing.model import ActDone, ActWork, Contents, PageAct, Rehearsed, Stakes
-from knowledge.writing.related.backlinks import Linking, names_in, wiki_names
+from knowledge.writing.related.backlinks import Backlinks, names_in, wiki_names
 from knowledge.writing.related.cross_page import CrossPageClaims, Written
-from knowledge.writing.related.related_pages import Related
+from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WriteCheck:
-    """A page before and after a write, in the knowledge base at `root`; `called` is from `Linking.called`."""
+    """A page before and after a write, in the knowledge base at `root`; `called` is from `Backlinks.called`."""
 
     root: Path
     path: str
@@ -105,24 +105,29 @@ class Writer:
         self,
         *,
         vault: Vault,
-        past: Past,
+        past: PastStates,
         acts: Transactions,
         pages: PageLookup,
-        merging: Merging,
-        moving: Moving,
-        linking: Linking,
+        merging: MergeActs,
+        moving: MoveActs,
+        backlinks: Backlinks,
         elsewhere: CrossPageClaims,
-        related: Related,
+        related: RelatedPages,
         similarity: Similarity,
         citations: CitationCheck,
         appraiser: Appraiser,
         judge: ContradictionJudge | None = None,
-        aside: Aside | None = None,
+        runner: StepRunner | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
-        self._merging, self._moving, self._linking = merging, moving, linking
+        self._merging, self._moving, self._backlinks = merging, moving, backlinks
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
-        self._citations, self._appraiser, self._judge, self._aside = citations, appraiser, judge, aside or Here()
+        self._citations, self._appraiser, self._judge, self._runner = (
+            citations,
+            appraiser,
+            judge,
+            runner or InlineRunner(),
+        )
 
     async def plan_merge(
         self, request: MergeRequest, *, unseen: bool = False, agreed: bool = False, dry_run: bool = False
@@ -170,9 +175,9 @@ class Writer:
         names = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
         if isinstance(request, MoveRequest):
-            act = self._moving.move(request, await self._linking.to(request.path))
+            act = self._moving.move(request, await self._backlinks.to(request.path))
         elif isinstance(request, DeleteRequest):
-            act = self._moving.delete(request, await self._linking.to(request.path))
+            act = self._moving.delete(request, await self._backlinks.to(request.path))
         else:
             act = await self._moving.revert(request)
         names.append(request.path)
@@ -206,7 +211,7 @@ class Writer:
             EffectChanged: the effect would differ from the one that a person approved.
             WriteUndone: what was written was found wrong and undone.
         """
-        request, page = plan.request, self._vault.look(plan.request.path)
+        request, page = plan.request, self._vault.find(plan.request.path)
         if len(request.content) + (page.stamp.size if page else 0) > LARGE_CHARACTERS:
             # Nothing can be cancelled while pages are locked. What is computed before is not computed again.
             await self._acts.rehearse(plan.act)
@@ -214,7 +219,7 @@ class Writer:
         outcome: MergeOutcome = done.result
         merged = replace(outcome.merged, note=join_notes(plan.note, outcome.merged.note) or None)
         if outcome.brought and merged.revision is not None:
-            self._elsewhere.look(Written(request.actor, request.path, merged.revision, outcome.brought))
+            self._elsewhere.enqueue(Written(request.actor, request.path, merged.revision, outcome.brought))
         if outcome.known is not None:
             # With the page's own revision as base, text that others wrote would count as read, and as removed when the caller
             # sends the page without it. So the answer names the page as the caller knows it, which is kept as shown.
@@ -298,7 +303,7 @@ class Writer:
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
         # Only the changes of files are used, so the rest of a large work is not sent to another process.
         planned = (dict(contents), replace(work, result=None, origins={}), stakes)
-        return await self._aside.run(step, planned, size=size, what="showing what would change")
+        return await self._runner.run(step, planned, size=size, what="showing what would change")
 
     async def _problems(self, before: Contents, written: Contents) -> list[str]:
         """Return what is wrong with the pages and was not before."""
@@ -309,7 +314,7 @@ class Writer:
                 continue
             old, new = text_of(path, was), text_of(path, raw)
             if len(old) + len(new) <= LARGE_CHARACTERS:
-                found += problems(path, old, new, names=await self._linking.names([old, new]))
+                found += problems(path, old, new, names=await self._backlinks.names([old, new]))
             else:
                 found += await self._problems_of_large(path, old, new)
         return found
@@ -323,12 +328,12 @@ class Writer:
         size, what = len(old) + len(new), f"checking {path}"
         own = CALLER.set("")
         try:
-            names = await self._aside.run(wiki_names, (old, new), size=size, what=what)
-            check = WriteCheck(self._vault.root, path, old, new, await self._linking.called(names))
-            return await self._aside.run(wrong_in, check, size=size, what=what)
+            names = await self._runner.run(wiki_names, (old, new), size=size, what=what)
+            check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
+            return await self._runner.run(wrong_in, check, size=size, what=what)
         except (TooMuchWork, TooMuchWaiting):
             names = await anyio.to_thread.run_sync(wiki_names, (old, new))
-            check = WriteCheck(self._vault.root, path, old, new, await self._linking.called(names))
+            check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
             return await anyio.to_thread.run_sync(wrong_in, check)
         finally:
             CALLER.reset(own)
@@ -341,7 +346,7 @@ class Writer:
         if chosen.path is not None:
             return Target(chosen.path, "page"), f"of the pages {under}, {chosen.path} fits best ({chosen.score:.2f})"
         size, what = len(request.content), "finding a place for the text"
-        title = await self._aside.run(first_heading, request.content, size=size, what=what)
+        title = await self._runner.run(first_heading, request.content, size=size, what=what)
         if not title:
             raise InvalidPath(
                 request.path,

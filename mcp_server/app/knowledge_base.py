@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import anyio
 
 from knowledge.errors import DatabaseRefused
-from knowledge.history.past_states import Past
+from knowledge.history.past_states import PastStates
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from knowledge.state.locations import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
@@ -204,7 +204,7 @@ async def open_base(
         embed = embedding(settings, index, models)
         workers = Workers()
         apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
-        past = Past(state.ledger, utc_now)
+        past = PastStates(state.ledger, utc_now)
         here = Locks(folder / LOCKS_FOLDER)
         outbox_here = Locks(folder / OUTBOX_LOCKS_FOLDER, longest_wait_s=LONGEST_OUTBOX_WAIT_S)
         shared = settings.database_url is not None
@@ -230,7 +230,7 @@ async def open_base(
         def tiers() -> Tiers:
             summarised = settings.provider is not None and SUMMARIES in settings.provider.helps
             made = model_locations.remembered_lines(state) if summarised else None
-            return page_tiers.Tiers(vault, index, past=past, made=made, aside=workers)
+            return page_tiers.Tiers(vault, index, past=past, made=made, runner=workers)
 
         @cache
         def finder() -> Finder:
@@ -269,7 +269,7 @@ async def open_base(
                     locks=locks,
                     now=utc_now,
                     sources=sources,
-                    aside=workers,
+                    runner=workers,
                     judge=judge,
                 )
             )

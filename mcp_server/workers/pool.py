@@ -81,7 +81,7 @@ class Workers:
         self._all: set[_Worker] = set()
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`, as the port `knowledge.offload.Aside` says."""
+        """Return `step(asked)`, as the port `knowledge.offload.StepRunner` says."""
         if size <= self._inline:
             return step(asked)
         async with self._turn(what):

@@ -11,7 +11,7 @@ from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.unified_diff import unified
-from knowledge.offload import Aside, Here
+from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.paths import new_name
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.acts.merge_work import (
@@ -49,13 +49,13 @@ class _MergeInputs:
         return hash((self.request, self.revision))
 
 
-class Merging:
-    """Builds the acts of merges; large ones are computed `aside`."""
+class MergeActs:
+    """Builds the acts of merges; large ones are computed by `runner`."""
 
     def __init__(
-        self, ledger: Ledger, pages: PageLookup, now: Callable[[], datetime], aside: Aside | None = None
+        self, ledger: Ledger, pages: PageLookup, now: Callable[[], datetime], runner: StepRunner | None = None
     ) -> None:
-        self._ledger, self._pages, self._now, self._aside = ledger, pages, now, aside or Here()
+        self._ledger, self._pages, self._now, self._runner = ledger, pages, now, runner or InlineRunner()
         self._known: dict[_MergeInputs, ActWork[MergeOutcome]] = {}
         self._bases: dict[tuple[str, str], str] = {}
 
@@ -90,7 +90,7 @@ class Merging:
         if len(raw) + len(request.content) > LONGEST_JUDGED:
             return ()
         basis = await self._basis(request, raw, verified, similarity, await self._ledger.tracked(request.path))
-        return await self._aside.run(undecided_pairs, basis, size=basis.size, what=_description(request))
+        return await self._runner.run(undecided_pairs, basis, size=basis.size, what=_description(request))
 
     async def _merge(
         self,
@@ -121,7 +121,7 @@ class Merging:
         if known not in self._known:
             basis = await self._basis(request, raw, verified, similarity, tracked)
             step = merge_into_new_page if raw is None else merge_into_page
-            work = await self._aside.run(step, basis, size=basis.size, what=_description(request))
+            work = await self._runner.run(step, basis, size=basis.size, what=_description(request))
             self._known[known] = work
             while len(self._known) > MOST_KNOWN:
                 del self._known[next(iter(self._known))]

@@ -19,7 +19,7 @@ from knowledge.merge.unified_diff import unified
 from knowledge.pages.vault import revision_of
 from knowledge.writing.answers import ChangeAnswer, Status
 from knowledge.writing.model import ActWork, Contents, PageAct
-from knowledge.writing.related.backlinks import Linking
+from knowledge.writing.related.backlinks import Backlinks
 from knowledge.writing.related.target_page import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
 
@@ -39,11 +39,11 @@ class _PastChange(NamedTuple):
     after: str | None
 
 
-class Moving:
+class MoveActs:
     """Builds the acts; the paths in requests are real ones by now."""
 
-    def __init__(self, ledger: Ledger, linking: Linking) -> None:
-        self._ledger, self._linking = ledger, linking
+    def __init__(self, ledger: Ledger, backlinks: Backlinks) -> None:
+        self._ledger, self._backlinks = ledger, backlinks
 
     def move(self, request: MoveRequest, linking: Sequence[str]) -> PageAct[ChangeAnswer]:
         """Return the act that moves a page and rewrites the links to it in the pages `linking`."""
@@ -60,7 +60,7 @@ class Moving:
                 found = contents[page]
                 if found is not None:
                     before[page] = text_of(page, found)
-            names = await self._linking.names(before.values(), known={old: before[old]}, comes=new)
+            names = await self._backlinks.names(before.values(), known={old: before[old]}, comes=new)
             moves = {old: new}
             after = {
                 moves.get(page, page): update_links(text, page=page, moves=moves, names=names)

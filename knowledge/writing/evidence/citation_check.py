@@ -13,7 +13,7 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import lineage_of
 from knowledge.merge.evidence.corroboration import says
 from knowledge.merge.model import CutDocument
-from knowledge.offload import Aside, Here, comparison_size
+from knowledge.offload import InlineRunner, StepRunner, comparison_size
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, source_kind
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.pages.vault import Vault
@@ -50,8 +50,8 @@ class _CitedText:
 class CitationCheck:
     """Looks up what is cited. A source that can't be asked confirms nothing."""
 
-    def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, aside: Aside | None = None) -> None:
-        self._vault, self._pages, self._sources, self._aside = vault, pages, sources, aside or Here()
+    def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, runner: StepRunner | None = None) -> None:
+        self._vault, self._pages, self._sources, self._runner = vault, pages, sources, runner or InlineRunner()
 
     async def cited(self, request: MergeRequest) -> Cited:
         """Return the request after looking up what it cites.
@@ -104,7 +104,7 @@ class CitationCheck:
             return False
         size = comparison_size(len(text), len(request.content))
         cited = _CitedText(text, section, request.content)
-        return await self._aside.run(_says_all, cited, size=size, what=f"looking up {source}")
+        return await self._runner.run(_says_all, cited, size=size, what=f"looking up {source}")
 
 
 def _says_all(cited: _CitedText) -> bool:

@@ -93,10 +93,10 @@ class FileSet:
 
     def stamp(self, path: str) -> Stamp | None:
         """Return size, time and inode of the page, None if there is none. Reads nothing."""
-        found = self._vault.look(path)
+        found = self._vault.find(path)
         return found.stamp if found else None
 
-    def look(self, path: str) -> FoundPage:
+    def read(self, path: str) -> FoundPage:
         """Return the page as it is now.
 
         Raises:
@@ -130,7 +130,7 @@ class FileSet:
             if not unfinished and not (in_place and -1 < age_s < QUIET_S):
                 break
             time.sleep(LOOK_AGAIN_S)
-            found = self.look(path)
+            found = self.read(path)
         return found
 
     def attributes(self, path: str) -> FileAttributes | None:

@@ -180,7 +180,7 @@ class Recovery:
     def _read(self, change: FileChange) -> tuple[FoundPage, bytes | None]:
         """Return the page and what is beside it; nothing if somebody has put a folder there, or a link that leads outside."""
         try:
-            page = self._files.look(change.path)
+            page = self._files.read(change.path)
             return page, self._files.beside(change.path, change.staged) if change.staged else None
         except (InvalidPath, UnreadableDocument, UnwritableDocument) as error:
             if isinstance(error.__cause__, OSError):
@@ -253,7 +253,7 @@ class Recovery:
         Later saves are kept and merged; a page that was to be removed stays then.
         """
         for _ in range(TRIES):
-            seen = await anyio.to_thread.run_sync(self._files.look, path)
+            seen = await anyio.to_thread.run_sync(self._files.read, path)
             if seen.raw is not None and seen.raw not in (over, raw):
                 await self._keep(path, seen.raw)
                 if raw is None:

@@ -127,7 +127,7 @@ class SaveWatch:
         stamp = self._files.stamp(path)
         if stamp is not None and stamp == page.stamp:
             return
-        found = await anyio.to_thread.run_sync(self._files.look, path)
+        found = await anyio.to_thread.run_sync(self._files.read, path)
         if found.revision is None or found.revision == page.known:
             page.stamp = stamp
             return

@@ -22,7 +22,7 @@ from knowledge.state.ports import IndexStore
 MOST_PAGES_OF_A_NAME = 20
 
 
-class Linking:
+class Backlinks:
     """Asks the index first, and reads the pages that are not indexed yet."""
 
     def __init__(self, vault: Vault, index: IndexStore) -> None:
@@ -95,7 +95,7 @@ def wiki_names(texts: Iterable[str]) -> set[str]:
 
 
 def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> LinkTargets:
-    """Return the targets of links in this knowledge base; `called` is from `Linking.called`."""
+    """Return the targets of links in this knowledge base; `called` is from `Backlinks.called`."""
 
     def exists(path: str) -> bool:
         try:

@@ -17,9 +17,9 @@ from knowledge.merge.document.unit_origins import PageFacts, presumed, trace
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import USER, Rules, confidence, same_lineage
 from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
-from knowledge.offload import Aside, Here, comparison_size
+from knowledge.offload import InlineRunner, StepRunner, comparison_size
 from knowledge.pages.vault import Vault
-from knowledge.writing.related.related_pages import Related
+from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup, front_matter_of
 
 MOST_UNITS = 24
@@ -72,14 +72,14 @@ class CrossPageClaims:
     def __init__(
         self,
         vault: Vault,
-        related: Related,
+        related: RelatedPages,
         ledger: Ledger,
         pages: PageLookup,
         now: Callable[[], datetime],
         *,
-        aside: Aside | None = None,
+        runner: StepRunner | None = None,
     ) -> None:
-        self._vault, self._related, self._aside = vault, related, aside or Here()
+        self._vault, self._related, self._runner = vault, related, runner or InlineRunner()
         self._ledger, self._pages, self._now = ledger, pages, now
         self._waiting: dict[str, Written] = {}
         self._last_write = 0.0
@@ -87,7 +87,7 @@ class CrossPageClaims:
         self._idle.set()
         self._running = False
 
-    def look(self, written: Written) -> None:
+    def enqueue(self, written: Written) -> None:
         """Queue the write; several writes to one page by one principal are looked at together."""
         if not written.units or not self._running:
             return
@@ -135,7 +135,7 @@ class CrossPageClaims:
         for path in await self._related.pages(texts, but=written.path, limit=MOST_PAGES):
             try:
                 pair = await self._comparison(path, written)
-                found += await self._aside.run(_stronger_claims, pair, size=pair.size, what=f"comparing with {path}")
+                found += await self._runner.run(_stronger_claims, pair, size=pair.size, what=f"comparing with {path}")
             except (TooMuchWork, TooMuchWaiting):
                 log.warning("contradictions between %s and %s are not looked for", written.path, path, exc_info=True)
             except (EngineUnavailable, StorageError):

@@ -18,7 +18,7 @@ MOST_CHUNKS = 40
 MOST_SKETCHES = 12
 
 
-class Related:
+class RelatedPages:
     """Asks the keyword index; pages that are not indexed yet are not found."""
 
     def __init__(self, index: IndexStore, keyword: Callable[[], Awaitable[KeywordIndex]]) -> None:

@@ -90,7 +90,7 @@ class PageLookup:
         """
         path = clean_path(name)
         if path and is_markdown(path):
-            if self._vault.look(path):
+            if self._vault.find(path):
                 return Target(path, "page")
             try:
                 real = await anyio.to_thread.run_sync(self._vault.resolve, path)
@@ -99,7 +99,7 @@ class PageLookup:
             # A link inside the knowledge base means the page that it leads to.
             return Target(real if is_markdown(real) else path, "page")
         for suffix in MARKDOWN_SUFFIXES if path else ():
-            if self._vault.look(path + suffix):
+            if self._vault.find(path + suffix):
                 return Target(path + suffix, "page")
         try:
             await anyio.to_thread.run_sync(self._vault.list_dir, path)
@@ -130,7 +130,7 @@ class PageLookup:
 
     def modified(self, path: str) -> datetime | None:
         """Return when the page's file was last written; None if there is none."""
-        found = self._vault.look(path)
+        found = self._vault.find(path)
         return datetime.fromtimestamp(found.stamp.mtime_ns / 1e9, tz=UTC) if found else None
 
     async def surroundings(self, path: str) -> Surroundings:
@@ -143,7 +143,7 @@ class PageLookup:
         return Surroundings(rules, next((head["append"] for head in heads if "append" in head), None))
 
     def _head(self, path: str) -> Mapping[str, object]:
-        found = self._vault.look(path)
+        found = self._vault.find(path)
         # Not through a link: whoever may edit its target could configure the server.
         if found is None or not self._vault.is_plain(path):
             return {}

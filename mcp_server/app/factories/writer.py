@@ -9,24 +9,24 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from knowledge.history.page_history import PageHistory
-from knowledge.history.past_states import Past
+from knowledge.history.past_states import PastStates
 from knowledge.history.ports import Ledger
 from knowledge.index.ports import KeywordIndex
-from knowledge.offload import Aside
+from knowledge.offload import StepRunner
 from knowledge.pages.vault import Vault
 from knowledge.search.tiers import Tiers
 from knowledge.state.ports import IndexStore, StateStore
-from knowledge.writing.acts.merge_act import Merging
-from knowledge.writing.acts.move_act import Moving, rejoin
+from knowledge.writing.acts.merge_act import MergeActs
+from knowledge.writing.acts.move_act import MoveActs, rejoin
 from knowledge.writing.evidence.citation_check import CitationCheck
 from knowledge.writing.evidence.judge import ContradictionJudge
 from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.recovery import Recovery
 from knowledge.writing.locks.page_locks import PageLocks
-from knowledge.writing.related.backlinks import Linking
+from knowledge.writing.related.backlinks import Backlinks
 from knowledge.writing.related.cross_page import CrossPageClaims
-from knowledge.writing.related.related_pages import Related
+from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup
 from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
@@ -56,7 +56,7 @@ class WriterBasis:
 
     vault: Vault
     ledger: Ledger
-    past: Past
+    past: PastStates
     index: IndexStore
     tiers: Tiers
     keyword: Callable[[], Awaitable[KeywordIndex]]
@@ -64,7 +64,7 @@ class WriterBasis:
     locks: PageLocks
     now: Callable[[], datetime]
     sources: Sources
-    aside: Aside
+    runner: StepRunner
     judge: ContradictionJudge | None = None
 
 
@@ -72,24 +72,24 @@ def writing_on(parts: WriterBasis) -> Writing:
     """Build the writer."""
     acts = Transaction(FileSet(parts.vault), parts.ledger, parts.locks, now=parts.now, rejoin=rejoin)
     pages = PageLookup(parts.vault, parts.tiers)
-    related = Related(parts.index, parts.keyword)
-    linking = Linking(parts.vault, parts.index)
-    elsewhere = CrossPageClaims(parts.vault, related, parts.ledger, pages, parts.now, aside=parts.aside)
+    related = RelatedPages(parts.index, parts.keyword)
+    backlinks = Backlinks(parts.vault, parts.index)
+    elsewhere = CrossPageClaims(parts.vault, related, parts.ledger, pages, parts.now, runner=parts.runner)
     writer = Writer(
         vault=parts.vault,
         past=parts.past,
         acts=acts,
         pages=pages,
-        merging=Merging(parts.ledger, pages, parts.now, parts.aside),
-        moving=Moving(parts.ledger, linking),
-        linking=linking,
+        merging=MergeActs(parts.ledger, pages, parts.now, parts.runner),
+        moving=MoveActs(parts.ledger, backlinks),
+        backlinks=backlinks,
         elsewhere=elsewhere,
         related=related,
         similarity=Meaning(parts.words),
-        citations=CitationCheck(parts.vault, pages, parts.sources, parts.aside),
+        citations=CitationCheck(parts.vault, pages, parts.sources, parts.runner),
         appraiser=Appraiser(parts.vault, parts.ledger),
         judge=parts.judge,
-        aside=parts.aside,
+        runner=parts.runner,
     )
     page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
     return Writing(writer, page_history, acts, elsewhere)

@@ -16,7 +16,7 @@ import anyio
 
 from knowledge.evaluate.compare import compare, measured_from
 from knowledge.evaluate.queries import read_queries
-from knowledge.evaluate.run import Subject
+from knowledge.evaluate.run import SearchUnderTest
 from knowledge.evaluate.run import run as measure
 from knowledge.evaluate.trec import read_trec
 from knowledge.search.answers import PageReading, SearchAnswer
@@ -142,7 +142,7 @@ async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress
         say(f"{who} keeps the index; it is measured as it is")
 
 
-def _subject(base: KnowledgeBase) -> Subject:
+def _subject(base: KnowledgeBase) -> SearchUnderTest:
     async def search(query: LabelledQuery, limit: int, cursor: str | None) -> SearchAnswer:
         return await base.finder.search(
             query.query,
@@ -160,7 +160,7 @@ def _subject(base: KnowledgeBase) -> Subject:
         # By the spellings that `read` takes, as judgements may leave out the suffix.
         return await base.tiers.whole((await base.tiers.read(path)).path)
 
-    return Subject(search, read, text, time.perf_counter)
+    return SearchUnderTest(search, read, text, time.perf_counter)
 
 
 def _as_json(report: EvaluationReport, comparison: RunComparison | None, args: argparse.Namespace) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Looks:
         self.worked_out = 0
         ours = ContextVar("ours", default=False)
         ours.set(True)
-        look = FileSet.look
+        look = FileSet.read
 
         def looking(files: FileSet, path: str) -> FoundPage:
             self.looked += [path] * ours.get()
@@ -45,7 +45,7 @@ class Looks:
             self.worked_out += ours.get()
             return merge_into_page(ground)
 
-        monkeypatch.setattr(FileSet, "look", looking)
+        monkeypatch.setattr(FileSet, "read", looking)
         monkeypatch.setattr("knowledge.writing.acts.merge_act.merge_into_page", working_out)
 
     def taken(self) -> tuple[int, int]:

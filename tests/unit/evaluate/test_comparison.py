@@ -9,7 +9,7 @@ import pytest
 from knowledge.errors import NoSuchPath
 from knowledge.evaluate.compare import compare, measured_from
 from knowledge.evaluate.queries import LabelledQuery, Relevant
-from knowledge.evaluate.run import Measured, Subject, run, summarise, unresolved
+from knowledge.evaluate.run import Measured, SearchUnderTest, run, summarise, unresolved
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, PageReading, QuestionRoute, Scent, SearchAnswer
 
 PAGE = "# Deploy\n\nA long story.\n\n## Rolling back\n\nSwitch the router to the previous colour.\n"
@@ -40,7 +40,7 @@ BACK = hit("Deploy > Rolling back", "...", (5, 7))
 SHOWN = replace(BACK, snippet="Switch the router to the previous colour.")
 
 
-def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLine] = ()) -> Subject:
+def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLine] = ()) -> SearchUnderTest:
     """A knowledge base that finds `hits` for everything; each answer is 40 characters long, each reading 400."""
     ticks = count()
 
@@ -71,7 +71,7 @@ def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLin
     def sent(result: SearchAnswer | PageReading) -> str:
         return "x" * (40 if isinstance(result, SearchAnswer) else 400)
 
-    return Subject(search, read, whole, lambda: next(ticks) / 100, sent)
+    return SearchUnderTest(search, read, whole, lambda: next(ticks) / 100, sent)
 
 
 async def test_tokens_are_counted_until_the_answer_is_seen() -> None:

@@ -92,7 +92,7 @@ def test_what_a_scan_found_can_be_read_and_keeps_its_stamp(root: Path) -> None:
     (scanned,) = vault.scan()
     read = vault.read(scanned.path)
     assert (read.raw, read.stamp, read.revision) == (b"text", scanned.stamp, revision_of(b"text"))
-    assert vault.look(scanned.path) == scanned
+    assert vault.find(scanned.path) == scanned
 
 
 def test_a_fifo_and_a_socket_neither_block_nor_count(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_file_that_never_stays_still_comes_with_a_stamp_that_will_differ(
     monkeypatch.setattr(os, "read", read)
     stamp = vault.read("log.md").stamp
     monkeypatch.undo()
-    looked = vault.look("log.md")
+    looked = vault.find("log.md")
     assert looked is not None
     assert looked.stamp != stamp
 

@@ -24,7 +24,7 @@ def exchanged(root: Path, meanwhile: Callable[[Path], None]) -> list[str]:
     """Exchange the page after it was read and `meanwhile` was done to it; return the steps that were taken."""
     steps: list[str] = []
     files = FileSet(Vault.open(root), step=steps.append)
-    change = StagedChange(PAGE, files.look(PAGE), NEW, files.staged_name(PAGE))
+    change = StagedChange(PAGE, files.read(PAGE), NEW, files.staged_name(PAGE))
     meanwhile(root / PAGE)
     steps.clear()
     with Swap(files, [change]) as swap:
