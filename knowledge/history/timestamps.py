@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
@@ -46,6 +48,14 @@ def moment(kept: int | datetime) -> datetime:
 def moment_if_any(kept: int | datetime | None) -> datetime | None:
     """Return `moment` of it, or None for None."""
     return None if kept is None else moment(kept)
+
+
+def with_moments(row: Sequence[Any], *columns: int) -> Sequence[Any]:
+    """Return the row of a database with `moment_if_any` of these columns."""
+    read = list(row)
+    for column in columns:
+        read[column] = moment_if_any(read[column])
+    return read
 
 
 def within_reach(at: datetime) -> datetime:

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from knowledge.history.stores.postgres import PostgresLedger
+from knowledge.history.sql import SqlLedger
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds, latest_end
 from knowledge.outbox.sql import SqlOutbox
@@ -112,7 +112,7 @@ class PostgresStateStore:
         self._server, self._schema, self._version = server, schema, version
         self._pool = Pool(server)
         self._tables = Tables(self._pool, schema, known)
-        self._ledger = PostgresLedger(self._tables)
+        self._ledger = SqlLedger(self._tables)
         self._trust = PostgresTrust(self._tables)
         self._outbox = SqlOutbox(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
@@ -151,7 +151,7 @@ class PostgresStateStore:
         return self._tables
 
     @property
-    def ledger(self) -> PostgresLedger:
+    def ledger(self) -> SqlLedger:
         """Return the ledger in the same schema."""
         return self._ledger
 

@@ -14,10 +14,13 @@ from knowledge.state.tables import Arguments
 
 _RULES = (
     (r"\bforge\.", ""),
+    # An array is passed as JSON, in which bytes are hexadecimal digits.
+    (r"= ANY\((%s|%\(\w+\)s)::bytea\[\]\)", r"IN (SELECT unhex(value) FROM json_each(\1))"),
+    (r"= ANY\((%s|%\(\w+\)s)::\w+\[\]\)", r"IN (SELECT value FROM json_each(\1))"),
+    (r"'infinity'::timestamptz", str(2**62)),
     # A parameter brings its type along.
-    (r"::\w+(\[\])?", ""),
-    # An array is passed as JSON.
-    (r"= ANY\((%s|%\(\w+\)s)\)", r"IN (SELECT value FROM json_each(\1))"),
+    (r"::\w+", ""),
+    (r' COLLATE "C"', ""),
     (r"%\((\w+)\)s", r":\1"),
     ("%s", "?"),
     ("%%", "%"),
@@ -25,10 +28,10 @@ _RULES = (
     (r" FOR UPDATE\b", ""),
     (r"\bgreatest\(", "max("),
     (r"\bstrpos\(", "instr("),
-    # PostgreSQL's indexes hold no long text, so that some columns have a hash beside them.
+    # PostgreSQL's indexes hold no long text: there some columns have a hash of it beside them, which stands in for it.
     (r"\b(path|origin|moved_from)_key\b", r"\1"),
     # Times are microseconds since the epoch, and some columns have shorter names.
-    (r"\b(changed|found|given|happened|mentioned|read|seen|trusted)_at\b", "at_us"),
+    (r"\b(changed|found|given|happened|made|mentioned|read|seen|trusted)_at\b", "at_us"),
     (r"\b(\w+)_at\b", r"\1_us"),
     (r"\bheld_until\b", "held_us"),
     (r"\bruns_until\b", "runs_until_us"),
@@ -54,4 +57,4 @@ def bindings(arguments: Arguments) -> Arguments:
 def _binding(value: Any) -> Any:
     if isinstance(value, datetime):
         return micros(value)
-    return json.dumps(value) if isinstance(value, list) else value
+    return json.dumps(value, default=bytes.hex) if isinstance(value, list) else value

@@ -14,7 +14,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, StorageError
-from knowledge.history.stores.sqlite import SqliteLedger
+from knowledge.history.sql import SqlLedger
 from knowledge.history.timestamps import micros, moment
 from knowledge.leases import latest_end
 from knowledge.outbox.sql import SqlOutbox
@@ -66,9 +66,9 @@ class SqliteStateStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._ledger = SqliteLedger(database)
         self._trust = SqliteTrust(database)
         self._tables = SqliteTables(database)
+        self._ledger = SqlLedger(self._tables)
         self._outbox = SqlOutbox(self._tables)
         self._data_version = -1
         self._last_event = 0
@@ -104,7 +104,7 @@ class SqliteStateStore:
         return self._tables
 
     @property
-    def ledger(self) -> SqliteLedger:
+    def ledger(self) -> SqlLedger:
         """Return the ledger in the same file."""
         return self._ledger
 

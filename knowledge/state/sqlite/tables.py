@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
 import apsw
@@ -25,6 +25,8 @@ class SqliteTransaction:
         if isinstance(arguments, ManyRows):
             return self._connection.executemany(_text(statement), map(bindings, arguments.rows)).fetchall()
         if isinstance(statement, SqlPair) and callable(statement.sqlite):
+            if isinstance(arguments, Mapping):
+                return statement.sqlite(self._connection, **arguments)
             return statement.sqlite(self._connection, *arguments)
         return self._connection.execute(_text(statement), bindings(arguments)).fetchall()
 
@@ -42,10 +44,9 @@ class SqliteTables:
 
     async def read(self, statement: SqlText, arguments: Arguments = (), *, long: bool = False) -> list[Row]:
         """Return all rows."""
-        sql, bound = _text(statement), bindings(arguments)
-        if long:
-            return await self._database.bulk(lambda c: c.execute(sql, bound).fetchall())
-        return self._database.query(sql, bound)
+        if long or (isinstance(statement, SqlPair) and callable(statement.sqlite)):
+            return await self.inspect(lambda t: t.execute(statement, arguments), long=long)
+        return self._database.query(_text(statement), bindings(arguments))
 
     async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
         """Return what `work` finds in one snapshot."""

@@ -1,0 +1,484 @@
+"""The ledger in the state database. A committed act survives a power cut, with one fsync.
+
+Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: the end of the audit chain, contents
+and states of pages in the order of their hashes, the proposal, the counter of events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import apsw
+
+from knowledge.errors import CorruptDatabase, UnknownIntent
+from knowledge.history.acts import (
+    carries_out,
+    history_line,
+    moves,
+    origins_at,
+    outside_line,
+    pages_changed,
+    paths_to_tell,
+    require_sound,
+    states_given,
+    storable,
+)
+from knowledge.history.audit.chain_end import CARRY_OUT, HOLD_THE_END, appending
+from knowledge.history.forms import (
+    content_digest,
+    contradiction,
+    contradiction_key,
+    contradiction_text,
+    digests_between,
+    pack,
+    packed_intent,
+    packed_origins,
+    revision_of,
+    unpacked_content,
+    unpacked_intent,
+    unpacked_origins,
+)
+from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
+from knowledge.history.timestamps import aware, micros, moment, with_moments
+from knowledge.state.change_events import PUBLISH
+from knowledge.state.sqlite.dialect import in_sqlite
+from knowledge.state.tables import Part, Row, SqlPair, StateTables
+
+T = TypeVar("T")
+
+FOR_EVER = 2**62
+
+_KEPT = "SELECT digest FROM forge.content WHERE digest = ANY(%s::bytea[])"
+
+
+def _store_in_sqlite(c: apsw.Connection, digest: bytes, size: int, packed: bytes | None, raw: bytes) -> list[Row]:
+    # What was stored a moment ago, and is not packed, may have been forgotten since.
+    if not c.execute("SELECT 1 FROM content WHERE digest = ?", (digest,)).fetchall():
+        c.execute("INSERT INTO content (digest, size, packed) VALUES (?, ?, ?)", (digest, size, packed or pack(raw)))
+    return []
+
+
+# In PostgreSQL a state of a page references its content: if that is gone, the transaction fails.
+_STORE = SqlPair(
+    _store_in_sqlite,
+    """
+INSERT INTO forge.content (digest, size, packed)
+SELECT %(digest)s, %(size)s, %(packed)s WHERE %(packed)s::bytea IS NOT NULL ON CONFLICT (digest) DO NOTHING
+""",
+)
+_STATE = SqlPair(
+    """
+INSERT INTO page_state VALUES (:path, :digest, :at, :at, :in_history)
+ON CONFLICT (path, digest) DO UPDATE SET
+    at_us = max(at_us, excluded.at_us), in_history = max(in_history, excluded.in_history)
+""",
+    """
+INSERT INTO forge.page_state AS known VALUES (%(path_key)s, %(digest)s, %(path)s, %(at)s, %(at)s, %(in_history)s)
+ON CONFLICT (path_key, digest) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at),
+    in_history = known.in_history OR excluded.in_history
+""",
+)
+_PUT_INTENT = SqlPair(
+    "INSERT OR REPLACE INTO intent VALUES (?, ?, ?)",
+    """
+INSERT INTO forge.intent VALUES (%s, %s, %s)
+ON CONFLICT (id) DO UPDATE SET begun_at = excluded.begun_at, packed = excluded.packed
+""",
+)
+_INTENTS = SqlPair(
+    "SELECT packed FROM intent ORDER BY at_us, id", "SELECT packed FROM forge.intent ORDER BY begun_at, id"
+)
+
+
+def _end_intent_in_sqlite(c: apsw.Connection, intent_id: str) -> list[Row]:
+    c.execute("DELETE FROM intent WHERE id = ?", (intent_id,))
+    if not c.changes():
+        raise UnknownIntent(intent_id)
+    return []
+
+
+_END_INTENT = SqlPair(_end_intent_in_sqlite, "SELECT forge.end_intent(%s)")
+_APPENDED = "SELECT seq, body, digest FROM forge.audit WHERE seq = (SELECT seq FROM forge.chain_end)"
+_COLUMNS = (
+    "path, revision, how, principal, tool, source, confidence, proposal, intent, lines_added, lines_removed, moved_from"
+)
+_IN_SQLITE = ", ".join(f":{name}" for name in _COLUMNS.split(", "))
+_IN_POSTGRES = ", ".join(f"%({name})s" for name in _COLUMNS.split(", "))
+_LINE = SqlPair(
+    f"INSERT INTO revision ({_COLUMNS}, before, at_us, seq) SELECT {_IN_SQLITE}, :before, :at, seq FROM chain_end",  # noqa: S608 - constants
+    f"""
+INSERT INTO forge.revision ({_COLUMNS}, before, made_at, seq, path_key, moved_from_key)
+SELECT {_IN_POSTGRES}, %(before)s, %(at)s, seq, %(path_key)s, %(moved_from_key)s FROM forge.chain_end
+""",  # noqa: S608 - constants
+)
+# Nothing, if the newest line is this very revision.
+_OUTSIDE = SqlPair(
+    f"""
+WITH last (revision) AS (SELECT (SELECT revision FROM revision WHERE path = :path ORDER BY id DESC LIMIT 1))
+INSERT INTO revision ({_COLUMNS}, before, at_us)
+SELECT {_IN_SQLITE}, last.revision, :at FROM last WHERE last.revision IS NOT :revision
+""",  # noqa: S608 - constants
+    f"""
+WITH last (revision) AS (
+    SELECT (SELECT revision FROM forge.revision WHERE path_key = %(path_key)s ORDER BY id DESC LIMIT 1)
+)
+INSERT INTO forge.revision ({_COLUMNS}, before, made_at, path_key, moved_from_key)
+SELECT {_IN_POSTGRES}, last.revision, %(at)s, %(path_key)s, %(moved_from_key)s
+FROM last WHERE last.revision IS DISTINCT FROM %(revision)s
+""",  # noqa: S608 - constants
+)
+_IN_HISTORY = """
+UPDATE forge.page_state SET in_history = true
+WHERE path_key = %(path_key)s AND digest BETWEEN %(low)s AND %(high)s AND NOT in_history
+"""
+
+
+def _carry_in_sqlite(c: apsw.Connection, moved: Mapping[str, str], **_: object) -> list[Row]:
+    # All rows are gone before the first is put back: two pages may change places.
+    sql = "DELETE FROM origin WHERE path = ? RETURNING revision, packed"
+    carried = {old: c.execute(sql, (old,)).fetchall() for old in dict.fromkeys((*moved.values(), *moved))}
+    rows = [(new, *row) for new, old in moved.items() for row in carried[old]]
+    c.executemany("INSERT OR REPLACE INTO origin VALUES (?, ?, ?)", rows)
+    return []
+
+
+_CARRY = SqlPair(
+    _carry_in_sqlite,
+    # Sorted, so that all rows are gone before the first is put back: two pages may change places.
+    """
+WITH gone AS (
+    DELETE FROM forge.origin WHERE path_key = ANY(%(old)s::bytea[] || %(new)s::bytea[])
+    RETURNING path_key, revision, packed
+)
+INSERT INTO forge.origin
+SELECT moved.new, moved.path, gone.revision, gone.packed
+FROM gone JOIN unnest(%(old)s::bytea[], %(new)s::bytea[], %(paths)s::text[]) AS moved (old, new, path)
+    ON moved.old = gone.path_key
+ORDER BY moved.new
+""",
+)
+_ORIGIN = SqlPair(
+    "INSERT OR REPLACE INTO origin VALUES (:path, :revision, :packed)",
+    """
+INSERT INTO forge.origin VALUES (%(path_key)s, %(path)s, %(revision)s, %(packed)s)
+ON CONFLICT (path_key) DO UPDATE SET revision = excluded.revision, packed = excluded.packed
+""",
+)
+_TRACKED = "SELECT revision, packed FROM forge.origin WHERE path_key = %(path_key)s"
+_FLAG = """
+INSERT INTO forge.contradiction (found_at, principal, existing_path, new_path, same, told) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (same) WHERE settled_at IS NULL DO NOTHING
+"""
+_FLAGS = """
+SELECT id, found_at, principal, told FROM forge.contradiction
+WHERE settled_at IS NULL AND id < %(below)s AND (
+    %(place)s::text = '' OR existing_path = %(place)s OR new_path = %(place)s
+    OR substr(existing_path, 1, length(%(place)s) + 1) = %(place)s || '/'
+    OR substr(new_path, 1, length(%(place)s) + 1) = %(place)s || '/'
+) ORDER BY id DESC LIMIT %(limit)s
+"""
+_SETTLE = "UPDATE forge.contradiction SET settled_at = %s WHERE id = ANY(%s::bigint[]) AND settled_at IS NULL"
+# Every path that the page had, the present one first: its lines below `below` are the page's; it was moved away at `until`.
+# A page is followed to where it lay before a move from before all lines of that act: the act may itself say that there is nothing
+# at the old path any more.
+_NAMES = """
+WITH RECURSIVE name (path_key, below, until) AS (
+    SELECT %(path_key)s::bytea, %(ever)s::bigint, 'infinity'::timestamptz
+    UNION
+    SELECT r.moved_from_key, (SELECT min(f.id) FROM forge.revision AS f WHERE f.seq = r.seq), r.made_at
+    FROM name JOIN forge.revision AS r
+    ON r.path_key = name.path_key AND r.id < name.below AND r.moved_from_key IS NOT NULL
+), ends AS (
+    SELECT path_key, max(below) AS below FROM name GROUP BY path_key
+)
+"""
+_STATE_NOW = f"""{_NAMES}
+SELECT c.digest, c.packed FROM name
+JOIN forge.page_state AS s ON s.path_key = name.path_key AND s.since_at <= name.until
+JOIN forge.content AS c ON c.digest = s.digest
+WHERE s.digest BETWEEN %(low)s AND %(high)s ORDER BY name.below DESC, s.seen_at DESC LIMIT 1
+"""  # noqa: S608 - constants
+_LINE_COLUMNS = """r.id, r.path, r.revision, r.before, r.made_at, r.how, r.principal, r.tool, r.source, r.confidence, r.proposal,
+    r.intent, r.lines_added, r.lines_removed, r.moved_from, r.seq"""
+_ENDS = f"{_NAMES} SELECT path_key, below FROM ends"  # noqa: S608 - constants
+_LINES = f"SELECT {_LINE_COLUMNS} FROM forge.revision AS r WHERE r.path = ? AND r.id < ? ORDER BY r.id DESC LIMIT ?"  # noqa: S608 - constants
+
+
+def _history_in_sqlite(c: apsw.Connection, before: int, limit: int, **named: Any) -> list[Row]:
+    ends: Any = c.execute(in_sqlite(_ENDS), named).fetchall()
+    found: list[Row] = []
+    for path, below in ends:
+        found += c.execute(in_sqlite(_LINES), (path, min(below, before), limit)).fetchall()
+    return sorted(found, key=lambda row: -int(row[0]))[:limit]
+
+
+_HISTORY = SqlPair(
+    _history_in_sqlite,
+    f"""{_NAMES}
+SELECT line.* FROM ends CROSS JOIN LATERAL (
+    SELECT {_LINE_COLUMNS} FROM forge.revision AS r
+    WHERE r.path_key = ends.path_key AND r.id < least(ends.below, %(before)s) ORDER BY r.id DESC LIMIT %(limit)s
+) AS line ORDER BY line.id DESC LIMIT %(limit)s
+""",  # noqa: S608 - constants
+)
+# By the sequence of an act, two pages that change places in it are one step.
+_TOLD_BY = SqlPair(
+    """
+WITH RECURSIVE told (path, seq, newest) AS (
+    SELECT path, seq, seq FROM revision
+    WHERE source IN (SELECT value FROM json_each(:sources)) AND (source LIKE 'plane:%' OR source LIKE 'zulip:%')
+    UNION
+    SELECT r.path, r.seq, told.newest FROM told JOIN revision r ON r.moved_from = told.path AND r.seq = (
+        SELECT min(next.seq) FROM revision next WHERE next.moved_from = told.path AND next.seq > told.seq
+    )
+)
+SELECT path, max(newest) AS newest FROM told
+WHERE NOT EXISTS (SELECT 1 FROM revision r WHERE r.moved_from = told.path AND r.seq > told.seq)
+GROUP BY path ORDER BY newest DESC, path LIMIT :limit
+""",
+    # A percent sign is doubled, because others stand for values.
+    """
+WITH RECURSIVE told (path_key, path, seq, newest) AS (
+    SELECT path_key, path, seq, seq FROM forge.revision
+    WHERE source = ANY(%(sources)s::text[]) AND (source LIKE 'plane:%%' OR source LIKE 'zulip:%%')
+    UNION
+    SELECT r.path_key, r.path, r.seq, told.newest FROM told JOIN forge.revision AS r
+    ON r.moved_from_key = told.path_key AND r.seq = (
+        SELECT min(later.seq) FROM forge.revision AS later
+        WHERE later.moved_from_key = told.path_key AND later.seq > told.seq
+    )
+)
+SELECT path, max(newest) AS newest FROM told
+WHERE NOT EXISTS (
+    SELECT 1 FROM forge.revision AS r WHERE r.moved_from_key = told.path_key AND r.seq > told.seq
+) GROUP BY path ORDER BY newest DESC, path COLLATE "C" LIMIT %(limit)s
+""",
+)
+_ONLY_SEEN = """
+SELECT path, path_key, digest FROM forge.page_state WHERE NOT in_history AND seen_at < %s
+ORDER BY seen_at, path COLLATE "C", digest LIMIT %s
+"""
+
+
+def _forget_in_sqlite(
+    c: apsw.Connection, paths: Sequence[str], digests: Sequence[bytes], before: datetime
+) -> list[Row]:
+    sql = "DELETE FROM page_state WHERE path = ? AND digest = ? AND NOT in_history AND at_us < ?"
+    states = [(path, digest, micros(before)) for path, digest in zip(paths, digests, strict=True)]
+    changed = c.total_changes()
+    c.executemany(sql, states)
+    dropped = c.total_changes() - changed
+    c.executemany(
+        "DELETE FROM content WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM page_state WHERE digest = ?1)",
+        {(digest,) for digest in digests},
+    )
+    return [(dropped,)]
+
+
+# Unless a state was seen again meanwhile.
+_FORGET = SqlPair(_forget_in_sqlite, "SELECT forge.forget(%s::bytea[], %s::bytea[], %s)")
+
+ASIDE_BYTES = 64 * 1024
+"""To pack or unpack less takes no longer than to hand it to another thread."""
+
+
+class SqlLedger:
+    """Revisions, provenance, contradictions and the audit chain, shared by all processes that use the state database."""
+
+    def __init__(self, tables: StateTables) -> None:
+        self._tables = tables
+
+    async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
+        """Keep these bytes as a state of the page and return their revision."""
+        digest, outside = content_digest(raw), how == "outside"
+        state = _state(path, digest, aware(at), in_history=outside)
+        parts = [*await self._storing({digest: raw}), state]
+        if outside:
+            line = outside_line(0, path, revision_of(digest), None, at)
+            parts = [(HOLD_THE_END, ()), *parts, (_OUTSIDE, _columns(line))]
+        await self._tables.write(*parts, durable=outside)
+        return revision_of(digest)
+
+    async def _storing(self, contents: Mapping[bytes, bytes]) -> list[Part]:
+        """Return the statements that store the contents. They are packed before the transaction, for whose end others wait."""
+        # In one order, so that two callers cannot wait for each other.
+        digests = sorted(contents)
+        known = {digest for (digest,) in await self._tables.read(_KEPT, (digests,))}
+        new = [digest for digest in digests if digest not in known]
+        size = sum(len(contents[digest]) for digest in new)
+        packed = await _aside(lambda: {digest: pack(contents[digest]) for digest in new}, size)
+        return [
+            (_STORE, {"digest": digest, "size": len(raw), "packed": packed.get(digest), "raw": raw})
+            for digest, raw in sorted(contents.items())
+        ]
+
+    async def content(self, path: str, revision: str) -> bytes | None:
+        """Return the bytes that are kept as that state of the page, also from before it was moved."""
+        between = digests_between(revision)
+        if between is None:
+            return None
+        low, high = between
+        rows = await self._tables.read(_STATE_NOW, {**_named(path), "ever": FOR_EVER, "low": low, "high": high})
+        for digest, packed in rows:
+            try:
+                return await _aside(partial(unpacked_content, digest, packed), len(packed))
+            except ValueError as error:
+                raise CorruptDatabase(self._tables.place, str(error)) from error
+        return None
+
+    async def recent(self, path: str, *, limit: int) -> Sequence[KeptState]:
+        """Return the states of the page's history, newest first, each once."""
+        found: dict[str, KeptState] = {}
+        before = None
+        while len(found) < limit:
+            lines = await self.history(path, limit=limit, before=before)
+            for line in lines:
+                if line.revision is not None:
+                    found.setdefault(line.revision, KeptState(line.revision, line.at, line.how))
+            if len(lines) < limit:
+                break
+            before = lines[-1].id
+        return list(found.values())[:limit]
+
+    async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
+        """Record that an act begins, and keep the bytes before and after."""
+        by_digest = {content_digest(raw): raw for raw in contents}
+        digests = {revision_of(digest): digest for digest in by_digest}
+        given = states_given(intent, {revision: by_digest[digest] for revision, digest in digests.items()})
+        states = sorted((path_key(path), path, digests[revision]) for path, revision in given)
+        await self._tables.write(
+            *await self._storing(by_digest),
+            *(_state(path, digest, intent.at, in_history=False) for _, path, digest in states),
+            (_PUT_INTENT, (intent.id, intent.at, packed_intent(intent))),
+            durable=False,
+        )
+
+    async def intents(self) -> Sequence[Intent]:
+        """Return every act that was begun and neither committed nor dropped, oldest first."""
+        return [unpacked_intent(packed) for (packed,) in await self._tables.read(_INTENTS)]
+
+    async def drop(self, intent_id: str) -> None:
+        """Forget an act that did not happen."""
+        await self._tables.write(("DELETE FROM forge.intent WHERE id = %s", (intent_id,)), durable=False)
+
+    async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
+        """Put the act on record and end its intent, durably."""
+        require_sound(entry)
+        changed, proposal = paths_to_tell(entry), carries_out(entry)
+        parts: list[Part] = []
+        if intent_id is not None:
+            parts.append((_END_INTENT, (intent_id,)))
+        parts += [appending(entry), *_remembering(entry), *_tracking(entry)]
+        for found in entry.contradictions:
+            sides = (found.existing.path, found.new.path)
+            same = (contradiction_key(found), contradiction_text(found))
+            parts.append((_FLAG, (entry.at, storable(entry.actor.principal), *sides, *same)))
+        if proposal is not None:
+            parts.append((CARRY_OUT, (proposal, entry.at)))
+        if changed:
+            parts.append((PUBLISH, ("doc", list(changed))))
+        rows = await self._tables.write(*parts, (_APPENDED, ()))
+        return AuditRecord(*rows[0])
+
+    async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
+        """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
+        below = FOR_EVER if before is None else before
+        values = {**_named(path), "ever": FOR_EVER, "before": below, "limit": limit}
+        return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_HISTORY, values)]
+
+    async def tracked(self, path: str) -> Tracked | None:
+        """Return what is known of the page's units."""
+        rows = await self._tables.read(_TRACKED, _named(path))
+        return Tracked(rows[0][0], unpacked_origins(rows[0][1])) if rows else None
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        rows = await self._tables.read(_TOLD_BY, {"sources": list(sources), "limit": limit})
+        return [path for path, _ in rows]
+
+    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
+        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+        values = {"place": path or "", "below": FOR_EVER if after is None else after, "limit": limit}
+        rows = await self._tables.read(_FLAGS, values)
+        return [Flag(id_, moment(at), who, contradiction(text)) for id_, at, who, text in rows]
+
+    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
+        """Close these contradictions."""
+        await self._tables.write((_SETTLE, (aware(at), list(flag_ids))))
+
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[AuditRecord]:
+        """Return audit records, oldest first."""
+        sql = "SELECT seq, body, digest FROM forge.audit WHERE seq > %s ORDER BY seq LIMIT %s"
+        return [AuditRecord(*row) for row in await self._tables.read(sql, (after, limit), long=True)]
+
+    async def chain_end(self) -> tuple[int, bytes]:
+        """Return `seq` and digest of the newest record as kept beside the chain."""
+        rows = await self._tables.read("SELECT seq, digest FROM forge.chain_end")
+        return (rows[0][0], rows[0][1]) if rows else (0, b"")
+
+    async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
+        """Delete states that were only `seen`, last before then, the oldest first, and return how many."""
+        begun = {
+            (change.path, revision)
+            for intent in await self.intents()
+            for change in intent.entry.changes
+            for revision in (change.before, change.after)
+        }
+        rows = await self._tables.read(_ONLY_SEEN, (aware(seen_before), limit + len(begun)))
+        old = [(key, digest) for path, key, digest in rows if (path, revision_of(digest)) not in begun][:limit]
+        if not old:
+            return 0
+        values = ([key for key, _ in old], [digest for _, digest in old], seen_before)
+        return int((await self._tables.write((_FORGET, values), durable=False))[0][0])
+
+
+async def _aside(work: Callable[[], T], size_bytes: int) -> T:
+    """Return what `work` returns; on another thread if other calls would have to wait for it."""
+    return await anyio.to_thread.run_sync(work) if size_bytes > ASIDE_BYTES else work()
+
+
+def path_key(path: str) -> bytes:
+    """Return the hash that stands for a path in PostgreSQL's indexes."""
+    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
+
+
+def _named(path: str) -> dict[str, Any]:
+    return {"path": path, "path_key": path_key(path)}
+
+
+def _state(path: str, digest: bytes, at: datetime, *, in_history: bool) -> Part:
+    return _STATE, {**_named(path), "digest": digest, "at": at, "in_history": in_history}
+
+
+def _remembering(entry: HistoryEntry) -> list[Part]:
+    parts: list[Part] = []
+    for change in pages_changed(entry):
+        parts.append((_LINE, _columns(history_line(0, entry, change, 0))))
+        for revision in (change.before, change.after):
+            between = None if revision is None else digests_between(revision)
+            if between is not None:
+                low, high = between
+                parts.append((_IN_HISTORY, {**_named(change.path), "low": low, "high": high}))
+    return parts
+
+
+def _columns(line: Revision) -> dict[str, Any]:
+    columns = {name: getattr(line, name) for name in (*_COLUMNS.split(", "), "before", "at")}
+    from_key = None if line.moved_from is None else path_key(line.moved_from)
+    return {**columns, "path_key": path_key(line.path), "moved_from_key": from_key}
+
+
+def _tracking(entry: HistoryEntry) -> list[Part]:
+    parts: list[Part] = []
+    if moved := moves(entry):
+        old, new = [path_key(path) for path in moved.values()], [path_key(path) for path in moved]
+        parts.append((_CARRY, {"moved": moved, "old": old, "new": new, "paths": list(moved)}))
+    for path, revision in origins_at(entry).items():
+        packed = packed_origins(entry.origins[path])
+        parts.append((_ORIGIN, {**_named(path), "revision": revision, "packed": packed}))
+    return parts
