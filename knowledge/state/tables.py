@@ -1,7 +1,8 @@
 """The port under every store in the state database: statements in transactions, the same for SQLite and PostgreSQL.
 
 A statement is written once, in PostgreSQL's words, and `sqlite/dialect.py` translates it for SQLite. Where the two databases need
-different statements, an `SqlPair` holds both. Where PostgreSQL has a stored function, to save round trips, SQLite has one in Python.
+different statements, an `SqlPair` holds both. Where PostgreSQL has a stored function, to save round trips, SQLite has one in
+Python.
 """
 
 from __future__ import annotations
@@ -73,20 +74,22 @@ class StateTables(Protocol):
         """
         ...
 
+    async def write_each(self, *parts: Part, durable: bool) -> None:
+        """Run the statements one after the other. In PostgreSQL each is its own transaction, and holds no locks for the next."""
+        ...
+
     async def transact(self, work: TransactionBody[T]) -> T:
         """Return what `work` returns once everything it did is committed. If it raises, nothing was done."""
         ...
 
 
-def _nobody_else_writes(*_: object) -> list[Row]:
-    return []
+def only_in_postgres(statement: str) -> SqlPair:
+    """Return a statement without rows that SQLite does not need: there a transaction that writes has the whole file."""
+    return SqlPair(lambda *_: [], statement)
 
 
-LOCK = SqlPair(_nobody_else_writes, "SELECT pg_advisory_xact_lock(hashtext('forge'), hashtext(%s))")
-"""Wait for other transactions with a lock of this name. In SQLite there are none: a transaction that writes has the whole file.
-
-Two names may, rarely, have the same hash: that only costs a moment.
-"""
+LOCK = only_in_postgres("SELECT pg_advisory_xact_lock(hashtext('forge'), hashtext(%s))")
+"""Wait for other transactions that hold the lock of this name. Two names may, rarely, have the same hash: that only costs a moment."""
 
 NO_LIMIT = 2**62
 """The LIMIT of a statement that is to return all rows."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from knowledge.errors import TooManyPending
 from knowledge.history.acts import storable
-from knowledge.history.timestamps import aware, utc_text
+from knowledge.history.timestamps import aware, moment_if_any, utc_text
 from knowledge.state.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
 from knowledge.state.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
 from knowledge.trust.ports import (
@@ -129,9 +129,9 @@ def proposal_line(row: Sequence[Any]) -> ProposalLine:
         state=state,
         verdict=None if verdict is None else verdict_of(verdict),
         answered=bool(answered),
-        ended_at=ended_at,
+        ended_at=moment_if_any(ended_at),
         successor=successor,
-        runs_until=runs_until,
+        runs_until=moment_if_any(runs_until),
     )
 
 
@@ -204,10 +204,10 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
         verdict=None if verdict is None else verdict_of(verdict),
         result=result,
         error=error,
-        ended_at=ended_at,
+        ended_at=moment_if_any(ended_at),
         successor=successor,
         runner=runner,
-        runs_until=runs_until,
+        runs_until=moment_if_any(runs_until),
         cut=cut_in(line),
     )
 

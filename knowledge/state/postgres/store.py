@@ -19,8 +19,7 @@ from knowledge.state.postgres.listener import UNASKED_S, Ear
 from knowledge.state.postgres.schema import PostgresSchema
 from knowledge.state.postgres.tables import Tables
 from knowledge.trust.ports import TrustChange, TrustRecord
-from knowledge.trust.postgres import PostgresTrust
-from knowledge.trust.postgres_sql import CHANGE, STANDING
+from knowledge.trust.sql import CHANGE, STANDING, SqlTrust
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)
@@ -113,7 +112,7 @@ class PostgresStateStore:
         self._pool = Pool(server)
         self._tables = Tables(self._pool, schema, known)
         self._ledger = SqlLedger(self._tables)
-        self._trust = PostgresTrust(self._tables)
+        self._trust = SqlTrust(self._tables)
         self._outbox = SqlOutbox(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
@@ -156,7 +155,7 @@ class PostgresStateStore:
         return self._ledger
 
     @property
-    def trust(self) -> PostgresTrust:
+    def trust(self) -> SqlTrust:
         """Return the records of trust in the same schema."""
         return self._trust
 

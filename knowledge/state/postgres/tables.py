@@ -64,6 +64,11 @@ class PostgresTables:
         statements = [_prepared(self._schema, statement, arguments) for statement, arguments in parts]
         return await self._pool.write(self._begin(durable=durable and not light), *statements)
 
+    async def write_each(self, *parts: AnyPart, durable: bool) -> None:
+        """Run the statements one after the other, each in a transaction of its own."""
+        for part in parts:
+            await self.write(part, durable=durable)
+
     @property
     def entry(self) -> tuple[int, int]:
         """Return the first arguments of each function of the schema that calls `enter` itself."""

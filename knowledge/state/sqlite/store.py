@@ -24,8 +24,7 @@ from knowledge.state.sqlite.database import Database, SqliteSchema, Value, load_
 from knowledge.state.sqlite.events import publish
 from knowledge.state.sqlite.tables import SqliteTables
 from knowledge.trust.ports import TrustChange, TrustRecord
-from knowledge.trust.sqlite import SqliteTrust
-from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing_change, trust_record
+from knowledge.trust.sql import CHANGE, STANDING, SqlTrust, trust_change, trust_record
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
@@ -66,9 +65,9 @@ class SqliteStateStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._trust = SqliteTrust(database)
         self._tables = SqliteTables(database)
         self._ledger = SqlLedger(self._tables)
+        self._trust = SqlTrust(self._tables)
         self._outbox = SqlOutbox(self._tables)
         self._data_version = -1
         self._last_event = 0
@@ -109,7 +108,7 @@ class SqliteStateStore:
         return self._ledger
 
     @property
-    def trust(self) -> SqliteTrust:
+    def trust(self) -> SqlTrust:
         """Return the records of trust in the same file."""
         return self._trust
 
@@ -138,17 +137,17 @@ class SqliteStateStore:
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        rows: Any = self._database.query(f"{STANDING} WHERE principal = ?", (principal,))
+        rows: Any = await self._tables.read(f"{STANDING} WHERE principal = %s", (principal,))
         return trust_record(rows[0]) if rows else None
 
     async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all, by principal."""
-        return [trust_record(row) for row in self._database.query(f"{STANDING} ORDER BY principal")]
+        return [trust_record(row) for row in await self._tables.read(f"{STANDING} ORDER BY principal")]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
-        rows = self._database.query(f"{CHANGE} WHERE principal = ? ORDER BY id DESC LIMIT ?", (principal, limit))
-        return [standing_change(row) for row in rows]
+        rows = await self._tables.read(f"{CHANGE} WHERE principal = %s ORDER BY id DESC LIMIT %s", (principal, limit))
+        return [trust_change(row) for row in rows]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""

@@ -65,6 +65,10 @@ class SqliteTables:
 
         return await self._database.write(lambda c: completed(work(SqliteTransaction(c))), durable=durable)
 
+    async def write_each(self, *parts: Part, durable: bool) -> None:
+        """Run the statements one after the other: in one transaction, which is quicker here."""
+        await self.write(*parts, durable=durable)
+
     async def transact(self, work: TransactionBody[T]) -> T:
         """Return what `work` returns once everything it did is committed. If it raises, nothing was done."""
         return await self._database.write(lambda c: completed(work(SqliteTransaction(c))))

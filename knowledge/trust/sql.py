@@ -1,0 +1,561 @@
+"""Records of trust in the state database. A person's decision survives a power cut.
+
+Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: trust records, the end of the audit
+chain, proposals by their number, the counter of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal
+
+from knowledge.errors import Unstorable
+from knowledge.history.acts import storable
+from knowledge.history.audit.chain_end import HOLD_THE_END, appending
+from knowledge.history.ports import HistoryEntry
+from knowledge.history.timestamps import aware, moment, with_moments
+from knowledge.leases import latest_end
+from knowledge.state.change_events import PUBLISH
+from knowledge.state.quota.bounds import Quotas
+from knowledge.state.quota.usage import charge
+from knowledge.state.retention.cuts import Shortened
+from knowledge.state.tables import LOCK, ManyRows, SqlPair, SqlText, StateTables, StateTransaction, only_in_postgres
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
+    RECENT,
+    TAINT_KEPT,
+    after_its_end,
+    changed_standing,
+    charged,
+    kept_passkey,
+    line_text,
+    proposal_line,
+    proposal_of,
+    proposed,
+    readable,
+    replaced,
+    said,
+    same_trust_record,
+    told,
+    verdict_text,
+)
+from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
+    Note,
+    Passkey,
+    Proposal,
+    ProposalLine,
+    ProposalVerdict,
+    Purpose,
+    Restand,
+    State,
+    TrustChange,
+    TrustedPlace,
+    TrustRecord,
+)
+
+# Columns by name: a program that was overtaken by a migration still reads tables that may have more of them.
+STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_at FROM forge.standing"
+CHANGE = "SELECT id, principal, changed_at, score_before, score_after, reason, decided_by FROM forge.standing_change"
+_CHANGES_SINCE = f"{CHANGE} WHERE principal = %s AND changed_at > %s ORDER BY id DESC"
+_PROPOSAL = """
+told, state, verdict, result, error, ended_at, successor, runner, runs_until,
+(SELECT l.line FROM forge.proposal_line l WHERE l.number = proposal.number)
+"""
+# `told` is read only where there is no line: `coalesce` would read it all the same.
+_LINE = """
+line, CASE WHEN line IS NULL THEN told END, state, verdict, result IS NOT NULL, ended_at, successor, runs_until
+FROM forge.proposal LEFT JOIN forge.proposal_line l ON l.number = proposal.number
+"""
+_FIND = f"SELECT {_PROPOSAL} FROM forge.proposal WHERE id = %s"  # noqa: S608 - constants
+_HOLD_PROPOSAL = f"{_FIND} FOR UPDATE"
+_COUNT = "SELECT count(*) FROM forge.proposal WHERE state = 'pending'"
+# The plus keeps SQLite from the index in that order, which holds all that the principal ever proposed.
+_PENDING = """
+SELECT id, kind, octet_length(told) FROM forge.proposal
+WHERE state = 'pending' AND principal = %s ORDER BY +number FOR UPDATE
+"""
+_PUT = """
+INSERT INTO forge.proposal (id, kind, principal, hash, expires_at, told, state, runner)
+VALUES (%s, %s, %s, %s, %s, %s, 'pending', '') ON CONFLICT (id) DO NOTHING RETURNING 1
+"""
+_SUPERSEDE = "UPDATE forge.proposal SET state = 'superseded', ended_at = %s, successor = %s WHERE id = ANY(%s::text[])"
+_TO_SHORTEN = """
+SELECT id, octet_length(told) + coalesce(octet_length(result), 0) FROM forge.proposal
+WHERE NOT EXISTS (SELECT 1 FROM forge.proposal_line l WHERE l.number = proposal.number) OR number IN (
+    SELECT p.number FROM forge.proposal_line l JOIN forge.proposal p ON p.number = l.number
+    WHERE l.kept < 2 AND p.ended_at IS NOT NULL AND NOT (p.state = 'executed' AND p.result IS NULL)
+    AND (l.kept < 1 OR p.ended_at < %(before)s)
+) ORDER BY number LIMIT %(limit)s
+"""
+_SHORTEN = "UPDATE forge.proposal SET told = %s, result = %s WHERE id = %s"
+_PUT_LINE = """
+INSERT INTO forge.proposal_line (number, kept, line) SELECT number, %s, %s FROM forge.proposal WHERE id = %s
+ON CONFLICT (number) DO UPDATE SET kept = excluded.kept, line = excluded.line
+"""
+_UNFINISHED = SqlPair(
+    # By that index, which leaves out the many that are executed and have their result.
+    """
+SELECT EXISTS (SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= :now)
+OR EXISTS (SELECT 1 FROM proposal INDEXED BY proposal_unfinished
+    WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
+    AND (runs_until_us IS NULL OR runs_until_us <= :now OR runs_until_us > :latest))
+""",
+    """
+SELECT EXISTS (SELECT FROM forge.proposal WHERE state = 'pending' AND expires_at <= %(now)s)
+OR EXISTS (SELECT FROM forge.proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
+    AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s))
+""",
+)
+_DECIDE = f"""
+UPDATE forge.proposal SET state = %(state)s, verdict = %(verdict)s, ended_at = %(ended)s
+WHERE id = %(id)s AND state = 'pending' AND hash = %(hash)s AND expires_at > %(at)s RETURNING {_PROPOSAL}
+"""  # noqa: S608 - constants
+_CLAIM = f"""
+UPDATE forge.proposal SET runner = %(runner)s, runs_until = %(until)s
+WHERE id = %(id)s AND state = 'approved'
+AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s OR runner = %(runner)s) RETURNING {_PROPOSAL}
+"""  # noqa: S608 - constants
+_FINISH = f"""
+UPDATE forge.proposal SET result = %(result)s,
+    error = CASE state WHEN 'approved' THEN %(error)s END,
+    successor = CASE state WHEN 'approved' THEN %(successor)s END,
+    ended_at = CASE state WHEN 'approved' THEN %(at)s ELSE ended_at END,
+    state = CASE state WHEN 'approved' THEN %(state)s ELSE state END
+WHERE id = %(id)s AND (state = 'approved' OR (state = 'executed' AND result IS NULL)) RETURNING {_PROPOSAL}
+"""  # noqa: S608 - constants
+_WITHDRAW = f"""
+UPDATE forge.proposal SET state = 'withdrawn', ended_at = %s WHERE id = %s AND principal = %s AND state = 'pending'
+RETURNING {_PROPOSAL}
+"""  # noqa: S608 - constants
+_ANY_OVERDUE = "SELECT 1 FROM forge.proposal WHERE state = 'pending' AND expires_at <= %s LIMIT 1"
+_OVERDUE = """
+SELECT id FROM forge.proposal WHERE state = 'pending' AND expires_at <= %s ORDER BY number FOR UPDATE
+"""
+_EXPIRE = "UPDATE forge.proposal SET state = 'expired', ended_at = %s WHERE id = ANY(%s::text[])"
+# There is no row to lock for a new principal.
+_HOLD_STANDINGS = only_in_postgres("LOCK TABLE forge.standing IN SHARE ROW EXCLUSIVE MODE")
+_NOTE = """
+INSERT INTO forge.standing_change (principal, changed_at, score_before, score_after, reason, decided_by)
+VALUES (%s, %s, %s, %s, %s, %s)
+"""
+_STAND = """
+INSERT INTO forge.standing (principal, score, floor, ceiling, frozen, updated_at) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (principal) DO UPDATE SET score = excluded.score, floor = excluded.floor, ceiling = excluded.ceiling,
+    frozen = excluded.frozen, updated_at = excluded.updated_at
+"""
+_ADD_PASSKEY = """
+INSERT INTO forge.passkey (id, public_key, sign_count, name, user_name, created_at, used_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING 1
+"""
+_REMOVE_PASSKEY = "DELETE FROM forge.passkey WHERE id = %s RETURNING 1"
+_PASSKEYS = """
+SELECT id, public_key, sign_count, name, user_name, created_at, used_at FROM forge.passkey ORDER BY created_at, id
+"""
+_USE = """
+UPDATE forge.passkey SET sign_count = %(count)s, used_at = %(at)s
+WHERE id = %(id)s AND (sign_count < %(count)s OR (sign_count = 0 AND %(count)s = 0)) RETURNING 1
+"""
+_ALLOW_FORMS = """
+INSERT INTO forge.host_forms AS known (host, secret_digest, allowed, decided_at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_at = greatest(known.decided_at, excluded.decided_at)
+WHERE NOT excluded.allowed
+OR (excluded.decided_at > known.decided_at AND (known.secret_digest <> excluded.secret_digest OR NOT known.allowed))
+RETURNING 1
+"""
+_KEEP = """
+INSERT INTO forge.secret (digest, purpose, value, expires_at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
+"""
+_LOOK_UP = "SELECT value FROM forge.secret WHERE digest = %s AND purpose = %s AND expires_at > %s"
+_TAKE = "DELETE FROM forge.secret WHERE digest = %s AND purpose = %s RETURNING value, expires_at"
+_FORGET_EXPIRED = "DELETE FROM forge.secret WHERE expires_at <= %s AND NOT (digest = %s AND purpose = %s)"
+_TRUST_PLACE = """
+INSERT INTO forge.trusted_place (place, trusted_by, trusted_at) VALUES (%s, %s, %s) ON CONFLICT (place) DO NOTHING RETURNING 1
+"""
+_DISTRUST_PLACE = "DELETE FROM forge.trusted_place WHERE place = %s RETURNING 1"
+_TRUSTED_PLACES = "SELECT place, trusted_by, trusted_at FROM forge.trusted_place ORDER BY place"
+_PASSAGE = SqlPair(
+    """
+INSERT INTO read_passage VALUES (?, ?, ?, ?)
+ON CONFLICT (principal, digest) DO UPDATE SET origin = excluded.origin, at_us = excluded.at_us
+""",
+    """
+INSERT INTO forge.read_passage (principal, digest, origin, read_at)
+SELECT * FROM unnest(%s::text[], %s::bytea[], %s::text[], %s::timestamptz[])
+ON CONFLICT (principal, digest) DO UPDATE SET origin = excluded.origin, read_at = excluded.read_at
+""",
+)
+_FORGET_PASSAGES = SqlPair(
+    """
+DELETE FROM read_passage WHERE at_us < :oldest OR (principal = :principal AND digest IN (
+    SELECT digest FROM read_passage WHERE principal = :principal ORDER BY at_us DESC, digest DESC LIMIT -1 OFFSET :most))
+""",
+    # Only the caller's own: those of others may be under way, and two that forget at once would wait for each other.
+    """
+DELETE FROM forge.read_passage WHERE principal = %(principal)s AND (read_at < %(oldest)s OR digest IN (
+    SELECT digest FROM forge.read_passage WHERE principal = %(principal)s ORDER BY read_at DESC, digest DESC OFFSET %(most)s))
+""",
+)
+_PASSAGES = SqlPair(
+    # The plus keeps it from the index on times, by which it would go through all passages of the caller.
+    """
+SELECT digest, origin FROM read_passage
+WHERE principal = :principal AND +at_us >= :since AND digest IN (SELECT unhex(value) FROM json_each(:digests))
+""",
+    """
+SELECT digest, origin FROM forge.read_passage
+WHERE principal = %(principal)s AND read_at >= %(since)s AND digest = ANY(%(digests)s::bytea[])
+""",
+)
+_TAINT = SqlPair(
+    """
+INSERT INTO taint VALUES (?, ?, ?, ?)
+ON CONFLICT (principal, journey, origin) DO UPDATE SET at_us = max(at_us, excluded.at_us)
+""",
+    """
+INSERT INTO forge.taint AS known (principal, journey, origin_key, origin, read_at)
+SELECT principal, journey, sha256(convert_to(origin, 'UTF8')), origin, at
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[]) AS read (principal, journey, origin, at)
+ON CONFLICT (principal, journey, origin_key) DO UPDATE SET read_at = greatest(known.read_at, excluded.read_at)
+""",
+)
+_FORGET_TAINT = SqlPair(
+    "DELETE FROM taint WHERE journey = '' AND at_us < :oldest",
+    # As for passages.
+    "DELETE FROM forge.taint WHERE principal = %(principal)s AND journey = '' AND read_at < %(oldest)s",
+)
+_TAINTS = """
+SELECT origin, max(read_at) FROM forge.taint
+WHERE principal = %(principal)s
+AND ((journey = '' AND read_at >= %(since)s) OR (journey <> '' AND journey = %(journey)s)) GROUP BY origin
+"""
+
+
+class SqlTrust:
+    """Proposals, trust records, passkeys, secrets and taint, shared by all processes that use the state database."""
+
+    def __init__(self, tables: StateTables) -> None:
+        self._tables = tables
+
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
+        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
+        p, text = proposal, told(proposal)
+
+        async def work(t: StateTransaction) -> None:
+            # Of two that propose at once for one principal the second must count what the first added, in its quota too.
+            await t.execute(LOCK, (p.principal,))
+            own: Any = await t.execute(_PENDING, (p.principal,))
+            gone = replaced(p, own, replacing, most_pending, quotas)
+            if quotas is not None and p.kind != "admin":
+                await charge(t, quotas.proposed, p.principal, charged(p), p.created_at)
+            if not await t.execute(_PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text)):
+                raise ValueError(f"there is a proposal {p.id} already")
+            await t.execute(_PUT_LINE, (0, line_text(p), p.id))
+            if gone:
+                await t.execute(_SUPERSEDE, (p.created_at, p.id, list(gone)))
+            for id_ in gone:
+                await _shorten(t, id_, is_origin=id_ == p.origin)
+            await t.execute(PUBLISH, ("proposal", [*gone, p.id]))
+
+        await self._tables.transact(work)
+        return proposed(text)
+
+    async def proposal(self, proposal_id: str) -> Proposal | None:
+        """Return it, or None."""
+        try:
+            found = readable(proposal_of, await self._tables.read(_FIND, (proposal_id,)))
+        except Unstorable:  # a caller may name what no id can be
+            return None
+        return found[0] if found else None
+
+    async def proposals(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[Proposal]:
+        """Return them whole, newest first, from the one after `before`."""
+        where, values = _conditions(principal, states, before)
+        sql = f"SELECT {_PROPOSAL} FROM forge.proposal {where} ORDER BY proposal.number DESC LIMIT %s"  # noqa: S608 - constants
+        return readable(proposal_of, await self._tables.read(sql, (*values, limit)))
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        where, values = _conditions(principal, states, before)
+        sql = f"SELECT {_LINE} {where} ORDER BY proposal.number DESC LIMIT %s"
+        return readable(proposal_line, await self._tables.read(sql, (*values, limit)))
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        before = None if ended_before is None else aware(ended_before)
+        found = await self._tables.read(_TO_SHORTEN, {"before": before, "limit": limit}, long=True)
+        freed = 0
+        for id_, size in found:  # each in a transaction of its own: a decision waits for one of them at most
+            freed += size - await self._tables.transact(partial(_shorten, proposal_id=id_, ended_before=before))
+        return Shortened(len(found), freed)
+
+    async def pending(self, principal: str | None = None) -> int:
+        """Return how many are pending."""
+        if principal is None:
+            return int((await self._tables.read(_COUNT))[0][0])
+        return int((await self._tables.read(f"{_COUNT} AND principal = %s", (principal,)))[0][0])
+
+    async def unfinished(self, *, now: datetime) -> bool:
+        """Return whether something waits that nobody sees to."""
+        rows = await self._tables.read(_UNFINISHED, {"now": aware(now), "latest": latest_end(now, LONGEST_CLAIM_S)})
+        return bool(rows[0][0])
+
+    async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
+        """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
+        values = {
+            "id": proposal_id,
+            "state": "approved" if verdict.approved else "rejected",
+            "verdict": verdict_text(verdict),
+            "ended": None if verdict.approved else verdict.at,
+            "hash": verdict.hash,
+            "at": aware(verdict.at),
+        }
+        return await self._change(_DECIDE, values, proposal_id, decided(proposal_id, verdict))
+
+    async def _change(
+        self, statement: str, values: Any, proposal_id: str, entry: HistoryEntry | None = None
+    ) -> Proposal | None:
+        """Run a statement that changes one proposal and returns it if it may be changed, and put the entry on the chain with it."""
+
+        async def work(t: StateTransaction) -> Proposal | None:
+            if entry is not None:
+                await t.execute(HOLD_THE_END)
+            found = readable(proposal_of, await t.execute(statement, values))
+            if not found:
+                return None
+            if entry is not None:
+                await t.execute(*appending(entry))
+            if not found[0].open:
+                await _shorten(t, proposal_id, is_origin=found[0].state == "superseded")
+            await t.execute(PUBLISH, ("proposal", [proposal_id]))
+            return found[0]
+
+        return await self._tables.transact(work)
+
+    async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
+        """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
+        until = aware(now) + timedelta(seconds=lease_s)
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": now, "latest": latest_end(now, lease_s)}
+        return await self._change(_CLAIM, values, proposal_id)
+
+    async def finish(
+        self,
+        proposal_id: str,
+        state: Literal["executed", "failed", "superseded"],
+        *,
+        at: datetime,
+        result: str | None = None,
+        error: str | None = None,
+        successor: str | None = None,
+    ) -> Proposal | None:
+        """End an approved proposal; one that the ledger has ended as executed only gets its result, once."""
+        values = {
+            "id": proposal_id,
+            "state": state,
+            "at": aware(at),
+            "result": said(result),
+            "error": said(error),
+            "successor": successor,
+        }
+        return await self._change(_FINISH, values, proposal_id)
+
+    async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
+        """Take a pending proposal back, in its principal's name."""
+        values = (aware(at), proposal_id, principal)
+        return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
+
+    async def expire(self, *, now: datetime) -> Sequence[str]:
+        """Make every pending proposal whose time is over expired, and return their ids."""
+        at = aware(now)
+        if not await self._tables.read(_ANY_OVERDUE, (at,)):
+            return []
+
+        async def work(t: StateTransaction) -> list[str]:
+            over = [id_ for (id_,) in await t.execute(_OVERDUE, (at,))]
+            if over:
+                await t.execute(_EXPIRE, (at, over))
+                for id_ in over:
+                    await _shorten(t, id_)
+                await t.execute(PUBLISH, ("proposal", over))
+            return over
+
+        return await self._tables.transact(work)
+
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
+        """Replace the principal's trust record by what `change` makes of it, with a line of history and an audit record."""
+        aware(note.at)
+
+        async def work(t: StateTransaction) -> TrustRecord:
+            await t.execute(_HOLD_STANDINGS)
+            rows = await t.execute(f"{STANDING} WHERE principal = %s", (principal,))
+            before = trust_record(rows[0]) if rows else None
+            changes = await t.execute(_CHANGES_SINCE, (principal, note.at - RECENT))
+            after = change(before, [trust_change(row) for row in changes])
+            line = changed_standing(principal, before, after, note, unseen=unseen)
+            if before is not None and same_trust_record(before, after):
+                return before
+            added = (line.principal, line.at, line.score_before, line.score_after, line.reason, line.by)
+            await t.execute(_NOTE, added)
+            s = after
+            await t.execute(_STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at))
+            await t.execute(*appending(restood(line, after, note)))
+            return after
+
+        return await self._tables.transact(work)
+
+    async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
+        """Enrol a credential and put that on the chain."""
+        p = kept_passkey(passkey)
+        row = (p.id, p.public_key, p.sign_count, p.name, p.user, p.created_at, p.used_at)
+        if not await self._noted(_ADD_PASSKEY, row, passkey_noted(p.id, note, public_key=p.public_key)):
+            raise ValueError("that passkey is enrolled already")
+
+    async def _noted(self, statement: SqlText, values: Any, entry: HistoryEntry) -> bool:
+        """Return whether the statement changed something, which the entry then says on the chain."""
+
+        async def work(t: StateTransaction) -> bool:
+            await t.execute(HOLD_THE_END)
+            changed = bool(await t.execute(statement, values))
+            if changed:
+                await t.execute(*appending(entry))
+            return changed
+
+        return await self._tables.transact(work)
+
+    async def passkeys(self) -> Sequence[Passkey]:
+        """Return all, oldest first."""
+        return [Passkey(*with_moments(row, 5, 6)) for row in await self._tables.read(_PASSKEYS)]
+
+    async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
+        """Note a use; False if there is no such one, or its count did not grow although it counts."""
+        values = {"id": passkey_id, "count": sign_count, "at": aware(at)}
+        return bool(await self._tables.write((_USE, values)))
+
+    async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
+        """Remove it and put that on the chain; False if there is no such one."""
+        return await self._noted(_REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
+
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, allowed, aware(note.at))
+        return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
+
+    async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
+        """Keep the value of a secret, under its digest, until then."""
+        await self._tables.write((_KEEP, (digest, purpose, value, aware(expires_at))))
+
+    async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return the value of the secret, or None."""
+        rows = await self._tables.read(_LOOK_UP, (digest, purpose, aware(now)))
+        return rows[0][0] if rows else None
+
+    async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return the value and forget it, and all that has expired."""
+        forget = (_FORGET_EXPIRED, (aware(now), digest, purpose))
+        rows = await self._tables.write(forget, (_TAKE, (digest, purpose)))
+        return next((value for value, expires_at in rows if moment(expires_at) > now), None)
+
+    async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
+        """Remember that the caller has read text from there; of the same origin the newest time is kept."""
+        # In one order, so that two callers cannot wait for each other.
+        once = sorted({storable(origin) for origin in origins})
+        if once:
+            rows = [(principal, journey, origin, aware(at)) for origin in once]
+            forget = (_FORGET_TAINT, {"principal": principal, "oldest": at - TAINT_KEPT})
+            await self._tables.write_each((_TAINT, ManyRows(rows)), forget, durable=False)
+
+    async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
+        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
+        values = {"principal": principal, "journey": journey, "since": aware(since)}
+        return {origin: moment(at) for origin, at in await self._tables.read(_TAINTS, values)}
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        return await self._noted(_TRUST_PLACE, (place, storable(note.by), aware(note.at)), place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted(_DISTRUST_PLACE, (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [TrustedPlace(*with_moments(row, 2)) for row in await self._tables.read(_TRUSTED_PLACES)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        if passages:
+            # In one order, so that two of one caller cannot wait for each other.
+            rows = [(principal, digest, storable(origin), aware(at)) for digest, origin in sorted(passages.items())]
+            old = {"principal": principal, "oldest": at - PASSAGES_KEPT, "most": MOST_PASSAGES}
+            await self._tables.write_each((_PASSAGE, ManyRows(rows)), (_FORGET_PASSAGES, old), durable=False)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        values = {"principal": principal, "since": aware(since), "digests": list(digests)}
+        return dict(await self._tables.read(_PASSAGES, values))
+
+
+def trust_record(row: Sequence[Any]) -> TrustRecord:
+    """Return the trust record in a row of `STANDING`."""
+    principal, score, floor, ceiling, frozen, updated_at = row
+    return TrustRecord(principal, score, floor, ceiling, bool(frozen), moment(updated_at))
+
+
+def trust_change(row: Sequence[Any]) -> TrustChange:
+    """Return the change in a row of `CHANGE`."""
+    return TrustChange(*with_moments(row, 2))
+
+
+def _conditions(principal: str | None, states: Sequence[State], before: str | None) -> tuple[str, list[str]]:
+    """Return a WHERE with only the given conditions: one that may hold anyway would keep SQLite from using its indexes."""
+    conditions: dict[str, Sequence[str]] = {
+        "principal = %s": [principal] if principal is not None else [],
+        f"state IN ({', '.join(['%s'] * len(states))})": list(states),
+        "proposal.number < (SELECT b.number FROM forge.proposal b WHERE b.id = %s)": [] if before is None else [before],
+    }
+    where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
+    return f"WHERE {where}", [value for given in conditions.values() for value in given]
+
+
+async def _shorten(
+    t: StateTransaction, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
+) -> int:
+    """Keep no more of a proposal than need be by now, and return how many bytes that is."""
+    found = readable(proposal_of, await t.execute(_HOLD_PROPOSAL, (proposal_id,)))
+    if not found:
+        return 0
+    kept, short = after_its_end(found[0], ended_before, is_origin=is_origin)
+    text = told(short)
+    if short is not found[0]:
+        await t.execute(_SHORTEN, (text, short.result, proposal_id))
+    await t.execute(_PUT_LINE, (kept, line_text(short, short.cut), proposal_id))
+    return len(text) + len((short.result or "").encode())
