@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from knowledge.state.postgres.database import Ask as RawAsk
-from knowledge.state.postgres.database import Pool, Statement
+from knowledge.state.postgres.database import Ask, Pool, Statement
 from knowledge.state.postgres.schema import PostgresSchema
-from knowledge.state.tables import Arguments, ManyRows, Row, SqlPair, SqlText, TransactionBody
-from knowledge.state.tables import Part as AnyPart
+from knowledge.state.tables import Arguments, ManyRows, Part, Row, SqlPair, SqlText, TransactionBody
 
 T = TypeVar("T")
 
-Part = tuple[str, Any]
-Ask = Callable[[Part], Awaitable[list[Row]]]
 _ENTER = "SELECT forge.enter(%s, %s, %s)"
 
 
 class PostgresTransaction:
     """A transaction on a connection: one round trip for each statement."""
 
-    def __init__(self, ask: RawAsk, schema: PostgresSchema) -> None:
+    def __init__(self, ask: Ask, schema: PostgresSchema) -> None:
         self._ask, self._schema = ask, schema
 
     async def execute(self, statement: SqlText, arguments: Arguments | ManyRows = ()) -> list[Row]:
@@ -59,12 +54,12 @@ class PostgresTables:
 
         return await work(PostgresTransaction(ask, self._schema))
 
-    async def write(self, *parts: AnyPart, durable: bool = True, light: bool = False) -> list[Row]:
+    async def write(self, *parts: Part, durable: bool = True) -> list[Row]:
         """Run all statements in one transaction, in one round trip, and return the rows of the last one."""
         statements = [_prepared(self._schema, statement, arguments) for statement, arguments in parts]
-        return await self._pool.write(self._begin(durable=durable and not light), *statements)
+        return await self._pool.write(self._begin(durable=durable), *statements)
 
-    async def write_each(self, *parts: AnyPart, durable: bool) -> None:
+    async def write_each(self, *parts: Part, durable: bool) -> None:
         """Run the statements one after the other, each in a transaction of its own."""
         for part in parts:
             await self.write(part, durable=durable)
@@ -84,14 +79,6 @@ class PostgresTables:
             self._begin(durable=True), lambda ask: work(PostgresTransaction(ask, self._schema))
         )
 
-    async def act(self, part: Part) -> list[Row]:
-        """Call it."""
-        return await self.call(*part)
-
-    async def decide(self, work: Callable[[Ask], Awaitable[T]]) -> T:
-        """Transact."""
-        return await self.transact(lambda t: work(lambda part: t.execute(*part)))
-
     def _begin(self, *, durable: bool) -> Statement:
         return self._schema.sql(_ENTER), (self._schema.lock, self._known, not durable)
 
@@ -101,6 +88,3 @@ def _prepared(schema: PostgresSchema, statement: SqlText, arguments: Arguments |
     if isinstance(arguments, ManyRows):
         arguments = [list(column) for column in zip(*arguments.rows, strict=True)]
     return schema.sql(text), arguments
-
-
-Tables = PostgresTables

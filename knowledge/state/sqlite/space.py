@@ -10,56 +10,14 @@ from typing import Any
 import apsw
 
 from knowledge.errors import DatabaseUnavailable, size_in_words
-from knowledge.state.ports import Held, StateSize
+from knowledge.state.ports import StateSize
 from knowledge.state.sqlite.database import Database
 
-# The length of a text is in the head of its row: what is long is not read.
-KINDS: dict[str, str] = {
-    "proposals": """
-        SELECT principal, count(*), sum(octet_length(told) + ifnull(octet_length(result), 0)) FROM proposal GROUP BY principal
-    """,
-    "journeys": """
-        SELECT principal, count(*), sum(octet_length(folded) + ifnull((
-            SELECT sum(octet_length(body)) FROM journey_event e WHERE e.journey = journey.number
-        ), 0)) FROM journey GROUP BY principal
-    """,
-    "runs": """
-        SELECT principal, count(*), sum(octet_length(header) + ifnull((
-            SELECT sum(octet_length(body)) FROM run_frame f WHERE f.run = run.number
-        ), 0)) FROM run GROUP BY principal
-    """,
-    "errands": "SELECT principal, count(*), sum(octet_length(marks) + ifnull(octet_length(result), 0)) FROM errand GROUP BY principal",
-    "revisions of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM content",
-    "origins of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM origin",
-    "contradictions": "SELECT NULL, count(*), sum(octet_length(told)) FROM contradiction",
-    "audit records": "SELECT NULL, count(*), sum(octet_length(body)) FROM audit",
-    "map lines": "SELECT NULL, count(*), sum(octet_length(key) + octet_length(text)) FROM map_line",
-    "what was read": """
-        SELECT principal, count(*), sum(octet_length(path) + 60) FROM look GROUP BY principal
-    """,
-    "sentences of others": """
-        SELECT principal, count(*), sum(octet_length(digest) + octet_length(origin) + 60) FROM read_passage GROUP BY principal
-    """,
-    "change events": "SELECT NULL, count(*), sum(octet_length(key) + 30) FROM event",
-}
 STEP_PAGES = 500
 """Free pages given back in one transaction: about 2 MB, for which writers wait a few milliseconds."""
 LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy, unless told otherwise
 SPARE_SHARE = 20
 """One page in so many stays free: what comes next goes there."""
-
-
-def held(database: Database) -> list[Held]:
-    """Return how much is kept of each kind, by principal where it has one, the most first."""
-
-    def work(c: apsw.Connection) -> list[Held]:
-        found: list[Held] = []
-        for kind, sql in KINDS.items():
-            rows: Any = c.execute(sql).fetchall()
-            found += [Held(kind, whose, count, size or 0) for whose, count, size in rows if count]
-        return sorted(found, key=lambda one: -one.size_bytes)
-
-    return database.read(work, use="bulk")
 
 
 def size(database: Database) -> StateSize:

@@ -17,16 +17,11 @@ ADAPTERS = {
     "knowledge.state.sqlite.store",
     "knowledge.index.store.sqlite",
     "knowledge.state.postgres.store",
-    "knowledge.history.stores.sqlite",
-    "knowledge.history.stores.postgres",
-    "knowledge.trust.sqlite",
-    "knowledge.trust.postgres",
     "agents.loop.providers.anthropic.provider",
     "agents.loop.providers.openai.provider",
-    "agents.store.sqlite",
+    "agents.store.sql",
     "agents.store.postgres",
-    "agents.loop.store.sqlite",
-    "agents.loop.store.postgres",
+    "agents.loop.store.sql",
     "knowledge.index.engines.tantivy_keywords",
     "knowledge.index.engines.fts5",
     "knowledge.index.engines.qdrant.engine",
@@ -321,12 +316,12 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-ROOMS = ("knowledge.state", "knowledge.index.engines", "agents.loop.providers")
+ROOMS = ("knowledge.state", "agents.store", "knowledge.index.engines", "agents.loop.providers")
 
 
 def family(name: str) -> str:
-    """Return the room that an adapter belongs to; history and trust are in the database of the state store that hands them out."""
-    if name.startswith(("knowledge.history.stores.", "knowledge.trust.", "knowledge.index.store.")):
+    """Return the room that an adapter belongs to."""
+    if name.startswith("knowledge.index.store."):
         return "knowledge.state"
     return next((room for room in ROOMS if name.startswith(f"{room}.")), name)
 

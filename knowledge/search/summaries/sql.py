@@ -1,4 +1,4 @@
-"""Map lines in the schema of a PostgreSQL database."""
+"""Map lines in the state database."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from datetime import datetime
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
 from knowledge.search.summaries.ports import ModelLine, SummariesSpent
-from knowledge.state.postgres.tables import Tables
+from knowledge.state.tables import SqlPair, StateTables
 
 _LINES = "SELECT key, text FROM forge.map_line WHERE key = ANY(%s::text[])"
-_KEEP = """
+_KEEP = SqlPair(
+    "INSERT INTO map_line (key, text, model, tokens, made_us) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+    """
 INSERT INTO forge.map_line (key, text, model, tokens, made_at) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING
-"""
-_SPENT = "SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM forge.map_line WHERE made_at >= %s"
+""",
+)
+_SPENT = SqlPair(
+    "SELECT count(*), coalesce(sum(tokens), 0) FROM map_line WHERE made_us >= ?",
+    "SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM forge.map_line WHERE made_at >= %s",
+)
 _COUNT = "SELECT count(*) FROM forge.map_line WHERE text != ''"
 _TRIM = "DELETE FROM forge.map_line WHERE number <= (SELECT number FROM forge.map_line ORDER BY number DESC LIMIT 1 OFFSET %s)"
 
 
-class PostgresSummaries:
-    """Map lines shared by processes on any number of machines."""
+class SqlSummaries:
+    """Map lines, shared by all processes that use the state database."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: StateTables) -> None:
         self._tables = tables
 
     async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
