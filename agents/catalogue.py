@@ -119,10 +119,9 @@ def main_entries() -> tuple[CatalogueEntry, ...]:
 @cache
 def cognitive_entries() -> tuple[CatalogueEntry, ...]:
     """Return the cognitive agents by name. All of them take the same inputs, and some take more."""
-    from agents.library.cognitive.model import INPUTS
-
-    shared = {name: str(form["description"]) for name, form in INPUTS.items()}
-    folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
+    here = files(COGNITIVE)
+    shared = inputs_in((here / "shared.yaml").read_text(encoding="utf-8"))
+    folders = sorted(here.iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
     return tuple(_entry(name, file, f"{COGNITIVE}.library", shared) for name, file in found if file.is_file())
 
@@ -186,10 +185,3 @@ def no_such_agent(name: str, known: Sequence[str]) -> NoSuchAgent:
     """Return the error, with the name that was probably meant."""
     near = difflib.get_close_matches(name, known, n=1)
     return NoSuchAgent(name, f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
-
-
-def texts_of(package: str) -> dict[str, str]:
-    """Return the Markdown templates in `prompts/` of a package, by file name without suffix."""
-    folder = files(package) / "prompts"
-    found = {entry.name: entry for entry in folder.iterdir() if entry.name.endswith(".md")}
-    return {name.removesuffix(".md"): found[name].read_text(encoding="utf-8") for name in sorted(found)}

@@ -18,10 +18,9 @@ from types import ModuleType
 from agents.catalogue import PACKAGE
 from agents.engine.agent import Agent, Condition
 from agents.errors import NoSuchAgent
-from agents.library.cognitive.library import AnyTool
 from agents.spec.definition import read_agent
 from agents.spec.problems import Problems
-from agents.spec.yaml.reader import AgentFileReading
+from agents.spec.yaml.reader import AgentFileReading, AnyTool
 from agents.spec.yaml.values import read_marked
 
 MOST_ITEMS = 5_000
@@ -39,6 +38,7 @@ def agent(name: str) -> Agent:
     here = files(f"{PACKAGE}.{name}")
     prompts = {f"{folder}/prompts/{one.name}": one.read_bytes() for one in (here / "prompts").iterdir()}
     conditions, views = (import_module(f"{PACKAGE}.{name}.{part}") for part in ("conditions", "views"))
+    checks = _conditions(conditions)
     problems = Problems(f"{folder}/agent.yaml")
     reading = AgentFileReading(
         name,
@@ -48,14 +48,14 @@ def agent(name: str) -> Agent:
         problems,
         folder=folder,
         built_in=True,
-        checks=_conditions(conditions),
+        checks=checks,
         values=views.PLACEHOLDERS,
         most_items=MOST_ITEMS,
     )
     own = read_agent(read_marked((here / "agent.yaml").read_bytes()), reading)
     if own is None or problems:
         raise NoSuchAgent(name, f"its definition cannot be used: {problems.in_order()[0]}")
-    return replace(own, origin="built in", **views.VIEWS)
+    return replace(own, origin="built in", conditions={**checks, **own.conditions}, **views.VIEWS)
 
 
 def _conditions(module: ModuleType) -> Mapping[str, Condition]:

@@ -142,7 +142,7 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
         summary=" ".join(block.summary.split()),
         graph=graph,
         forms=cast("Mapping[str, WorkForm]", reading.forms),
-        conditions={**reading.checks, **own},
+        conditions=own,
         texts={name: text.text for name, text in reading.texts.items()},
         questions=reading.questions,
         values=values,

@@ -19,7 +19,6 @@ from agents.engine.agent import Agent
 from agents.engine.events import Json, canonical
 from agents.library.cognitive.model import (
     DONE,
-    INPUTS,
     LEAST_FOCUS,
     LEAST_TERMS,
     MOST_FOCUS,
@@ -28,6 +27,7 @@ from agents.library.cognitive.model import (
     SHARED_PHASES,
     Cognitive,
 )
+from agents.library.cognitive.shared import shared
 from agents.library.cognitive.sources import HEADINGS, QUADRANTS, WAYS, Source, source_of
 from agents.prompts.context import Budget
 from agents.spec.definition import NAME, ModelBlock, read_agent
@@ -91,7 +91,8 @@ def described_in(folder: str, files: Mapping[str, bytes], tools: Collection[str]
     name, file = folder.rpartition("/")[2], f"{folder}/{FILE}"
     beside = {f"{folder}/{path}": raw for path, raw in files.items()}
     problems = Problems(file)
-    reading = AgentFileReading(name, file, beside, tools, problems, folder=folder, built_in=True, shared_inputs=INPUTS)
+    inputs = shared().inputs["properties"]
+    reading = AgentFileReading(name, file, beside, tools, problems, folder=folder, built_in=True, shared_inputs=inputs)
     cognitive = None
     if not NAME.fullmatch(name):
         problems.add(

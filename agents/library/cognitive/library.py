@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -13,23 +13,11 @@ from agents.errors import NoSuchAgent
 from agents.library.cognitive.agent import alone
 from agents.library.cognitive.definition import Described, described_in
 from agents.library.cognitive.model import Cognitive
+from agents.spec.yaml.reader import AnyTool
 
 FOLLOWING = "memory"
 """The agent that runs after every other, and never after itself."""
 SUFFIXES = (".yaml", ".json", ".md")
-
-
-class AnyTool(Collection[str]):
-    """Names of tools, every one of which is there: that ours name real ones is for their tests to show."""
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def contents(folder: Traversable) -> Mapping[str, bytes]:

@@ -1,4 +1,4 @@
-"""Where a cognitive agent is at work: alone, or in a phase of a skill. Pure."""
+"""The setting of a cognitive agent: alone, or in a phase of a skill. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Pattern = Literal["all", "last", "named"]
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """An agent whose memory document is for this one. `phase` is the id that the skill gives it, "" outside of skills.
+    """An agent whose memory document is for this one. `phase` is its id in the skill, "" outside of skills.
 
-    `closing` is the whole name of the phase in which its document was recorded.
+    `closing` is the full name of the phase in which its document was recorded.
     """
 
     agent: str
@@ -22,11 +22,11 @@ class Predecessor:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSetting:
-    """What a skill says of one of its phases; nothing where an agent is started alone.
+    """What a skill says about one of its phases; empty for an agent that is started alone.
 
-    `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. Of the `predecessors` those are loaded
-    that left a document, the newest first; by the pattern `last` the newest alone. `earlier` has the prefixes of the other passes
-    of the same agent. `instructions` and `output` are templates: `{{ brief }}` and `{{ inputs.NAME }}` are filled in.
+    `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. The documents of all `predecessors` that
+    left one are loaded, newest first; with the pattern `last` only the newest. `earlier` are the prefixes of other passes of the
+    same agent. `instructions` and `output` are templates: `{{ brief }}` and `{{ inputs.NAME }}` are filled in.
     """
 
     skill: str = ""

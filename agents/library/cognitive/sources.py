@@ -1,4 +1,4 @@
-"""Where a named section of a cognitive agent's context comes from. Pure."""
+"""Sources of the named sections in a cognitive agent's context. Pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ WAYS = (
     "memory:AGENT#Heading",
     *(f"johari:{quadrant}" for quadrant in QUADRANTS),
 )
-"""How sources are written."""
+"""How a file writes sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Something that a section can be filled with.
 
-    `brief`: what was asked for. `task`: what a skill asks of this phase. `answers`: what the person answered. `previous`: the
-    memory document of the agent that was just completed. `input`: an input of the journey. `step`: a field (`part`) of the
-    agent's own step. `earlier`: the same of its newest pass before in this journey. `work`: what an agent whose memory document
-    is loaded recorded itself in a field of a step (`part`), such as what it made. `memory`: the newest memory document of an
-    agent among those that are loaded, or its section `part`. `johari`: what was found for one of the four quadrants.
+    `brief`: the request. `task`: what a skill asks of this phase. `answers`: what the person answered. `previous`: the memory
+    document of the agent that was just completed. `input`: an input of the journey. `step`: a field (`part`) of the agent's own
+    step. `earlier`: the same field in its previous pass of this journey. `work`: a field (`part`) of a step of another agent whose
+    memory document is loaded, such as what it made. `memory`: the newest loaded memory document of an agent, or its section
+    `part`. `johari`: what was found for one of the four quadrants.
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Source:
 
 
 def source_of(text: str) -> Source | None:
-    """Return the source that is written so; None if it is none. Whether what it names is there is for the reader to say."""
+    """Return the source that a file writes so; None if it is not one. What it names may not exist."""
     kind, colon, rest = text.strip().partition(":")
     if not colon:
         return Source(kind) if kind in ALONE else None

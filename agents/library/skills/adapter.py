@@ -1,14 +1,14 @@
 """An agent that knows nothing of skills, in its place in one: told what the skill says, and leaving a memory document. Pure.
 
-The agent itself stays as it is. Its prompts have what the skill says at their end, and after its end the server writes down, in the
-form of memory documents, what is on record: nobody is asked for it.
+The agent itself stays as it is. Its prompts end with what the skill says, and after its end the server writes what is recorded in the
+form of a memory document; nobody is asked for it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from agents.engine.agent import Agent, Look, SubmitFacts
@@ -18,7 +18,7 @@ from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
 from agents.library.cognitive.model import CLOSING, DONE
 from agents.library.cognitive.phases.material import loaded
-from agents.library.cognitive.phases.memory_document import LABELS, RULE, TITLES, Expected, digest
+from agents.library.cognitive.phases.memory_document import LABELS, Expected, digest, document_of
 from agents.library.cognitive.setting import PhaseSetting
 from agents.prompts.prompt import cut
 from agents.spec.schema.work_form import SchemaForm
@@ -33,25 +33,26 @@ MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
 
 
 def seated(agent: Agent, setting: PhaseSetting) -> Agent:
-    """Return the agent in that place of a skill. It is called as before, and asks for what it asked before."""
-    values = partial(_values, agent.values, setting)
-    inner = replace(agent, graph=_speaking(agent), texts=_texts(agent, setting), values=values)
-    end = Phase(DONE)
-    whole = composed(
-        agent.name, agent.title, agent.summary, [AgentPart("", inner), AgentPart("", _closing(agent, setting))], end
+    """Return the agent in that place of a skill. Its name and its works stay the same."""
+    inner = replace(
+        agent,
+        graph=_with_speakers(agent),
+        texts=_texts(agent, setting),
+        values=partial(_values, agent.values, setting),
     )
+    parts = [AgentPart("", inner), AgentPart("", _closing(agent, setting))]
     return replace(
-        whole,
+        composed(agent.name, agent.title, agent.summary, parts, Phase(DONE)),
         done=agent.done,
-        documents=partial(_documents, _PhasePlace(agent, setting)),
+        documents=partial(_documents, agent, setting),
         models=agent.models,
         profile=agent.profile,
         origin=agent.origin,
     )
 
 
-def _speaking(agent: Agent) -> PhaseGraph:
-    """Return its graph, in which each phase has a speaker: else it would go on in the conversation of the agent before."""
+def _with_speakers(agent: Agent) -> PhaseGraph:
+    """Return its graph with a speaker for each phase: without one it would continue the conversation of the agent before."""
     graph = agent.graph
     silent = [phase.name for phase in graph.phases if phase.automatic or phase.name in graph.complete]
     phases = [p if p.speaker or p.name in silent else replace(p, speaker=agent.name) for p in graph.phases]
@@ -62,7 +63,7 @@ def _speaking(agent: Agent) -> PhaseGraph:
 
 
 def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
-    """Return the agent's texts, with what the skill says at the end of those by which work is asked for."""
+    """Return the agent's texts, with what the skill says at the end of those that ask for work."""
     graph = agent.graph
     asking = {
         name
@@ -70,11 +71,6 @@ def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
         if phase.name not in graph.complete and not phase.automatic
         for name in (phase.prompt, phase.prompt_again)
     }
-    said = _said(setting)
-    return {name: f"{text.rstrip()}\n\n{said}" if name in asking else text for name, text in agent.texts.items()}
-
-
-def _said(setting: PhaseSetting) -> str:
     told = [
         f"This is phase {setting.phase} of the skill {setting.title}.",
         setting.instructions,
@@ -83,109 +79,89 @@ def _said(setting: PhaseSetting) -> str:
         f"What the result needs:\n{setting.output}" if setting.output else "",
         f"{{{{ {BEFORE} }}}}" if setting.predecessors else "",
     ]
-    return "\n".join(line for line in told if line)
+    said = "\n".join(line for line in told if line)
+    return {name: f"{text.rstrip()}\n\n{said}" if name in asking else text for name, text in agent.texts.items()}
 
 
 def _values(
     own: Callable[[JourneyState], Mapping[str, str]], setting: PhaseSetting, state: JourneyState
 ) -> Mapping[str, str]:
-    return {**own(state), BEFORE: _before(setting, state)}
-
-
-def _before(setting: PhaseSetting, state: JourneyState) -> str:
-    """Return what the agents before left for this one, the newest first."""
+    """Return the agent's values, with what the agents before left for this one, newest first."""
     found = loaded(setting, state)
     room = BEFORE_TOKENS // max(len(found), 1)
-    return "\n".join(f"From {one.predecessor.phase}:\n{cut(digest(one.document), room)}" for one in found)
+    before = "\n".join(f"From {one.predecessor.phase}:\n{cut(digest(one.document), room)}" for one in found)
+    return {**own(state), BEFORE: before}
 
 
 # --- what it leaves behind --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _PhasePlace:
-    agent: Agent
-    setting: PhaseSetting
-
-
 def _closing(agent: Agent, setting: PhaseSetting) -> Agent:
-    """Return what writes the memory document: an agent of one phase, in which the server does the work."""
+    """Return an agent of one automatic phase, in which the server writes the memory document."""
     phase = Phase(CLOSING, "Closing", "the server writes down what is on record", automatic=True)
     graph = PhaseGraph(agent.name, (phase, Phase(DONE)), (Transition(CLOSING, DONE, ALWAYS),), CLOSING, (DONE,))
+    ends: dict[str, Json] = {"type": "string", "enum": list(agent.graph.complete)}
+    document: dict[str, Json] = {"type": "string", "maxLength": LONGEST}
+    form = SchemaForm({"type": "object", "properties": {DOCUMENT: document, ENDED_IN: ends}, "required": [DOCUMENT]})
     return Agent(
         name=agent.name,
         title=agent.title,
         summary="",
         graph=graph,
-        forms={CLOSING: _form(agent)},
+        forms={CLOSING: form},
         conditions={},
         texts={},
         provides={CLOSING: partial(_provided, setting.phase)},
     )
 
 
-def _form(agent: Agent) -> SchemaForm:
-    ends: dict[str, Json] = {"type": "string", "enum": list(agent.graph.complete)}
-    document: dict[str, Json] = {"type": "string", "maxLength": LONGEST}
-    return SchemaForm({"type": "object", "properties": {DOCUMENT: document, ENDED_IN: ends}, "required": [DOCUMENT]})
-
-
 async def _provided(phase: str, facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
     document = facts.documents[phase].replace(TASK, facts.journey, 1)
-    # What is recorded stands behind the first section, which the server alone writes.
+    # The first match is the server's own line: recorded text comes after the first section, which only the server writes.
     ended = _ENDED.search(document)
     return {DOCUMENT: document, **({ENDED_IN: ended.group(1)} if ended else {})}
 
 
-def _documents(place: _PhasePlace, state: JourneyState) -> Mapping[str, str]:
-    """Return the document that is on record, or the one that is to be recorded now."""
+def _documents(agent: Agent, setting: PhaseSetting, state: JourneyState) -> Mapping[str, str]:
+    """Return the recorded document, or the one that is to be recorded now."""
     kept = state.work.get(CLOSING)
     if state.phase == CLOSING:
-        return {place.agent.name: _written(place, state)}
-    return {place.agent.name: str(kept.content[DOCUMENT])} if kept else {}
+        return {agent.name: _document(agent, setting, state)}
+    return {agent.name: str(kept.content[DOCUMENT])} if kept else {}
 
 
-def _written(place: _PhasePlace, state: JourneyState) -> str:
-    agent, setting = place.agent, place.setting
+def _document(agent: Agent, setting: PhaseSetting, state: JourneyState) -> str:
     steps = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
-    done = [_in_a_list(" ".join(line.split())[:LINE_CHARS]) for line in agent.done(state)]
-    left = len(done) - MOST_LINES
-    expected = Expected(agent.title, f"{agent.name.upper()}_COMPLETE", steps, ())
-    loaded_lines = [
-        f"Task: {TASK}",
-        f"Skill: {setting.skill}, phase: {setting.phase}, domain: {setting.domain or 'general'}",
-    ]
-    end = _end(agent, state)
+    done = [" ".join(line.split())[:LINE_CHARS] for line in agent.done(state)]
+    # A line in parentheses cannot begin a fence, heading, rule or comment inside the item of a list.
+    done = [line if line[:1].isalpha() else f"({line})" for line in done]
+    left, end = len(done) - MOST_LINES, _end(agent, state)
     sections = (
-        [*loaded_lines, *([f"Ended in: {end}"] if end else [])],
+        [
+            f"Task: {TASK}",
+            f"Skill: {setting.skill}, phase: {setting.phase}, domain: {setting.domain or 'general'}",
+            *([f"Ended in: {end}"] if end else []),
+        ],
         [
             *(f"{step}: worked on {_times(state.phase_visits.get(step, 0))}" for step in steps),
             *done[:MOST_LINES],
             *([f"and {left} more lines: journey_status(view='report') has them"] if left > 0 else []),
         ],
-        [f"{LABELS[0]}: what the step overview tells", *(f"{label}: none was named" for label in LABELS[1:])],
-        ["Rest on what the step overview tells; journey_status(view='report') has the works themselves."],
+        [f"{LABELS[0]}: what the step overview says", *(f"{label}: none was named" for label in LABELS[1:])],
+        ["Rely on the step overview; journey_status(view='report') has the works themselves."],
     )
     about = cut(" ".join(state.brief.split()), ABOUT_TOKENS)
-    told = [f"# {expected.heading} {about}"]
-    for title, lines in zip(TITLES, sections, strict=True):
-        told += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
-    return "\n\n".join([*told, f"{RULE}\n**{expected.marker}**"])
+    return document_of(Expected(agent.title, f"{agent.name.upper()}_COMPLETE", steps, ()), about, sections)
 
 
 def _end(agent: Agent, state: JourneyState) -> str:
-    """Return the phase in which the agent would be complete if it were alone, "" if that is not known."""
+    """Return the phase in which the agent would be complete on its own, "" if that is not known."""
     if not state.transition_history:
         return ""
     moved = state.transition_history[-1]
     ends = [way for way in agent.graph.transitions if way.source == moved.source and way.target in agent.graph.complete]
-    # In the whole a condition has the prefix of its part.
+    # In a skill, conditions have the prefix of their part.
     return next((way.target for way in ends if f".{moved.reason}".endswith(f".{way.condition}")), "")
-
-
-def _in_a_list(line: str) -> str:
-    """Return the line so that it begins nothing else inside an item of a list: no fence, heading, rule or comment."""
-    return line if line[:1].isalpha() else f"({line})"
 
 
 def _times(visits: int) -> str:

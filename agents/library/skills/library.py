@@ -9,10 +9,11 @@ from importlib.resources import files
 from agents.catalogue import SKILLS, built_in, cognitive_entries, main_entries, skill_entries
 from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
-from agents.library.cognitive.library import FOLLOWING, AnyTool, cognitive
+from agents.library.cognitive.library import FOLLOWING, cognitive
 from agents.library.cognitive.model import Cognitive
 from agents.library.skills.assembly import Built, Worker, built
 from agents.library.skills.definition import SkillFile, read_skill
+from agents.spec.yaml.reader import AnyTool
 
 
 def workers() -> Collection[str]:

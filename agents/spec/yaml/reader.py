@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agents.engine.agent import Condition
 from agents.engine.events import Json
 from agents.engine.graph import CheckpointKind, Phase, Transition
 from agents.spec.files import FOLDER
@@ -47,12 +46,25 @@ class Needing:
     asks: bool = False
 
 
+class AnyTool(Collection[str]):
+    """A collection that contains every name. Tests prove that the tools named by this program's own agents exist."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
 @dataclass
 class AgentFileReading:
     """What is known of the agent while its file is read. Files beside it are looked for in `folder`.
 
     `built_in`: it belongs to this program. Such a file may name `models` and automatic phases, and may have code beside it:
-    `checks` are conditions by name, `values` the names of the placeholders that it fills in itself. `shared_inputs` are inputs
+    `checks` are the names of its conditions, `values` those of the placeholders that it fills in itself. `shared_inputs` are inputs
     that it takes together with others; `most_items` is the default limit of a list.
     """
 
@@ -78,7 +90,7 @@ class AgentFileReading:
     folder: str = FOLDER
     built_in: bool = False
     shared_inputs: Mapping[str, Json] = field(default_factory=dict)
-    checks: Mapping[str, Condition] = field(default_factory=dict)
+    checks: Collection[str] = ()
     values: Collection[str] = ()
     most_items: int = USUAL_ITEMS
 

@@ -3,67 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
-from agents.engine.agent import Condition, ConditionFinding, Look, SubmitFacts
-from agents.engine.graph import Phase, Transition
+from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.state import JourneyState
-from agents.library.cognitive.model import (
-    CLOSING,
-    COMPLETE,
-    DOCUMENT_SOUND,
-    LEARNING_INJECTION,
-    Cognitive,
-)
+from agents.library.cognitive.model import CLOSING, LEARNING_INJECTION, Cognitive
 from agents.library.cognitive.phases.material import Material
 from agents.library.cognitive.phases.memory_document import Expected, problems, skeleton
-from agents.spec.schema.work_form import SchemaForm
 
 DOCUMENT = "document"
 ABOUT_CHARS, REQUEST_CHARS = 80, 240
 SOUND_KEPT = 64
-"""Documents of which it is remembered whether they are sound."""
-CLOSING_FORM = SchemaForm(
-    {
-        "type": "object",
-        "properties": {
-            DOCUMENT: {"type": "string", "minLength": 1, "maxLength": 60_000, "description": "Markdown, whole."}
-        },
-        "required": [DOCUMENT],
-    },
-    # Who comes back has done more since: what was written before closes nothing.
-    asks=frozenset({DOCUMENT}),
-)
+"""Documents cached as sound or not: in a skill every step looks at those of all agents before it."""
 
 
-def phases(cognitive: Cognitive) -> Sequence[Phase]:
-    """Return the phases that come after the agent's own."""
-    closing = Phase(
-        CLOSING,
-        purpose="a memory document for whoever goes on from here",
-        exit="The memory document has all its sections and its closing marker.",
-        tools=("kb_read",),
-        work_schema=CLOSING,
-        prompt=CLOSING,
-        prompt_again=f"{CLOSING}_again",
-        speaker=cognitive.name,
-    )
-    return [closing, Phase(COMPLETE, prompt=COMPLETE)]
-
-
-def ways() -> Sequence[Transition]:
-    """Return the way to the end."""
-    return [Transition(CLOSING, COMPLETE, DOCUMENT_SOUND)]
-
-
-def conditions(cognitive: Cognitive) -> Mapping[str, Condition]:
-    """Return what lets the agent be complete."""
-    return {DOCUMENT_SOUND: partial(_sound, cognitive)}
-
-
-async def _sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """Return whether the document is in its form, and what to do if it is not."""
-    # A fork goes on with the task that its learnings were injected for; its own id names the same work.
+async def document_sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> ConditionFinding:
+    """The memory document has its sections, names its steps, and is closed by its marker."""
+    # A fork continues the task that its learnings were injected for; its own id names the same work.
     recorded = facts.works.get(LEARNING_INJECTION, {}).get("task")
     tasks = [str(task) for task in (recorded, facts.journey) if task]
     wrong = problems(str(facts.work.get(DOCUMENT, "")), expected(cognitive, tasks))
@@ -71,27 +27,26 @@ async def _sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> Condi
 
 
 def sound_document(cognitive: Cognitive, state: JourneyState) -> str:
-    """Return the agent's memory document, "" if none is recorded that could close it."""
+    """Return the agent's memory document, "" if no sound one is recorded."""
     work = state.work.get(CLOSING)
     content = work.content if work is not None and isinstance(work.content, Mapping) else {}
     document = str(content.get(DOCUMENT, ""))
-    # Whose task it names was looked at when it was let pass.
+    # Its task was checked when it was submitted, so any task matches here.
     return document if document and _closes(document, expected(cognitive, ("",))) else ""
 
 
 @lru_cache(maxsize=SOUND_KEPT)
 def _closes(document: str, asked: Expected) -> bool:
-    """Return whether nothing is wrong with the document: in a skill each step looks at those of all agents before."""
     return not problems(document, asked)
 
 
 def expected(cognitive: Cognitive, tasks: Sequence[str]) -> Expected:
-    """Return what a document of the agent must name."""
+    """Return what a document of the agent must have."""
     return Expected(cognitive.title, cognitive.marker, tuple(cognitive.own_steps), tuple(tasks))
 
 
 def filled_skeleton(material: Material) -> str:
-    """Return the document as far as the server can write it: whose it is, and what was loaded."""
+    """Return the document as far as the server can write it: which agent and task, and what was loaded."""
     cognitive, setting = material.cognitive, material.setting
     brief = " ".join(material.state.brief.split())
     loaded = [f"{one.predecessor.phase or one.predecessor.agent}" for one in material.loaded()]

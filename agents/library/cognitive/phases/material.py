@@ -1,4 +1,4 @@
-"""What a cognitive agent has to go on: where the named sections of its context come from, as it stands in a journey's state. Pure."""
+"""What a cognitive agent has to work on: the sources of its sections, filled from the state of a journey. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agents.spec.description import shown
 from agents.spec.yaml.field_path import located
 
 ANSWER_TOKENS = 80
-"""What is told of one question and its answer."""
+"""Most tokens shown of one question and its answer."""
 FOUND_IN = {"open": "acknowledge", "hidden": "share", "unknown": "explore"}
-"""The field of the discovery's work that each quadrant is filled from; what is blind to the model the person's answers fill."""
+"""The field of the discovery's work for each quadrant. The quadrant that is blind to the model has the person's answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Loaded:
 
 
 def loaded(setting: PhaseSetting, state: JourneyState) -> Sequence[Loaded]:
-    """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
+    """Return the memory documents of the setting's predecessors that its pattern asks for, newest first."""
     there = [(one, work) for one in setting.predecessors if (work := state.work.get(one.closing)) is not None]
     newest = sorted(there, key=lambda found: -found[1].seq)
     documents = [(one, _content(work).get("document")) for one, work in newest]
@@ -40,7 +40,7 @@ def loaded(setting: PhaseSetting, state: JourneyState) -> Sequence[Loaded]:
 
 @dataclass(frozen=True)
 class Material:
-    """What an agent in its setting has to go on at a point of a journey. `state` is told in the agent's own names."""
+    """What an agent in its setting has at a point of a journey. `state` has the agent's own names of phases."""
 
     cognitive: Cognitive
     setting: PhaseSetting
@@ -48,7 +48,7 @@ class Material:
 
     @property
     def learned(self) -> Mapping[str, Json]:
-        """Return the work of the step that injects learnings; nothing before it is done."""
+        """Return the work of the step that injects learnings; empty before it is done."""
         return _content(self.state.work.get(LEARNING_INJECTION))
 
     @property
@@ -57,11 +57,11 @@ class Material:
         return str(self.learned.get("task", ""))
 
     def section(self, sources: Sequence[Source]) -> tuple[Source | None, str]:
-        """Return the first source that says something, and what it says."""
+        """Return the first source with content, and its content."""
         return next(((source, text) for source in sources if (text := self.of(source).strip())), (None, ""))
 
     def of(self, source: Source) -> str:
-        """Return what a source says now, "" if nothing."""
+        """Return the content of a source now, "" if it has none."""
         match source.kind:
             case "brief":
                 return self.state.brief
@@ -70,43 +70,43 @@ class Material:
             case "answers":
                 return lines(self.answers())
             case "previous":
-                return next((_left_by(one) for one in self.loaded()), "")
+                documents = (
+                    f"Left by {one.predecessor.agent}:\n{memory_document.digest(one.document)}" for one in self.loaded()
+                )
+                return next(documents, "")
             case "input":
-                return told(self.state.inputs.get(source.name))
+                return in_words(self.state.inputs.get(source.name))
             case "step" | "earlier" | "work":
                 return self._recorded(source)
             case "memory":
-                return self._remembered(source)
+                of_agent = (one.document for one in self.loaded() if one.predecessor.agent == source.name)
+                document, part = next(of_agent, ""), source.part
+                return memory_document.section(document, part) if part else memory_document.digest(document)
             case "johari":
                 return lines(self.quadrant(source.name))
 
     def filled_in(self, template: str) -> str:
-        """Return what a skill says, with what it takes from brief and inputs."""
-        inputs = {f"inputs.{name}": told(value) for name, value in self.state.inputs.items()}
+        """Return a text of a skill with the brief and the inputs filled in."""
+        inputs = {f"inputs.{name}": in_words(value) for name, value in self.state.inputs.items()}
         return render(template, {"brief": self.state.brief, **inputs}).strip()
 
     def loaded(self) -> Sequence[Loaded]:
-        """Return the memory documents that this agent is given, the newest first."""
+        """Return the memory documents that this agent is given, newest first."""
         return loaded(self.setting, self.state)
 
-    def _remembered(self, source: Source) -> str:
-        of_agent = [one.document for one in self.loaded() if one.predecessor.agent == source.name]
-        if not of_agent:
-            return ""
-        return memory_document.section(of_agent[0], source.part) if source.part else memory_document.digest(of_agent[0])
-
     def _recorded(self, source: Source) -> str:
-        if source.kind == "earlier":
-            return _field(self._earlier(source.name), source.part)
+        """Return a field of a step: the agent's own, its own in another pass, or that of an agent whose document is loaded."""
         if source.kind == "step":
             return _field(self.state.work.get(source.name), source.part)
+        if source.kind == "earlier":
+            return _field(self._earlier(source.name), source.part)
         step, _, name = source.part.partition(".")
         of_agent = [one.predecessor.closing for one in self.loaded() if one.predecessor.agent == source.name]
         prefixes = [closing.removesuffix(CLOSING) for closing in of_agent]
         return next((_field(self.state.work.get(f"{prefix}{step}"), name) for prefix in prefixes), "")
 
     def _earlier(self, step: str) -> RecordedWork | None:
-        """Return the newest work of that step of another pass of this agent: one with another prefix, or before this one began."""
+        """Return the newest work of a step in another pass of this agent: under another prefix, or before this pass began."""
         work, begun = self.state.work, self.state.work.get(LEARNING_INJECTION)
         names = [f"{prefix}{step}" for prefix in self.setting.earlier]
         found = [work[name] for name in names if name in work]
@@ -117,9 +117,9 @@ class Material:
     def answers(self) -> Sequence[str]:
         """Return what the person answered in this journey, each with its question."""
         return [
-            cut(f"{said.get('question', '')} -> {said.get('answer', '')}", ANSWER_TOKENS)
+            cut(f"{one.get('question', '')} -> {one.get('answer', '')}", ANSWER_TOKENS)
             for of_phase in self.state.answers.values()
-            for said in of_phase.values()
+            for one in of_phase.values()
         ]
 
     def quadrant(self, name: str) -> Sequence[str]:
@@ -136,17 +136,13 @@ class Material:
         return {name: found for name in QUADRANTS if (found := self.quadrant(name))}
 
 
-def _left_by(one: Loaded) -> str:
-    return f"Left by {one.predecessor.agent}:\n{memory_document.digest(one.document)}"
-
-
 def _content(work: RecordedWork | None) -> Mapping[str, Json]:
     return work.content if work is not None and isinstance(work.content, Mapping) else {}
 
 
 def _field(work: RecordedWork | None, path: str) -> str:
     found = [value for _, value in located(_content(work), path.split("."))]
-    return told(found[0] if len(found) == 1 else found)
+    return in_words(found[0] if len(found) == 1 else found)
 
 
 def lines(texts: Sequence[str]) -> str:
@@ -154,8 +150,8 @@ def lines(texts: Sequence[str]) -> str:
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
 
 
-def told(value: Json) -> str:
-    """Return a value in words; a list of texts whole: as a list, or with their own lines where one has several."""
+def in_words(value: Json) -> str:
+    """Return a value in words. Texts in a list are not cut; if one has several lines, the texts are separate paragraphs."""
     if value is None or value in ([], {}):
         return ""
     if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):

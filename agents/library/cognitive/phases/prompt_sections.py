@@ -1,4 +1,4 @@
-"""What a cognitive agent is told around the words of its steps, each part with what it yields to others when room is short. Pure."""
+"""What a cognitive agent's prompt has around the words of its step, each part with its priority when room is short. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from agents.spec.description import done
 
 BRIEF_TOKENS, OUTPUT_TOKENS, FOCUS_TOKENS, TERMS_TOKENS = 150, 150, 120, 80
 LEAST_NAMED = 120
-"""Tokens of each section that has priority, and of what is known by whom, which are told however long the others are."""
+"""Tokens reserved for each section with priority, and for who knows what, however long the others are."""
 NEVER, FIRST, STEPS, JOHARI, LEARNED, REST = 0, 1, 4, 4, 5, 6
-"""Priorities: the higher the number, the sooner a part is trimmed. Named sections of priority lie from `FIRST` on."""
+"""Priorities: the higher the number, the sooner a part is trimmed. Named sections with priority count from `FIRST`."""
 ADVICE = "Advice from earlier work: weigh it. It changes neither the task nor what a person decides."
 QUADRANT_NAMES = {
     "open": "Open (known to all)",
@@ -30,28 +30,35 @@ QUADRANT_NAMES = {
 
 
 def sections(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState, body: str) -> Sequence[PromptSection]:
-    """Return the parts of a prompt around `body`, the words of the present phase. `state` is told in the agent's own names."""
+    """Return the parts of a prompt around `body`, the words of the present phase. `state` has the agent's own names."""
     material = Material(cognitive, setting, state)
     named, used = _named(material)
+    focus = [str(area) for area in material.learned.get("focus", ())]
+    terms = ", ".join(map(str, material.learned.get("terms", ())))
+    brief = PromptSection("Brief", cut(state.brief, BRIEF_TOKENS), FIRST, quoted=True)
+    closing = state.phase == CLOSING
+    skeleton = f"~~~markdown\n{filled_skeleton(material)}\n~~~" if closing else ""
     return [
         PromptSection("Task Context", _context(material), NEVER),
-        *_brief(material, used),
+        *([] if Source("brief") in used else [brief]),
         PromptSection("Steps", _steps(material), NEVER),
-        PromptSection("Role Extension", _focus(material), NEVER),
+        PromptSection(
+            "Role Extension", cut(f"Look above all at:\n{lines(focus)}", FOCUS_TOKENS) if focus else "", NEVER
+        ),
         PromptSection("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
         PromptSection("Task Instructions", _instructions(material, body, used), NEVER),
-        *_skeleton(material),
-        PromptSection("Related Research Terms", _terms(material), NEVER),
+        PromptSection("Skeleton", skeleton, NEVER),
+        PromptSection("Related Research Terms", cut(terms, TERMS_TOKENS), NEVER),
         PromptSection("Output Requirements", _output(material), NEVER),
         *named,
-        PromptSection("Done so far", _done(material, used), FIRST if state.phase == CLOSING else STEPS),
+        PromptSection("Done so far", _done(material, used), FIRST if closing else STEPS),
         PromptSection("Learned before", _learned(material), LEARNED),
         *_remembered(material, used),
     ]
 
 
 def _named(material: Material) -> tuple[list[PromptSection], Collection[Source]]:
-    """Return the sections that the agent names for itself, and the sources they came from."""
+    """Return the sections that the agent defines, and the sources that fill them."""
     found, used = list[PromptSection](), set[Source]()
     priority = {name: FIRST + number for number, name in enumerate(material.cognitive.priority)}
     for name, sources in material.cognitive.sections.items():
@@ -67,54 +74,31 @@ def _named(material: Material) -> tuple[list[PromptSection], Collection[Source]]
 def _context(material: Material) -> str:
     cognitive, setting, phase = material.cognitive, material.setting, material.state.phase
     where = f"skill {setting.skill}, phase {setting.phase}" if setting.skill else "no skill"
-    steps = cognitive.steps
-    step = (
-        f"step {steps.index(phase)} (of {len(steps)}, from 0): {phase}"
-        if phase in steps
-        else f"after its {len(steps)} steps: {phase}"
-    )
+    steps, advice = cognitive.steps, cognitive.advice
+    step = f"after its {len(steps)} steps: {phase}"
+    if phase in steps:
+        step = f"step {steps.index(phase)} (of {len(steps)}, from 0): {phase}"
+    example = f", such as {advice.example}" if advice.example else ""
+    # A model is chosen at the beginning, so the reason is only given there.
+    reason = f": {advice.reason}" if phase == JOHARI_DISCOVERY else ""
     told = [
         f"Task {material.task}; {where}; domain {material.learned.get('domain', '')}",
         f"Agent {cognitive.name} ({cognitive.function}), {step}",
+        f"Model advised: {advice.model_class}{example}{reason}",
     ]
-    advice = cognitive.advice
-    example = f", such as {advice.example}" if advice.example else ""
-    # Whoever chooses a model does so at the beginning.
-    reason = f": {advice.reason}" if phase == JOHARI_DISCOVERY else ""
-    return lines([*told, f"Model advised: {advice.model_class}{example}{reason}"])
-
-
-def _brief(material: Material, used: Collection[Source]) -> list[PromptSection]:
-    if Source("brief") in used:
-        return []
-    return [PromptSection("Brief", cut(material.state.brief, BRIEF_TOKENS), FIRST, quoted=True)]
+    return lines(told)
 
 
 def _steps(material: Material) -> str:
-    """Return all steps, none of which can be skipped."""
     steps, phase = (*material.cognitive.steps, CLOSING), material.state.phase
     at = steps.index(phase) if phase in steps else len(steps)
-    done, coming = ", ".join(steps[:at]), ", ".join(steps[at + 1 :])
-    parts = [("done", done), ("now", phase), ("to come", coming)]
+    parts = [("done", ", ".join(steps[:at])), ("now", phase), ("to come", ", ".join(steps[at + 1 :]))]
     return "All are mandatory, in this order. " + "; ".join(f"{what}: {names}" for what, names in parts if names)
 
 
-def _focus(material: Material) -> str:
-    focus = [str(area) for area in material.learned.get("focus", ())]
-    return cut(f"Look above all at:\n{lines(focus)}", FOCUS_TOKENS) if focus else ""
-
-
-def _terms(material: Material) -> str:
-    return cut(", ".join(map(str, material.learned.get("terms", ()))), TERMS_TOKENS)
-
-
 def _johari(material: Material, used: Collection[Source]) -> str:
-    untold = [
-        (QUADRANT_NAMES[name], lines(found))
-        for name, found in material.quadrants().items()
-        if Source("johari", name) not in used
-    ]
-    return "\n".join(f"{name}:\n{found}" for name, found in untold)
+    quadrants = {name: found for name, found in material.quadrants().items() if Source("johari", name) not in used}
+    return "\n".join(f"{QUADRANT_NAMES[name]}:\n{lines(found)}" for name, found in quadrants.items())
 
 
 def _instructions(material: Material, body: str, used: Collection[Source]) -> str:
@@ -124,70 +108,55 @@ def _instructions(material: Material, body: str, used: Collection[Source]) -> st
     return "\n\n".join(part for part in (body, own) if part)
 
 
-def _skeleton(material: Material) -> list[PromptSection]:
-    if material.state.phase != CLOSING:
-        return []
-    return [PromptSection("Skeleton", f"~~~markdown\n{filled_skeleton(material)}\n~~~", NEVER)]
-
-
 def _output(material: Material) -> str:
     cognitive, setting = material.cognitive, material.setting
-    # A document is called by its agent, or by its place in a skill.
-    name = setting.phase or cognitive.name
-    most = f"at most {cognitive.budget.tokens_out:,} tokens a step"
-    closing = (
-        f"after the last step a memory document, memory://{material.task}/{name}, closed with **{cognitive.marker}**"
+    # A document is read under the name of its agent, or of its place in a skill.
+    document = f"memory://{material.task}/{setting.phase or cognitive.name}"
+    limits = (
+        f"at most {cognitive.budget.tokens_out:,} tokens a step; after the last step a memory document, {document}, closed with "
+        f"**{cognitive.marker}**."
     )
     own = cut(material.filled_in(setting.output), OUTPUT_TOKENS)
-    return "\n".join(part for part in (f"{most}; {closing}.", own) if part)
+    return "\n".join(part for part in (limits, own) if part)
 
 
 def _done(material: Material, used: Collection[Source]) -> str:
-    """Return what came of the agent's steps, where nothing else tells it. Who comes back is told above what is recorded."""
+    """Return the results of the agent's steps that nothing else in the prompt shows.
+
+    An agent that comes back finds what is recorded above the words of its phase.
+    """
     cognitive, state = material.cognitive, material.state
     if state.visit > 1 or state.backward_trigger is not None:
         return ""
-    template = cognitive.own.texts.get(_prompt(cognitive, state.phase), "")
-    told = {name for name in placeholders(template) if name not in COMMON}
-    told |= {f"{source.name}.{source.part}" for source in used if source.kind == "step"}
-    found = [line for line in done(state, phases=cognitive.own_steps) if not _tells(line, told)]
-    return lines([line for line in found if not line.startswith(f"{state.phase} ")])
-
-
-def _prompt(cognitive: Cognitive, phase: str) -> str:
-    return next((one.prompt for one in cognitive.own.graph.phases if one.name == phase), "")
-
-
-def _tells(line: str, fields: Collection[str]) -> bool:
-    """Return whether the line is of one of these fields, each `STEP.field`."""
-    step, _, rest = line.partition(" ")
-    return f"{step}.{rest.partition(':')[0]}" in fields
+    prompt = next((one.prompt for one in cognitive.own.graph.phases if one.name == state.phase), "")
+    fields = {name for name in placeholders(cognitive.own.texts.get(prompt, "")) if name not in COMMON}
+    fields |= {f"{source.name}.{source.part}" for source in used if source.kind == "step"}
+    found = []
+    for line in done(state, phases=cognitive.own_steps):
+        step, _, rest = line.partition(" ")
+        if step != state.phase and f"{step}.{rest.partition(':')[0]}" not in fields:
+            found.append(line)
+    return lines(found)
 
 
 def _learned(material: Material) -> str:
     learnings = material.learned.get("learnings", ())
-    left = material.learned.get("left_out", 0)
     told = [f"{one['text']} ({one['path']}#{one['section']})" for one in learnings]
-    found = lines([*told, *([f"({left} more did not fit: `_learnings/` has them)"] if left else [])])
-    return f"{ADVICE}\n{found}" if found else ""
+    if left := material.learned.get("left_out", 0):
+        told.append(f"({left} more did not fit: `_learnings/` has them)")
+    return f"{ADVICE}\n{lines(told)}" if told else ""
 
 
 def _remembered(material: Material, used: Collection[Source]) -> Iterator[PromptSection]:
-    """Yield the memory documents, those of the agents that it takes first before others, without what named sections tell of them."""
+    """Yield the memory documents, those that the agent prefers first, without what named sections show of them."""
     takes, told = material.cognitive.takes, set[str]()
     loaded = material.loaded()[1:] if Source("previous") in used else material.loaded()
-    for one in sorted(loaded, key=lambda one: _rank(one.predecessor.agent, takes)):
+    rank = {agent: number for number, agent in enumerate(takes)}
+    for one in sorted(loaded, key=lambda one: rank.get(one.predecessor.agent, len(takes))):
         agent = one.predecessor.agent
-        # Of several documents of one agent the newest, which comes first, is the one that sections are filled from.
-        parts = {
-            source.part for source in used if (source.kind, source.name) == ("memory", agent) and agent not in told
-        }
+        # Named sections are filled from the newest document of an agent, which comes first.
+        parts = {s.part for s in used if (s.kind, s.name) == ("memory", agent) and agent not in told}
         told.add(agent)
         if "" not in parts:
-            yield PromptSection(
-                f"Memory of {one.predecessor.phase or agent} ({agent})", digest(one.document, parts), REST, quoted=True
-            )
-
-
-def _rank(agent: str, takes: Sequence[str]) -> int:
-    return takes.index(agent) if agent in takes else len(takes)
+            title = f"Memory of {one.predecessor.phase or agent} ({agent})"
+            yield PromptSection(title, digest(one.document, parts), REST, quoted=True)

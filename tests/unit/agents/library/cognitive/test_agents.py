@@ -29,7 +29,7 @@ from agents.library.cognitive.agent import alone, as_agent
 from agents.library.cognitive.model import Cognitive
 from agents.library.cognitive.phases.first_phases import LEARNINGS_SHARE
 from agents.library.cognitive.phases.last_phases import expected
-from agents.library.cognitive.phases.material import told as in_words
+from agents.library.cognitive.phases.material import in_words
 from agents.library.cognitive.phases.memory_document import skeleton
 from agents.library.cognitive.phases.prompt_sections import ADVICE
 from agents.library.cognitive.setting import Pattern, PhaseSetting, Predecessor
@@ -631,6 +631,8 @@ def test_shared_steps_leave_each_of_ours_room_for_its_context(entry: catalogue.C
 def eighth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Beside another folder, of the agent that runs after every other, lies a new one. Nothing else changes."""
     package = tmp_path / "cognitive"
+    package.mkdir()
+    (package / "shared.yaml").write_bytes((files("agents.library.cognitive") / "shared.yaml").read_bytes())
     write(package / "memory", AGENT.replace("Appraisal\n", "Memory\n", 1))
     write(package / "appraisal")
     for module in (catalogue, library):

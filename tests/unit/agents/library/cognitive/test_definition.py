@@ -8,13 +8,14 @@ import pytest
 
 from agents.catalogue import heading_of
 from agents.library.cognitive import library
-from agents.library.cognitive.model import INPUTS
+from agents.library.cognitive.shared import shared
 from agents.library.cognitive.sources import Source, source_of
 from agents.prompts.context import Budget
 from tests.support.agents.cognitive.agents import AGENT, FOLDER, appraisal, read
 from tests.support.agents.team_agents import HANDBOOK
 from tests.support.agents.team_agents import OWN_TOOLS as TOOLS
 
+INPUTS = shared().inputs["properties"]
 FILE = f"{FOLDER}/agent.yaml"
 
 

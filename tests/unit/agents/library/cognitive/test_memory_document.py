@@ -97,19 +97,19 @@ BROKEN = [
         "### Section 0: Context Loaded",
         "`## Section 0: Context Loaded` is missing: add it",
     ),
-    ("## Section 2: Johari Summary", "## Summary", "`## Summary` is no section of a memory document"),
+    ("## Section 2: Johari Summary", "## Summary", "`## Summary` is not a section of a memory document"),
     ("- Task: analysis-0001\n", "", "does not name the task: write its id there, analysis-0001"),
-    ("### DECOMPOSE", "### First", "does not tell of DECOMPOSE: say for each step"),
-    ("- Weigh options:", "- Weighoptions:", "does not tell of WEIGH_OPTIONS"),
+    ("### DECOMPOSE", "### First", "leaves out DECOMPOSE: give the result of each step"),
+    ("- Weigh options:", "- Weighoptions:", "leaves out WEIGH_OPTIONS"),
     (
         "### DECOMPOSE\n\nThree parts: law, place, time.\n\n- Weigh",
         "DECOMPOSE, weigh",
-        "does not tell of DECOMPOSE: say for",
+        "leaves out DECOMPOSE: give the",
     ),
     (
         "the south roof is warmer and 10 metres higher.\n\n```markdown\n## Section 9: no heading, as it stands in code\n```",
         "\u200b",
-        "does not tell of WEIGH_OPTIONS: say for each step, after its name",
+        "leaves out WEIGH_OPTIONS: give the result of each step after its name",
     ),
     ("- **Unknown unknowns**: none", "- **Unknown unknowns**: ___", "`Unknown unknowns` in `## Section 2"),
     (
@@ -119,13 +119,13 @@ BROKEN = [
     ),
     ("- **Known unknowns**: whether the neighbours agree.\n", "", "has no `Known unknowns`: add a line with them"),
     ("**Known unknowns**: whether the neighbours agree.", "**Known unknowns**:", "`Known unknowns` in `## Section 2"),
-    ("1. Ask the neighbours first.\n", "", "`## Section 3: Downstream Directives` says nothing: fill it in"),
+    ("1. Ask the neighbours first.\n", "", "`## Section 3: Downstream Directives` is empty: fill it in"),
     (
         "1. Ask the neighbours first.\n",
         "<!-- later -->\n",
-        "`## Section 3: Downstream Directives` says nothing: fill it in",
+        "`## Section 3: Downstream Directives` is empty: fill it in",
     ),
-    ("1. Ask the neighbours first.\n", "### Later\n", "`## Section 3: Downstream Directives` says nothing: fill it in"),
+    ("1. Ask the neighbours first.\n", "### Later\n", "`## Section 3: Downstream Directives` is empty: fill it in"),
     (
         "**ANALYSIS_COMPLETE**",
         "**SYNTHESIS_COMPLETE**",
@@ -134,8 +134,8 @@ BROKEN = [
     ("---\n**ANALYSIS_COMPLETE**", "**ANALYSIS_COMPLETE**", "end the document with two lines"),
     ("**ANALYSIS_COMPLETE**\n", "**ANALYSIS_COMPLETE**\n\nBye.", "and nothing after them"),
     ("first.\n\n---", "first.\n\nAnd then wait.\n---", "put an empty line before the closing `---`"),
-    ("first.\n\n---", "first.\n\n```\n\n---", "stands inside a code block, a quote or a list: close that before it"),
-    ("```markdown\n", "", "`## Section 9: no heading, as it stands in code` is no section"),
+    ("first.\n\n---", "first.\n\n```\n\n---", "is inside a code block, a quote or a list: close that before it"),
+    ("```markdown\n", "", "`## Section 9: no heading, as it stands in code` is not a section"),
     ("```\n\n## Section 2", "\n\n## Section 2", "`## Section 2: Johari Summary` is missing"),
 ]
 
@@ -196,7 +196,7 @@ def test_a_document_of_nothing_but_headings_is_looked_at_once() -> None:
     def seconds(headings: int) -> float:
         document = SOUND.replace("1. Ask the neighbours first.", "## a\n" * headings)
         begun = time.perf_counter()
-        assert "is no section of a memory document" in told(document)
+        assert "is not a section of a memory document" in told(document)
         return time.perf_counter() - begun
 
     seconds(10)

@@ -247,7 +247,7 @@ async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_serv
         assert (await led.position()).agent.documents(state) == {"noting": document, "first": document}
         told = await led.told()
         assert "Look at the notes.\nThe brief was: Keep bees on the roof." in told
-        assert "From first:\n### Downstream Directives\n- Rest on what the step overview tells" in told
+        assert "From first:\n### Downstream Directives\n- Rely on the step overview" in told
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_whatever_was_recorded_the_document_that_the_server_writes_is_soun
         document = str((await led.state()).work["first.CLOSING"].content["document"])
         expected = Expected("Noting", "NOTING_COMPLETE", ("COLLECT", "WRITE"), (led.journey,))
         assert problems(document, expected) == []
-        assert "Rest on what the step overview tells" in section(document, "Downstream Directives")
+        assert "Rely on the step overview" in section(document, "Downstream Directives")
 
 
 async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why(tmp_path: Path) -> None:
