@@ -284,28 +284,29 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """Return work that leads on from wherever a walk led."""
-    more = "k9" in criteria_in(state)
+    more = "k9" in ids_in(state, "CRITERIA")
     evidence = [*EXAMINED["evidence"], *([{**EXAMINED["evidence"][1], "id": "v9", "criterion": "k9"}] if more else [])]
     judged = [*JUDGED["verdicts"], *([{**JUDGED["verdicts"][1], "id": "k9"}] if more else [])]
     works: dict[str, Mapping[str, Any]] = {
         "CRITERIA": HELD,
         "EXAMINE": {"evidence": evidence, "drop": [] if more else ["v9"]},
-        "JUDGE": {"verdicts": judged, "drop": [] if more else ["k9"]},
+        # A person may have sent it here without evidence: then it asks for that first.
+        "JUDGE": {"verdicts": judged, "drop": [] if more else ["k9"]} if "v1" in ids_in(state, "EXAMINE") else DOUBT,
         # A person may have sent it here before all was judged: it goes back and comes again.
         "CONCLUDE": PASSED if all_met(state) else DOUBT,
     }
     return [(works[state.phase], ())]
 
 
-def criteria_in(state: JourneyState) -> set[str]:
-    work = state.work.get("CRITERIA")
-    return {criterion["id"] for criterion in work.content["criteria"]} if work else set()
+def ids_in(state: JourneyState, phase: str) -> set[str]:
+    name = {"CRITERIA": "criteria", "EXAMINE": "evidence"}[phase]
+    return {item["id"] for item in state.work[phase].content[name]} if phase in state.work else set()
 
 
 def all_met(state: JourneyState) -> bool:
     work = state.work.get("JUDGE")
     judged = work.content.get("verdicts", []) if work else []
-    return criteria_in(state) == {one["id"] for one in judged if one["verdict"] == "met"}
+    return ids_in(state, "CRITERIA") == {one["id"] for one in judged if one["verdict"] == "met"}
 
 
 def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
