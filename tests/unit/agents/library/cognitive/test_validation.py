@@ -300,7 +300,7 @@ def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ..
 
 def ids_in(state: JourneyState, phase: str) -> set[str]:
     name = {"CRITERIA": "criteria", "EXAMINE": "evidence"}[phase]
-    return {item["id"] for item in state.work[phase].content[name]} if phase in state.work else set()
+    return {item["id"] for item in state.work[phase].content.get(name, [])} if phase in state.work else set()
 
 
 def all_met(state: JourneyState) -> bool:
