@@ -321,7 +321,7 @@ def hold_report(
     for phase in visits:
         submits, tokens_in, tokens_out = spent.get(phase, [0, 0, 0])
         row = table[phase]
-        told = (row["Submits"], row["Tokens in"], row["Tokens out"], row["Of these counted"])
+        told = (row["Submissions"], row["Tokens in"], row["Tokens out"], row["Estimated tokens"])
         assert told == (f"{submits}", f"{tokens_in:,}", f"{tokens_out:,}", "0"), (workflow.name, phase)
     dearest = max(spent, key=lambda phase: sum(spent[phase][1:]))
     assert f"Most tokens went into {dearest}: {sum(spent[dearest][1:]):,}; " in report, workflow.name
