@@ -25,6 +25,7 @@ from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
 from mcp_server.presenters.proposal import sentence_of
+from mcp_server.presenters.run import status_of
 from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Session, Sessions, same
 from mcp_server.web.live_updates import Here, Live
@@ -127,6 +128,7 @@ class PageContext:
             "journey_address": journey_address,
             "lines": sanitize,
             "packed": packed,
+            "run_status": status_of,
             "spelled_out": spelled_out,
             "title_line": title_line,
         }

@@ -1,4 +1,4 @@
-"""A person at the terminal decides about the proposal that a run waits for, as with `knowledge-forge review`."""
+"""A person at the terminal decides about the proposal of a run, as with `knowledge-forge review`."""
 
 from __future__ import annotations
 
@@ -26,41 +26,29 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 
 async def decided(app: App, proposal_id: str) -> bool:
-    """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False where it is left waiting."""
+    """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False if it is left waiting."""
     review = ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
-    proposal = await _newest(review, proposal_id)
+    proposal = await review.one(proposal_id)
+    while proposal.state == "superseded" and proposal.successor:
+        proposal = await review.one(proposal.successor)
     if proposal.state == "pending":
         screen = stderr_console()
         screen.print()
         print_card(screen, await review.about(proposal))
-        if await review.refusal(proposal, "approve"):
-            await _signed_elsewhere(review, proposal)
-            return True
-        if not await _asked(review, proposal):
-            return False
+        if not await review.refusal(proposal, "approve"):
+            return await _asked(review, proposal)
+        # Only a passkey may approve it, and only the page can ask for one. If no process shows the page, this one does.
+        await review.review.wanted(proposal)
+        say(f"approving needs a passkey: sign or reject it {await review.where(proposal)}; this command then continues")
+        say(visible(ending(await ended(review, proposal))))
     elif proposal.underway:
         say(f"{proposal.id}: {visible(ending(proposal))}")
         await ended(review, proposal)
     return True
 
 
-async def _newest(review: ReviewSession, proposal_id: str) -> Proposal:
-    """Return the proposal, or the one that took its place."""
-    proposal = await review.one(proposal_id)
-    while proposal.state == "superseded" and proposal.successor:
-        proposal = await review.one(proposal.successor)
-    return proposal
-
-
-async def _signed_elsewhere(review: ReviewSession, proposal: Proposal) -> None:
-    """Say where it can be signed, and wait until it is, or is rejected there. The page is shown from here if nobody shows it."""
-    await review.review.wanted(proposal)
-    say(f"approving needs a passkey: sign or reject it {await review.where(proposal)}; this command then continues")
-    say(visible(ending(await ended(review, proposal))))
-
-
 async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
-    """Ask until a word counts, or somebody else's did; False where the person leaves it waiting."""
+    """Ask until the proposal is decided, here or elsewhere; return False if the person leaves it waiting."""
     while (await review.one(proposal.id)).state == "pending":
         word = WORDS.get((await keyboard.line(QUESTION)).lower()[:1])
         if word is None:

@@ -1,7 +1,8 @@
-"""Leading a run from a terminal: each step is shown as soon as it is on record, and a person who is there answers and decides."""
+"""Leading a run from a terminal: each step is shown as soon as it is recorded, and a person at the terminal answers and decides."""
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 import threading
@@ -12,21 +13,24 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+from rich.console import Console
+from rich.text import Text
 
 from agents.loop.errors import RunNotThere
 from agents.loop.model.errors import ProviderError
 from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import LanguageModelName, model_name
 from mcp_server.cli.runs.view import (
     answer_lines,
     doing,
     end_line,
     frame_line,
     head_line,
+    next_steps,
     question_lines,
     step_lines,
     style_of,
-    ways_on,
 )
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import stderr_console
@@ -34,11 +38,9 @@ from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
 from mcp_server.cli.terminal.output import json_text, say
 from mcp_server.gate.host_registration import os_user
-from mcp_server.toolsets.runs.sentences import ended_with
+from mcp_server.presenters.run import present
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from agents.loop.leader import Progress
     from agents.loop.record.frames import Frame
     from agents.loop.record.run import Run
@@ -48,30 +50,51 @@ if TYPE_CHECKING:
     from mcp_server.gate.taint import Taints
 
 ACHIEVED, NOT_ACHIEVED, WAITS = 0, 1, 3
-"""Exit codes: the goal is achieved; it failed, gave up or was cancelled; a person is to say something first."""
+"""Exit codes: the goal was achieved; the run failed, gave up or was cancelled; it waits for a person."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 SIGNALLED = 128
-"""What a shell adds to the number of the signal that ended a program."""
+"""Shells add this to the number of the signal that ended a program."""
 _SIGNALS: ContextVar[Sequence[int]] = ContextVar("_SIGNALS", default=())
-"""Which signals but Ctrl-C's the command got."""
+"""The signals, besides that of Ctrl-C, that the command received."""
+
+
+def add_provider(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a model; settings read it like FORGE_MODEL."""
+    # SUPPRESS: without the option, the arguments have no such name, and FORGE_MODEL counts.
+    parser.add_argument(
+        "--provider",
+        dest="model",
+        metavar="VENDOR:MODEL",
+        type=provider,
+        default=argparse.SUPPRESS,
+        help="the model to use (default: FORGE_MODEL)",
+    )
+
+
+def provider(text: str) -> LanguageModelName:
+    """Return the model in the option."""
+    try:
+        return model_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 class NoModel(WronglyAsked):
-    """No language model is asked with these settings; the message says which variables name one."""
+    """The settings name no language model that can be asked; the message says which variables do."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.model is None:
-            told = "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or pass --provider VENDOR:MODEL"
+            problem = "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or pass --provider VENDOR:MODEL"
             keys = "ANTHROPIC_API_KEY or OPENAI_API_KEY"
         else:
-            told = f"{visible(str(settings.model))} cannot be asked"
+            problem = f"{visible(str(settings.model))} cannot be asked"
             keys = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[settings.model.company]
         own = "" if keys == "ANTHROPIC_API_KEY" else "; your own server is set with OPENAI_BASE_URL and may need no key"
-        super().__init__(f"{told}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
+        super().__init__(f"{problem}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
 
 
 class RunWatch:
-    """What a person, or a program, sees of a run while it is led: each of its steps once, from number `start` on."""
+    """Shows a run while it is led, to a person or a program: each of its steps once, from number `start` on."""
 
     def __init__(self, *, as_json: bool, start: int = 0) -> None:
         self.as_json, self.start = as_json, start
@@ -80,10 +103,10 @@ class RunWatch:
         self._say_doing: Callable[[str], None] = lambda _: None
 
     async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:
-        """Have the run led, and show its steps. When nobody reads them any more it is cancelled.
+        """Have the run led, and show its steps. If nobody reads them any more, the run is cancelled.
 
         Raises:
-            OSError: nobody reads on.
+            OSError: nobody reads them any more.
         """
         with anyio.CancelScope() as scope:
 
@@ -101,41 +124,37 @@ class RunWatch:
             raise self._broken
 
     def why_ended(self) -> str:
-        """Return why what is led does not go on, when it is cancelled."""
+        """Return the reason to record if the run is cancelled."""
         if self._broken:
             return "nobody was reading its steps"
         ended_by = [signal.Signals(number).name for number in _SIGNALS.get()]
         return f"{ended_by[0] if ended_by else 'Ctrl-C'} stopped the command that ran it"
 
     def show(self, run: Run, end: int) -> None:
-        """Show what was not shown yet of the steps before number `end`, whichever process took them.
+        """Show the new steps before number `end`, whichever process took them.
 
         Raises:
-            OSError: nobody reads on.
+            OSError: nobody reads them any more.
         """
         for frame in run.frames[self.start : end]:
-            self._show(frame)
+            if self.as_json:
+                print(frame_line(frame), flush=True)
+                continue
+            for line in step_lines(frame):
+                if self._console:
+                    self._console.print(line, style=style_of(frame) or None, emoji=False, soft_wrap=True)
+                else:
+                    say(line)
         self.start = max(self.start, end)
         self._say_doing(doing(run))
 
-    def _show(self, frame: Frame) -> None:
-        if self.as_json:
-            print(frame_line(frame), flush=True)
-            return
-        for line in step_lines(frame):
-            if self._console:
-                self._console.print(line, style=style_of(frame) or None, emoji=False, soft_wrap=True)
-            else:
-                say(line)
-
     @contextmanager
     def _live(self) -> Iterator[None]:
-        """Say below the steps, at a terminal, what goes on."""
+        """At a terminal, show below the steps what the run does now."""
         if self._console is None:
             yield
             return
-        from rich.text import Text
-
+        # As Text: rich would read markup in a string, and the name of a tool may contain some.
         with self._console.status(Text("asking the model")) as status:
             self._say_doing = lambda words: status.update(Text(words))
             try:
@@ -146,56 +165,65 @@ class RunWatch:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Leads runs in this process. `asks`: a person is there who can be asked."""
+    """Leads runs in this process. `asks`: there is a person at the terminal."""
 
     app: App
     watch: RunWatch
     asks: bool
 
     async def through(self, run: Run, *, answer: str = "") -> int:
-        """Lead the run until it is over, or waits for somebody who is not here; tell how it ended, and return the exit code.
+        """Lead the run until it is over or waits for somebody who is not here, print how it ended, and return the exit code.
 
-        `answer` is a person's to what it asks. Interrupted while it is led it is cancelled; while it waits for a person it goes
-        on waiting.
+        `answer` is a person's to its question. If this is interrupted while the run is led, the run is cancelled; while it waits for
+        a person, it keeps waiting.
 
         Raises:
             RunNotThere: somebody else answered.
         """
         if not self.watch.as_json:
             say(head_line(run))
+        store = self.app.services.runs.store
         try:
             if answer:
-                await self._answered(run, answer)
-            ended = await self._on(run.id)
+                await self._answer(run, answer)
+            while True:
+                run = await store.run(run.id)
+                if run.over or not await self._move(run):
+                    break
+            self.watch.show(run, run.count)
         except BaseException:
             with anyio.CancelScope(shield=True), suppress(OSError, StorageError):
-                say("")  # below what was being typed, or said
-                _say_standing(await self.app.services.runs.store.run(run.id))
+                say("")  # below the half-written line
+                _say_end(await store.run(run.id))
             raise
-        return await self._concluded(ended)
+        if self.watch.as_json:
+            services = self.app.services
+            print(await answer_line(run, services.state, services.taints, services.review_address), flush=True)
+        else:
+            for line in answer_lines(run):
+                print(line)
+            _say_end(run)
+        return code_of(run)
 
-    async def _on(self, run_id: str) -> Run:
-        store = self.app.services.runs.store
-        while True:
-            run = await store.run(run_id)
-            if run.over or not await self._moved(run):
-                self.watch.show(run, run.count)
-                return run
-
-    async def _moved(self, run: Run) -> bool:
-        """Lead the run on from where it stands; False where it waits for somebody who is not here, or for another day."""
+    async def _move(self, run: Run) -> bool:
+        """Lead the run from its present state; return False if it waits for somebody who is not here, or for another day."""
         runs = self.app.services.runs
         if why := await runs.day.spent():
             say(f"waiting: {why}")
             return False
-        with suppress(RunNotThere):  # somebody else was faster: it is looked at again
+        with suppress(RunNotThere):  # somebody else was faster: the next round looks again
             if run.state == "running":
                 await self.watch.led(lambda see: runs.lead(run.id, progress=see))
             elif run.ask is not None:
-                text = await self._answer(run)
+                if not self.asks:
+                    return False
+                say("")
+                for line in question_lines(run):
+                    say(line)
+                text = await keyboard.line("your answer (empty: keep waiting): ")
                 if not text:
                     return False
-                await self._answered(run, text)
+                await self._answer(run, text)
             else:
                 became = await self._became(run)
                 if became is None:
@@ -203,69 +231,50 @@ class Lead:
                 await self.watch.led(lambda see: runs.resume(run.id, run.proposal, became, progress=see))
         return True
 
-    async def _answered(self, run: Run, text: str) -> None:
-        """Answer what the run asks as it was shown, and lead it on."""
+    async def _answer(self, run: Run, text: str) -> None:
+        """Answer the question that the person saw, and lead the run."""
         runs, ask = self.app.services.runs, run.ask.id if run.ask else ""
         await self.watch.led(lambda see: runs.answer(run.id, text, os_user(), ask=ask, progress=see))
 
-    async def _answer(self, run: Run) -> str:
-        """Return what the person answers; "" if nobody does."""
-        if not self.asks:
-            return ""
-        say("")
-        for line in question_lines(run):
-            say(line)
-        return await keyboard.line("your answer (empty: keep waiting): ")
-
     async def _became(self, run: Run) -> str | None:
-        """Return what became of the proposal that the run waits for, once it is decided; None if nobody does."""
+        """Return the outcome of the run's proposal once it is decided; None if nobody decides."""
         from mcp_server.cli.runs.decision import decided
         from mcp_server.runs.resume import became
 
         while True:
-            told = await became(self.app.services, run)
-            if told is not None or not self.asks or not await decided(self.app, run.proposal):
-                return told
-
-    async def _concluded(self, run: Run) -> int:
-        if self.watch.as_json:
-            services = self.app.services
-            print(await answer_line(run, services.state, services.taints, services.review_address), flush=True)
-        else:
-            for line in answer_lines(run):
-                print(line)
-            _say_standing(run)
-        return code_of(run)
+            outcome = await became(self.app.services, run)
+            if outcome is not None or not self.asks or not await decided(self.app, run.proposal):
+                return outcome
 
 
 async def answer_line(run: Run, state: StateStore, taints: Taints, page: Address) -> str:
-    """Return what `agent_run` would answer as JSON in a line of ASCII, with all of the text and without the advice to a model."""
+    """Return the answer of `agent_run` as JSON in a line of ASCII, with all of the text and without the note to a model."""
     from mcp_server.toolsets.runs.handlers import answer_of
 
     answer = asdict(await answer_of(state, taints, run, page))
-    told = {name: value for name, value in answer.items() if name != "note"}
-    return json_text({"type": "answer", **told, "text": ended_with(run)})
+    del answer["note"]
+    return json_text({"type": "answer", **answer, "text": present(run).text})
 
 
 def code_of(run: Run) -> int:
-    """Return the exit code that says how the run stands."""
+    """Return the exit code for the state of the run."""
     if run.state in ("asking", "suspended", "running"):
         return WAITS
     return ACHIEVED if run.response is not None and run.response.goal_achieved else NOT_ACHIEVED
 
 
-def _say_standing(run: Run) -> None:
-    for line in (end_line(run), *ways_on(run)):
+def _say_end(run: Run) -> None:
+    for line in (end_line(run), *next_steps(run)):
         say(line)
 
 
 @asynccontextmanager
 async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
-    """Yield what leads runs with the model that the settings name. An error in there comes out as itself.
+    """Yield what leads runs with the model in the settings. An error inside is raised as itself.
 
     Raises:
         NoModel: they name none.
-        WronglyAsked: it cannot be asked as it is configured.
+        WronglyAsked: the model cannot be asked as it is configured.
     """
     from mcp_server.app.composition import open_app
 
@@ -274,28 +283,19 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
     asks = keyboard.is_terminal() and not settings.json
     try:
         async with open_app(settings, announcing=False) as app:
-            await _askable(app)
+            try:
+                await app.services.model.provider()  # before anything is on record
+            except ProviderError as error:
+                raise WronglyAsked(str(error)) from error
             watch = RunWatch(as_json=settings.json, start=start)
             app.services.runs.why_cancelled = watch.why_ended
             yield Lead(app, watch, asks)
-    except BaseExceptionGroup as group:
+    except BaseExceptionGroup as group:  # the app's task groups wrap it
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
 
 
-async def _askable(app: App) -> None:
-    """Return if the model can be asked as it is configured: what it lacks is told before anything is on record.
-
-    Raises:
-        WronglyAsked: it cannot.
-    """
-    try:
-        await app.services.model.provider()
-    except ProviderError as error:
-        raise WronglyAsked(str(error)) from error
-
-
 def until_signalled(work: Callable[[], int]) -> int:
-    """Return what `work` does. The signals that end programs interrupt it as Ctrl-C does: what it leads is recorded as ended."""
+    """Return the result of `work`. Signals that end programs interrupt it like Ctrl-C, so that the run is recorded as cancelled."""
     got: list[int] = []
     _SIGNALS.set(got)
 
@@ -305,10 +305,10 @@ def until_signalled(work: Callable[[], int]) -> int:
 
     if threading.current_thread() is not threading.main_thread():
         return work()
-    # What `nohup` has ignored stays ignored.
+    # A signal that `nohup` ignores stays ignored.
     heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in heard}
-    # A script's shell has it ignored for what runs in the background, and then no signal would end the command.
+    # A script's shell ignores SIGINT for its background commands. Then the others, which raise it, would end nothing.
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return work()

@@ -343,6 +343,6 @@ def _moved_at(proposal: Proposal) -> datetime:
 
 
 def _step(run: Run) -> str:
-    from mcp_server.toolsets.runs.sentences import step
+    from mcp_server.presenters.run import progress_of
 
-    return step(run, run.frames[-1]) if run.frames else "it begins"
+    return progress_of(run, run.frames[-1]) if run.frames else "it begins"

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from agents.loop.record.frames import Header
 
 
-TOOLSET = "runs"
-
-
 class RunArguments(Arguments):
     """Arguments of agent_run."""
 
@@ -40,7 +37,7 @@ class TraceArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run to begin, or to go on with: then `answer` is that to the question of its frame `ask`, which was `question`."""
+    """A run to begin, or one to answer: then `answer` is the answer to its `question`, whose id is `ask`."""
 
     header: Header
     answer: str = ""
@@ -50,10 +47,10 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """Where a run stands. `status`: done, failed, cancelled, asking (`question`), proposed (`proposal` waits), running.
+    """A run as it is now. `status`: done, failed, cancelled, asking (`question`), proposed (`proposal` waits), running.
 
-    `text` is its answer, or why it ended; `note` says what to do where it is not over. `cost` is in the currency of the prices,
-    None where some of them are not known. `tainted`: text went into it that nobody vouches for.
+    `text` is its answer, or why it ended; `note` says what to do if it is not over. `cost` is in the currency of the prices, None if
+    a price is unknown. `tainted`: it has read untrusted text.
     """
 
     run_id: str
@@ -74,9 +71,9 @@ class RunAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """A run in words, made of its record alone: `text`, piece by piece. The rest is as in the answer of agent_run.
+    """A page of a run's explanation, made from its record alone: `text`. The rest is as in the answer of agent_run.
 
-    `answer` is what that has as its `text`.
+    `answer` is the `text` of that answer.
     """
 
     run_id: str

@@ -34,7 +34,6 @@ from mcp_server.web.proposals.passages import (
     shown,
 )
 from mcp_server.web.runs.pages import asking as asking_runs
-from mcp_server.web.runs.views import run_line
 from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH, EditableArgument, entry_of, value_of
 
@@ -68,7 +67,7 @@ async def pending(page_context: PageContext, _request: Request, session: Session
             "here": "/",
             "lines": [proposal for proposal in found if proposal.expires_at > now],
             "journeys": journeys,
-            "runs": [run_line(line, now) for line in runs],
+            "runs": runs,
         },
     )
 

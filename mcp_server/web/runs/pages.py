@@ -1,120 +1,107 @@
-"""The pages of runs of `agent_run`: which there are, what one did and why, answering what it asks, and ending it."""
+"""The pages of runs of `agent_run`: a list, one run with its steps, the form for its question, and cancelling it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agents.loop.record.run import Run, State
+from agents.loop.record.run import Run
 from agents.loop.store.ports import RunLine
+from mcp_server.presenters.run import STATES, present, present_step
 from mcp_server.runs.interventions import cancel as cancelled
 from mcp_server.runs.local import answer as answered
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
-from mcp_server.web.runs.views import address_of, run_line, run_view
-from mcp_server.web.text.sanitize import sanitize_line
+from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
 
 PAGE = 30
 MOST_WAITING = 50
-"""Runs that ask a person, of which a page names each."""
-STATES: Mapping[str, tuple[State, str]] = {
-    "asking": ("asking", "Asking"),
-    "proposed": ("suspended", "Proposed"),
-    "running": ("running", "Running"),
-    "done": ("done", "Done"),
-    "failed": ("failed", "Failed"),
-    "cancelled": ("cancelled", "Cancelled"),
-}
+"""Runs that ask a person, listed on the first page."""
 LONGEST_ANSWER = 8_000
 NOTHING_SAID = "the answer is empty; “I don't know” is a valid answer"
 TOO_LONG = f"the answer is longer than {LONGEST_ANSWER:,} characters"
 
 
 async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
-    """Show runs, newest first; above all others those that ask a person."""
-    now = page_context.services.now()
-    asked, before = request.query_params.get("state", ""), request.query_params.get("before")
-    state = STATES[asked][0] if asked in STATES else None
+    """Show runs, newest first; those that ask a person come before all others."""
+    status, before = request.query_params.get("state", ""), request.query_params.get("before")
+    state = next((state for known, state in STATES.items() if known == status), None)
     found = await page_context.runs.runs(state=state, limit=PAGE + 1, before=before)
     on_top = await asking(page_context) if state is None and before is None else []
-    shown, told = found[:PAGE], {line.id for line in on_top}
-    older = {"state": asked, "before": shown[-1].id} if len(found) > PAGE else None
-    return await page_context.show(
-        "runs.html",
-        session,
-        lambda: {
-            "here": "/runs",
-            "states": {name: title for name, (_, title) in STATES.items()},
-            "state": asked if state else "",
-            "waits": [run_line(line, now) for line in on_top],
-            "lines": [run_line(line, now) for line in shown if line.id not in told],
-            "older": older,
-            "beginning": before is None,
-        },
-    )
+    shown, above = found[:PAGE], {line.id for line in on_top}
+    values = {
+        "here": "/runs",
+        "states": {name: name.capitalize() for name in STATES},
+        "state": status if state else "",
+        "waits": on_top,
+        "lines": [line for line in shown if line.id not in above],
+        "older": {"state": status, "before": shown[-1].id} if len(found) > PAGE else None,
+        "beginning": before is None,
+    }
+    return await page_context.show("runs.html", session, lambda: values)
 
 
 async def asking(page_context: PageContext) -> Sequence[RunLine]:
-    """Return the runs that ask a person, those that were put on record last first."""
+    """Return the runs that ask a person, newest first."""
     return await page_context.runs.runs(state="asking", limit=MOST_WAITING)
 
 
 async def one(page_context: PageContext, request: Request, session: Session) -> Response:
-    """Show one run: each step and why, and how it stands."""
+    """Show one run: its state, and each step with its reason."""
     run, whole = await _run(page_context, request), request.query_params.get("whole") == "1"
-    now = page_context.services.now()
-    return await page_context.show(
-        "run.html", session, lambda: {"here": "/runs", "view": run_view(run, now, whole=whole)}
-    )
+    longest = ANY_LENGTH if whole else LONG_TEXT
+    shown, steps = present(run), [present_step(frame) for frame in run.frames]
+    texts = (shown.goal, shown.context, shown.answer, *(step.text for step in steps))
+    values = {
+        "here": "/runs",
+        "run": shown,
+        "steps": steps,
+        "longest": longest,
+        "left_out": any(len(text) > longest for text in texts),
+    }
+    return await page_context.show("run.html", session, lambda: values)
 
 
 async def answering(page_context: PageContext, request: Request, session: Session) -> Response:
-    """Show what the run asks, with room for the answer."""
+    """Show the form for the run's question."""
     run = await _run(page_context, request)
-    if run.ask is None:
-        return see(address_of(run.id))
-    return await _asked(page_context, session, run)
+    return await _form(page_context, session, run) if run.ask else _page_of(run)
 
 
 async def answer(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
-    """Record the person's answer to the question that they were shown. The run goes on here, or in a server that leads such runs."""
+    """Record the person's answer to the question in the form. The run continues here, or in a server with its model."""
     run, text = await _run(page_context, request), form.get("answer", "").replace("\r\n", "\n").strip()
     if not text or len(text) > LONGEST_ANSWER:
-        if run.ask is None:  # a form about nothing would answer whatever is asked next
-            return see(address_of(run.id))
-        return await _asked(page_context, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
+        if run.ask is None:  # an empty form would be one for whatever the run asks next
+            return _page_of(run)
+        return await _form(page_context, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
+    # With the id of the question that the person saw: the run may ask another one by now.
     await answered(page_context.services, page_context.runs, run, text, session.user, ask=form.get("ask", ""))
-    return see(address_of(run.id))
+    return _page_of(run)
 
 
 async def cancel(page_context: PageContext, request: Request, session: Session, _form: Form) -> Response:
-    """End the run, and show how it ended."""
+    """Cancel the run, and show it."""
     run, services = await _run(page_context, request), page_context.services
     why = f"cancelled by {session.user} on the review page"
     await cancelled(services.state, page_context.runs, run.id, why, now=services.now)
-    return see(address_of(run.id))
+    return _page_of(run)
 
 
 async def _run(page_context: PageContext, request: Request) -> Run:
     return await page_context.runs.run(str(request.path_params["id"]))
 
 
-async def _asked(
+def _page_of(run: Run) -> Response:
+    return see(f"/runs/{quote(run.id, safe='')}")
+
+
+async def _form(
     page_context: PageContext, session: Session, run: Run, problem: str = "", *, typed: str = ""
 ) -> Response:
-    """Show the form; with a `problem`, what was typed stands in it again."""
-    now = page_context.services.now()
-    return await page_context.show(
-        "run_answer.html",
-        session,
-        lambda: {
-            "here": "/runs",
-            "view": run_view(run, now),
-            "problem": sanitize_line(problem),
-            "longest": LONGEST_ANSWER,
-            "typed": typed,
-        },
-        422 if problem else 200,
-    )
+    """Show the form; with a `problem`, it still has the text that was typed."""
+    values = {"here": "/runs", "run": present(run), "problem": problem, "longest": LONGEST_ANSWER, "typed": typed}
+    return await page_context.show("run_answer.html", session, lambda: values, 422 if problem else 200)

@@ -273,7 +273,7 @@ async def test_a_no_in_the_host_is_told_to_the_run(tmp_path: Path, mode: str, wo
         assert (answer["status"], answer["text"]) == ("done", "Then it is not written.")
         assert not host.exists("guides/release.md")
         assert await host.signals(answer["run_id"]) == ["suspended", "resumed"]
-        assert "a person said no" in str(host.model.asked[-1]["messages"][-2:])
+        assert "a person rejected it" in str(host.model.asked[-1]["messages"][-2:])
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -19,7 +19,7 @@ from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification, Te
 from agents.loop.record.frames import frame_text
 from mcp_server.app.composition import open_app
 from mcp_server.gate.taint import TAINTED
-from mcp_server.toolsets.runs import resources as run_resources
+from mcp_server.toolsets.runs import record_texts
 from tests.doubles.provider_turns import said, uses
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.runs.hosts import RunHost, run_host
@@ -155,7 +155,7 @@ async def test_of_a_very_long_record_the_newest_frames_are_told(
         run = await answered(host, "Where is it told?")
         whole = await frames_at(host.writer.client, run)
         sizes = [len(json.dumps(frame, ensure_ascii=False)) for frame in whole["frames"]]
-        monkeypatch.setattr(run_resources, "MOST_FRAMES", sizes[-1] + sizes[-2])
+        monkeypatch.setattr(record_texts, "MOST_FRAMES", sizes[-1] + sizes[-2])
         told = await frames_at(host.writer.client, run)
     assert told["frames"] == whole["frames"][-2:]
     assert told["left_out"] == len(sizes) - 2
