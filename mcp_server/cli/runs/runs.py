@@ -39,9 +39,9 @@ from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whol
 from mcp_server.cli.terminal.output import json_text, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
+from mcp_server.presenters.run import STATES
 from mcp_server.runs.interventions import cancel, leave_answer
 from mcp_server.runs.locations import runs_in
-from mcp_server.presenters.run import STATES
 from mcp_server.web.address import address
 
 if TYPE_CHECKING:

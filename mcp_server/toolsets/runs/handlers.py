@@ -19,7 +19,6 @@ from mcp_server.connectors.text.preview import shown_change
 from mcp_server.gate.caller import Call
 from mcp_server.gate.canonical_json import canonical
 from mcp_server.ports import RunServices, RunViewServices
-from mcp_server.toolsets.runs.gated_tools import WITHHELD
 from mcp_server.presenters.run import (
     GOES_ON,
     MOST_NAME,
@@ -30,6 +29,7 @@ from mcp_server.presenters.run import (
     present,
     progress_of,
 )
+from mcp_server.toolsets.runs.gated_tools import WITHHELD
 from mcp_server.toolsets.runs.schemas import RunAnswer, RunArguments, RunPlan, RunTrace, TraceArguments
 from mcp_server.toolsets.spec import CallPlan, CallPreview
 

@@ -15,9 +15,9 @@ from agents.loop.record.run import Run
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.ports import RunViewServices
+from mcp_server.presenters.run import present, status_of
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.journeys.offers.prompts import note_reading
-from mcp_server.presenters.run import present, status_of
 
 MOST_FRAMES = 2_000_000
 """Characters of frames that are returned at once, the newest."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcp_server.gate.caller import caller
+from mcp_server.late_module import LateModule
 from mcp_server.ports import RunViewServices
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.late_module import LateModule
 
 if TYPE_CHECKING:
     from mcp_server.toolsets.runs import record_texts

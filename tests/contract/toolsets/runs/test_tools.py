@@ -25,8 +25,8 @@ from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import TAINTED
 from mcp_server.gate.trust.scores import grant
-from mcp_server.toolsets.runs import handlers as runs
 from mcp_server.presenters import run as words
+from mcp_server.toolsets.runs import handlers as runs
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.support.hosts.reviewers import ANN
 from tests.support.hosts.writers import Writer
