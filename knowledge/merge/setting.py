@@ -8,7 +8,7 @@ from datetime import datetime
 
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.evidence.confidence import Rules
-from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.model import Origin
 
 

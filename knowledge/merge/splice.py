@@ -44,7 +44,7 @@ class Spliced:
     unit_of: Mapping[int, int]
 
 
-class SplicedPage:
+class PageSplicer:
     """A page that is about to be written to: its lines, its units, and where they begin."""
 
     def __init__(self, page: CutDocument) -> None:

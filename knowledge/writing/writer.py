@@ -23,7 +23,8 @@ from knowledge.history.past_states import PastStates
 from knowledge.merge.damage import problems
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
-from knowledge.merge.evidence.placement import Similarity, best_page
+from knowledge.merge.evidence.place.page_choice import best_page
+from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.offload import CALLER, InlineRunner, StepRunner
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault, revision_of

@@ -1,7 +1,7 @@
 """Where a page refers to another: every link, image and embed with its exact place. Pure, and linear in the length.
 
 Our own reader, since links are rewritten byte by byte when a page moves: markdown-it-py, which the tests compare it with, gives
-the lines of a block and no places inside a line.
+no places inside a line, and pyromark none of the path inside a link (kb/decisions/0051).
 
 Source: CommonMark 0.31.2, sections 4.7, 6.3 and 6.4 and the appendix "A parsing strategy"; GitHub Flavored Markdown for
 tables; Obsidian for wiki links.

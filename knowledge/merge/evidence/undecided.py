@@ -1,4 +1,4 @@
-"""What a language model may be asked about: statements of a page and of evidence, near each other, flagged by no rule. Pure."""
+"""The statements that a language model may be asked about: near each other, and flagged by no rule. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from knowledge.merge.claims.statements import Statement, likeness
 from knowledge.merge.evidence.confidence import same_lineage
-from knowledge.merge.evidence.context import Weighing
-from knowledge.merge.evidence.merge import compared
-from knowledge.merge.evidence.weigh.prose import may_doubt, page_statements
+from knowledge.merge.evidence.merge import compare_content
+from knowledge.merge.evidence.weigh.prose import may_doubt, prose_statements
+from knowledge.merge.evidence.weighing_state import Weighing
 from knowledge.merge.model import CutDocument, IncomingEvidence, section_name
 from knowledge.merge.setting import MergeSetting
 
@@ -26,22 +26,16 @@ LEAST_WORDS, LONGEST = 3, 400
 MOST_CHARACTERS = 12_000
 """Characters of everything that is asked at once."""
 LEAST_LIKENESS = 0.3
-"""Below it two statements are about different things: the share of their words and their likeness in meaning, together."""
+"""Below it two statements have different subjects: the share of their words plus their likeness in meaning."""
 
 
 class Pair(NamedTuple):
-    """Two statements, word for word, and the headings that they stand under."""
+    """Two statements, word for word, and the headings above them."""
 
     existing: str
     new: str
     existing_section: str
     new_section: str
-
-
-class _Scored(NamedTuple):
-    likeness: float
-    old: Statement
-    new: Statement
 
 
 def undecided(
@@ -52,24 +46,28 @@ def undecided(
     *,
     section: str | None = None,
 ) -> tuple[Pair, ...]:
-    """Return the pairs of statements that are near each other and that may yet contradict each other, the nearest first.
+    """Return the pairs of statements that are near each other and may yet contradict each other, the nearest first.
 
-    What is there already, what contradicts by the rules, and what comes from the lineage that the page has it from is decided.
+    Duplicates, contradictions by the rules, and what comes from the lineage that the page has it from are decided already.
     The arguments are those of `weigh`.
 
     Raises:
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
     """
     w = Weighing(current, evidence, setting)
-    compared(w, content, w.asked_for(section) if section is not None else None)
-    new = _left(w)[:MOST_NEW]
-    there = [old for old in page_statements(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]
+    compare_content(w, content, w.find_section(section) if section is not None else None)
+    new = _left_by_rules(w)[:MOST_NEW]
+    # The evidence's own lineage may say otherwise later.
+    there = [
+        old
+        for old in prose_statements(w)
+        if _may_be_asked(old) and not same_lineage(evidence.source, w.origins[old.unit].source)
+    ]
     targets = {one.section: w.target(one.section) for one in new}
     chosen: dict[tuple[str, str], Pair] = {}
     asked: dict[str, int] = defaultdict(int)
     room = MOST_CHARACTERS
-    for scored in sorted(_scored(w, there, new), key=lambda one: -one.likeness):
-        old, said = scored.old, scored.new
+    for _, old, said in sorted(_scored(w, there, new), key=lambda scored: -scored[0]):
         pair = Pair(old.reading.text, said.reading.text, section_name(old.section), section_name(said.section))
         if pair[:2] in chosen or asked[pair.new] == MOST_OF_ONE or not may_doubt(w, old, said, targets[said.section]):
             continue
@@ -81,19 +79,14 @@ def undecided(
     return tuple(chosen.values())
 
 
-def _left(w: Weighing) -> list[Statement]:
+def _left_by_rules(w: Weighing) -> list[Statement]:
     """Return the new statements that the rules leave alone, in units of which they flag nothing."""
     left: list[Statement] = []
-    for number in sorted(w.stands):
-        found = w.stands[number]
-        if not found.disputed and w.index.equal(w.incoming[number], lambda _: True) is None:
-            left += [one for one in (*found.fresh, *(new for new, _ in found.reworded)) if _may_be_asked(one)]
+    for number in sorted(w.findings):
+        found = w.findings[number]
+        if not found.disputes and w.index.equal(w.incoming[number]) is None:
+            left += filter(_may_be_asked, (*found.new, *(new for new, _ in found.paraphrases)))
     return left
-
-
-def _is_its_own(w: Weighing, unit: int) -> bool:
-    """Return whether the evidence's own lineage says that: it may say otherwise later."""
-    return same_lineage(w.evidence.source, w.origins[unit].source)
 
 
 def _may_be_asked(one: Statement) -> bool:
@@ -101,18 +94,19 @@ def _may_be_asked(one: Statement) -> bool:
     return not is_row and len(one.reading.text) <= LONGEST and len(one.reading.plain.split()) >= LEAST_WORDS
 
 
-def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -> Iterable[_Scored]:
-    """Yield pairs with how near they are: the share of their words and how alike they are in meaning, together."""
+def _scored(
+    w: Weighing, there: Sequence[Statement], new: Sequence[Statement]
+) -> Iterable[tuple[float, Statement, Statement]]:
+    """Yield old and new statements with how near they are: the share of their words and how alike they are in meaning."""
     if not there or not new:
         return
     if len(there) > MOST_COMPARED:
         near = {(one.statement.unit, one.statement.span) for said in new for one in w.index.near(said)}
         there = [old for old in there if (old.unit, old.span) in near]
-    meant = (
-        w.similarity([one.reading.plain for one in new], [old.reading.plain for old in there]) if w.similarity else None
-    )
+    similarity = w.setting.similarity
+    meant = similarity([one.reading.plain for one in new], [one.reading.plain for one in there]) if similarity else None
     for row, said in enumerate(new):
         for column, old in enumerate(there):
             score = likeness(old.reading, said.reading) + (meant[row][column] if meant is not None else 0.0)
             if score >= LEAST_LIKENESS:
-                yield _Scored(score, old, said)
+                yield score, old, said

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.history.ports import Ledger, Tracked
-from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
 from knowledge.merge.unified_diff import unified
 from knowledge.offload import InlineRunner, StepRunner

@@ -12,7 +12,7 @@ from knowledge.merge.document.unit_origins import PageFacts, trace
 from knowledge.merge.document.units import cut, front_matter, units
 from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.evidence.confidence import USER
-from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
 from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, Origin, Unit, unit_digest
 from knowledge.merge.plan import made, merge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from knowledge.index.ports import KeywordIndex, QueryTerm
-from knowledge.merge.evidence.placement import PageSketch
+from knowledge.merge.evidence.place.page_choice import PageSketch
 from knowledge.pages.markdown.language import detect
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import analyzer

@@ -23,7 +23,7 @@ from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.model import IncomingEvidence
 from knowledge.merge.plan import merge
 from knowledge.merge.setting import MergeSetting
-from knowledge.merge.splice import Insertion, SplicedPage
+from knowledge.merge.splice import Insertion, PageSplicer
 from knowledge.merge.unified_diff import unified
 from knowledge.pages.document import parse
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
@@ -127,7 +127,7 @@ class Copied(str):  # noqa: SLOT000  (the count is the class's)
 def test_a_thousand_blocks_are_put_into_a_page_without_copying_it_for_each() -> None:
     """Evidence of 256 kB of code blocks took 13 s: the page was copied twice for each block."""
     page = cut("Text.\n\n" * 1_000)
-    ground = SplicedPage(replace(page, text=Copied(page.text)))
+    ground = PageSplicer(replace(page, text=Copied(page.text)))
     Copied.characters = 0
     ground.written([Insertion(2 * number, "```\ncode\n```", block=True) for number in range(1_000)], [])
     assert Copied.characters <= 3 * len(page.text)

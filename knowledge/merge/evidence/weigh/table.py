@@ -1,4 +1,4 @@
-"""Rows of a Markdown table, their cells and where these stand. Pure.
+"""The rows of a Markdown table, their cells and the places of these. Pure.
 
 Source: GitHub Flavored Markdown 0.29, "Tables (extension)".
 """
@@ -15,17 +15,16 @@ from knowledge.merge.document.units import bare, split_lines
 from knowledge.merge.model import CutDocument, Unit
 from knowledge.pages.markdown.inline import plain
 
-_PIPE = re.compile(r"(?<!\\)\|")
-_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
-
-
 REMEMBERED = 4_096
 LONGEST_REMEMBERED = 200
 """Characters of a cell whose folded text is remembered: tables repeat short ones."""
 
+_PIPE = re.compile(r"(?<!\\)\|")
+_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
+
 
 class Cell(NamedTuple):
-    """A cell without the blanks around it, and where it stands in its row."""
+    """A cell without the blanks around it, and its place in its row."""
 
     text: str
     start: int
@@ -33,18 +32,18 @@ class Cell(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row and its index among the units of its text; -1 for one that stands in no table."""
+    """A row and its index among the units of its text; -1 for one outside of a table."""
 
     unit: int
     cells: tuple[Cell, ...]
 
     def cell(self, column: int) -> str:
-        """Return what stands in that column, "" past the end."""
+        """Return the text in that column, "" past the end."""
         return self.cells[column].text if 0 <= column < len(self.cells) else ""
 
 
-class JoinedTable(NamedTuple):
-    """A table: the piece that it is, the unit that its head is, its columns as they read, and its rows."""
+class Table(NamedTuple):
+    """A table: its piece, the unit of its head, its columns as they read, and its rows."""
 
     piece: int
     head: int
@@ -52,32 +51,12 @@ class JoinedTable(NamedTuple):
     rows: tuple[TableRow, ...]
 
 
-def cells_in(line: str) -> tuple[Cell, ...]:
-    """Return the cells of a row in order."""
-    text = bare(line)
-    marks = [found.start() for found in _PIPE.finditer(text)]
-    edges = [-1, *marks, len(text)]
-    found = []
-    for left, right in pairwise(edges):
-        start, end = left + 1, right
-        while start < end and text[start] in " \t":
-            start += 1
-        while end > start and text[end - 1] in " \t":
-            end -= 1
-        found.append(Cell(text[start:end], start, end))
-    if marks and not text[: marks[0]].strip():
-        found = found[1:]
-    if marks and found and not text[marks[-1] + 1 :].strip():
-        found = found[:-1]
-    return tuple(found)
-
-
-def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> JoinedTable:
+def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> Table:
     """Return the table that this piece is."""
-    rows = [TableRow(number, cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
+    rows = [TableRow(number, _cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
     head, *body = rows
     assert page.pieces[piece].kind == "table"  # noqa: S101 - the caller looked; a wrong row here would be written
-    return JoinedTable(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
+    return Table(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
 
 
 def rows_without_head(text: str) -> tuple[TableRow, ...]:
@@ -85,7 +64,23 @@ def rows_without_head(text: str) -> tuple[TableRow, ...]:
     lines = split_lines(text)
     if not lines or not all(_ROW.match(bare(line)) for line in lines):
         return ()
-    return tuple(TableRow(-1, cells_in(line)) for line in lines)
+    return tuple(TableRow(-1, _cells_in(line)) for line in lines)
+
+
+def _cells_in(line: str) -> tuple[Cell, ...]:
+    text = bare(line)
+    marks = [found.start() for found in _PIPE.finditer(text)]
+    found = []
+    for left, right in pairwise([-1, *marks, len(text)]):
+        inner = text[left + 1 : right]
+        start = left + 1 + len(inner) - len(inner.lstrip(" \t"))
+        cell = inner.strip(" \t")
+        found.append(Cell(cell, start, start + len(cell)))
+    if marks and not text[: marks[0]].strip():
+        found = found[1:]
+    if marks and found and not text[marks[-1] + 1 :].strip():
+        found = found[:-1]
+    return tuple(found)
 
 
 def folded_cell(text: str) -> str:
@@ -101,5 +96,5 @@ _folded_once = lru_cache(REMEMBERED)(_folded)
 
 
 def key_of(row: TableRow, columns: Sequence[int]) -> tuple[str, ...]:
-    """Return what these columns of a row say."""
+    """Return the cells of a row in these columns, as they are compared."""
     return tuple(folded_cell(row.cell(column)) for column in columns)

@@ -12,7 +12,7 @@ from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.evidence.confidence import DEFAULT_RULES, Rules
 from knowledge.merge.evidence.merge import weigh
-from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.model import IncomingEvidence, MergePlan, Origin, unit_digest
 from knowledge.merge.setting import MergeSetting
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, unwrapped
 from knowledge.merge.document.units import cut, split_lines
-from knowledge.merge.evidence.placement import PageSketch, Placement, best_page, place, sections_of
+from knowledge.merge.evidence.place.page_choice import PageSketch, best_page
+from knowledge.merge.evidence.place.placement import Placement, Placer, Similarity, sections_of
+from knowledge.merge.model import CutDocument
 
 KB = Path(__file__).parents[4] / "kb"
 PAGE = """\
@@ -53,8 +55,14 @@ def line(text: str, page: str = PAGE) -> int:
     return next(number for number, one in enumerate(split_lines(page), 1) if text in one)
 
 
+def placed(
+    page: CutDocument, text: str, *, path: Sequence[str] = (), level: int = 0, similarity: Similarity | None = None
+) -> Placement:
+    return Placer(page, similarity).place(text, path=path, level=level)
+
+
 def test_a_heading_path_decides_before_likeness() -> None:
-    found = place(cut(PAGE), "The pipeline compiles the program.", path=("Rollback",))
+    found = placed(cut(PAGE), "The pipeline compiles the program.", path=("Rollback",))
     assert (found.section, found.how) == (("Deploys", "Rollback"), "heading")
 
 
@@ -70,17 +78,17 @@ def test_a_heading_path_decides_before_likeness() -> None:
     ],
 )
 def test_a_heading_is_known_by_its_words(path: tuple[str, ...]) -> None:
-    assert place(cut(PAGE), "Text.", path=path).section == ("Deploys", "Rollback")
+    assert placed(cut(PAGE), "Text.", path=path).section == ("Deploys", "Rollback")
 
 
 def test_a_heading_that_there_is_twice_does_not_decide() -> None:
     page = cut("# T\n\n## A\n\n### Limits\n\nApples.\n\n## B\n\n### Limits\n\nBananas.\n")
-    assert place(page, "Text.", path=("Limits",), level=3).how == "new section"
-    assert place(page, "Text.", path=("B", "Limits")).section == ("T", "B", "Limits")
+    assert placed(page, "Text.", path=("Limits",), level=3).how == "new section"
+    assert placed(page, "Text.", path=("B", "Limits")).section == ("T", "B", "Limits")
 
 
 def test_what_has_no_heading_goes_after_what_is_most_alike() -> None:
-    found = place(cut(PAGE), "The image is started on one server first, then again on all.")
+    found = placed(cut(PAGE), "The image is started on one server first, then again on all.")
     assert (found.section, found.how) == (("Deploys", "Rollback"), "similarity")
     assert found.after_line == line("previous image")
     assert found.score is not None
@@ -90,40 +98,40 @@ def test_what_has_no_heading_goes_after_what_is_most_alike() -> None:
 
 
 def test_a_line_that_leads_to_a_list_is_not_parted_from_it() -> None:
-    found = place(cut(PAGE), "These steps take a minute.", path=("Build",))
+    found = placed(cut(PAGE), "These steps take a minute.", path=("Build",))
     assert found.after_line == line("Pack the image.")
 
 
 def test_what_is_like_nothing_goes_before_what_closes_the_page() -> None:
-    found = place(cut(PAGE), "Zebras graze.")
+    found = placed(cut(PAGE), "Zebras graze.")
     assert found.how == "end of section"
     assert found.after_line == line("Migrations")
 
 
 def test_a_page_without_headings_ends_before_its_link_definitions() -> None:
     page = "Apples are red.\n\nSee also [pears](pears.md).\n\n[1]: https://example.org\n"
-    assert place(cut(page), "Zebras graze.").after_line == 1
+    assert placed(cut(page), "Zebras graze.").after_line == 1
 
 
 def test_a_new_section_stands_beside_the_one_most_like_it() -> None:
-    found = place(cut(PAGE), "The pipeline compiles every night.", path=("Nightly builds",), level=2)
+    found = placed(cut(PAGE), "The pipeline compiles every night.", path=("Nightly builds",), level=2)
     assert (found.how, found.level) == ("new section", 2)
     assert found.after_line == line("release key")
 
 
 def test_a_new_subsection_stands_inside_the_section_most_like_it() -> None:
-    found = place(cut(PAGE), "The previous image is kept for a week.", path=("Old images",), level=3)
+    found = placed(cut(PAGE), "The previous image is kept for a week.", path=("Old images",), level=3)
     assert (found.section, found.level) == (("Deploys", "Rollback"), 3)
     assert found.after_line == line("Migrations")
 
 
 def test_a_new_section_under_a_heading_that_there_is_goes_into_it() -> None:
-    found = place(cut(PAGE), "Zebras graze.", path=("Rollback", "Servers"), level=3)
+    found = placed(cut(PAGE), "Zebras graze.", path=("Rollback", "Servers"), level=3)
     assert (found.section, found.level) == (("Deploys", "Rollback"), 3)
 
 
 def test_a_section_like_nothing_stands_before_what_closes_the_page() -> None:
-    found = place(cut(PAGE), "Zebras graze.", path=("Zoo",), level=1)
+    found = placed(cut(PAGE), "Zebras graze.", path=("Zoo",), level=1)
     assert (found.section, found.level) == (("Deploys",), 2)
     assert found.after_line == line("Migrations")
 
@@ -132,7 +140,7 @@ def test_meaning_decides_where_words_do_not() -> None:
     def similarity(queries: Sequence[str], texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return [[0.9 if "Database" in text else 0.1 for text in texts] for _ in queries]
 
-    found = place(cut(PAGE), "Schema undo.", similarity=similarity)
+    found = placed(cut(PAGE), "Schema undo.", similarity=similarity)
     assert (found.section, found.how) == (("Deploys", "Rollback", "Database"), "similarity")
 
 
@@ -160,7 +168,7 @@ def test_meaning_decides_where_words_do_not() -> None:
     ],
 )
 def test_snippets_find_their_section_in_the_handbook(page: str, text: str, section: str) -> None:
-    found = place(cut((KB / page).read_text(encoding="utf-8")), text)
+    found = placed(cut((KB / page).read_text(encoding="utf-8")), text)
     assert found.section[-1] == section, found.reason
 
 
@@ -175,7 +183,7 @@ PAGES = st.lists(MARKS, max_size=9).map("\n\n".join)
 @given(PAGES, st.sampled_from(["apples", "zebras", "a fence"]), st.sampled_from([(), ("B",), ("D",), ("B", "E")]))
 def test_nothing_is_placed_inside_a_block(page: str, text: str, path: tuple[str, ...]) -> None:
     document = cut(page)
-    found = place(document, text, path=path, level=len(path) + 1)
+    found = placed(document, text, path=path, level=len(path) + 1)
     assert isinstance(found, Placement)
     ends = {0} | {piece.line + len(split_lines(piece.text)) - 1 for piece in document.pieces}
     assert found.after_line in ends

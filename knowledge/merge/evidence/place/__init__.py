@@ -1,0 +1,1 @@
+"""Where new text goes on a page, and in which form."""

@@ -1,0 +1,188 @@
+"""Putting new text into a page: beside what it belongs to, under its heading, or where it is most alike. Pure.
+
+Where a text goes is decided in this order, in `place_new_texts`:
+
+1. beside the unit of the page that it says more about, or that came right before it under the same heading;
+2. under the heading that it came with, made as a new section if the page does not have it;
+3. without a heading, in the section that is most like it (`Placer.place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from knowledge.merge.document.units import cut, heading_level, units
+from knowledge.merge.evidence.place.list_form import ListForm, folded_lines, folded_text
+from knowledge.merge.evidence.weighing_state import NewText, PageChange, Weighing
+from knowledge.merge.model import DocumentPiece, Unit, section_name
+from knowledge.merge.splice import Insertion
+
+
+def place_new_texts(w: Weighing) -> None:
+    """Find the place of everything new: beside what it belongs to, else section by section, in order."""
+    followed = _followed_units(w)
+    groups: dict[object, tuple[int | None, list[NewText]]] = {}
+    for new in w.new_texts:
+        beside = new.beside if new.beside is not None else followed.get(new.unit.line)
+        if beside is not None and _put_beside(w, new, beside):
+            continue
+        head = _unknown_heading(w, new.unit)
+        target = w.target(new.unit.section)
+        # Texts for one place go there together; without any place, those of one piece of the content do.
+        key: object = ("new", head) if head is not None else ("in", target, new.unit.piece if target is None else -1)
+        groups.setdefault(key, (head, []))[1].append(new)
+    for head, news in groups.values():
+        if head is not None:
+            _put_section(w, head, news)
+        else:
+            _put_into_section(w, news)
+
+
+def _followed_units(w: Weighing) -> dict[int, int]:
+    """Return, by the line of an incoming unit, the unit of the page that the last known one before it is.
+
+    Text that came together stays together: only units under the same heading count.
+    """
+    last: dict[tuple[str, ...], int] = {}
+    found: dict[int, int] = {}
+    for number, unit in enumerate(w.incoming):
+        if unit.section in last:
+            found[unit.line] = last[unit.section]
+        if (known := w.matched.get(number)) is not None and unit.kind not in ("front", "row"):
+            last[unit.section] = known
+    return found
+
+
+def _put_beside(w: Weighing, new: NewText, beside: int) -> bool:
+    """Put a text right after a unit of the page, as an item if that is one; return whether it may be put there."""
+    old = w.units[beside]
+    if old.kind in ("row", "front") or (w.within is not None and not w.lies_in(old.piece, w.within)):
+        return False
+    # A whole paragraph that only followed an item is a paragraph below the list.
+    is_paragraph = new.whole and new.unit.kind == "paragraph" and new.beside is None
+    if old.kind == "item" and new.unit.kind in ("item", "paragraph") and not is_paragraph:
+        ((_, insertion),) = ListForm(w.splicer, old.piece).insertions([new.unit], after=beside)
+        where = f"placed beside line {old.line}"
+    else:
+        piece = w.placer.after_what_it_leads_to(old.piece)
+        insertion = Insertion(w.placer.line_after(piece), folded_text(new.unit.text), block=True)
+        where = f"placed after line {old.line}"
+    if new.beside is not None and new.whole:
+        where += f", whose {w.confidence(new.beside)} it does not replace since it does not say all of it"
+    _write(w, [new], insertion, old.section, where)
+    return True
+
+
+def _put_section(w: Weighing, head: int, news: Sequence[NewText]) -> None:
+    """Make a section with the heading at piece `head` of the content and everything new below it."""
+    heading = w.content.pieces[head]
+    text = "\n\n".join(folded_text(new.unit.text) for new in news)
+    level = heading_level(heading)
+    placement = w.placer.place(text, path=heading.section, level=level, hint=w.hint, within=w.within)
+    shift = placement.level - level if placement.level else 0
+    blocks = [_shifted_heading(heading, shift), *_blocks_below(w, head, news, shift)]
+    insertion = Insertion(placement.after_line, "\n\n".join(blocks), block=True)
+    section = (*placement.section, heading.section[-1])
+    _write(w, news, insertion, section, f"placed {placement.reason}", with_headings=True)
+
+
+def _put_into_section(w: Weighing, news: Sequence[NewText]) -> None:
+    """Put new texts into one section of the page, items into its list if it has one."""
+    text = "\n\n".join(folded_text(new.unit.text) for new in news)
+    placement = w.placer.place(text, path=news[0].unit.section, hint=w.hint, within=w.within)
+    section = w.placer.section_at(placement)
+    lists = [at for at in range(section.first, section.end) if w.page.pieces[at].kind == "list"]
+    for run in _runs(news):
+        if run[0].unit.kind == "item" and lists:
+            said = "\n".join(new.unit.text for new in run)
+            form = ListForm(w.splicer, lists[0] if len(lists) == 1 else w.placer.most_like(said, lists))
+            for at, insertion in form.insertions([new.unit for new in run]):
+                _write(w, [run[at]], insertion, placement.section, f"placed in the list {placement.reason}")
+            continue
+        joined = _between_items(w, run[0].unit.piece).join(folded_text(new.unit.text) for new in run)
+        insertion = Insertion(placement.after_line, joined, block=True)
+        _write(w, run, insertion, placement.section, f"placed {placement.reason}", with_headings=True)
+
+
+def _write(
+    w: Weighing,
+    news: Sequence[NewText],
+    insertion: Insertion,
+    section: Sequence[str],
+    where: str,
+    *,
+    with_headings: bool = False,
+) -> None:
+    """Record an insertion, and say in the verdicts of its texts where they went."""
+    numbers = [new.verdict for new in news]
+    for number in numbers:
+        reason = f"new: {w.weight}; {where}"
+        w.verdicts[number] = replace(w.verdicts[number], section=section_name(section), reason=reason)
+    # The text must be read as these units once it is in the page, or it is not written.
+    expected = units(cut(insertion.text))
+    if not with_headings:
+        expected = tuple(unit for unit in expected if unit.kind != "heading") or (news[0].unit,)
+    w.changes.append(PageChange(numbers, insertion, expected=expected))
+
+
+def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
+    """Return the piece of the outermost heading above the unit that the page does not have, None if it has all."""
+    if not unit.section or w.placer.named(unit.section) is not None:
+        return None
+    paths = (unit.section[:length] for length in range(1, len(unit.section) + 1))
+    unknown = next((path for path in paths if w.placer.named(path) is None), None)
+    pieces = w.content.pieces
+    above = range(unit.piece, -1, -1)
+    return next((at for at in above if pieces[at].kind == "heading" and pieces[at].section == unknown), None)
+
+
+def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -> list[str]:
+    """Return the blocks of a new section: the new texts, under the headings between."""
+    blocks: list[str] = []
+    used: set[int] = {head}
+    last: NewText | None = None
+    for new in news:
+        for at in range(head + 1, new.unit.piece):
+            piece = w.content.pieces[at]
+            above = piece.kind == "heading" and piece.section == new.unit.section[: len(piece.section)]
+            if above and at not in used:
+                used.add(at)
+                blocks.append(_shifted_heading(piece, shift))
+        text = folded_text(new.unit.text)
+        if last is not None and blocks and new.unit.kind == "item" and last.unit.piece == new.unit.piece:
+            blocks[-1] += _between_items(w, new.unit.piece) + text
+        else:
+            blocks.append(text)
+        last = new
+    return blocks
+
+
+def _between_items(w: Weighing, piece: int) -> str:
+    items = [unit for unit in w.incoming if unit.piece == piece]
+    tight = all(second.line <= first.line + len(folded_lines(first.text)) for first, second in pairwise(items))
+    return "\n" if tight else "\n\n"
+
+
+def _shifted_heading(piece: DocumentPiece, shift: int) -> str:
+    """Return a heading of the content, `shift` levels deeper."""
+    text = folded_text(piece.text)
+    if not shift:
+        return text
+    level = min(6, max(1, heading_level(piece) + shift))
+    words = text.split("\n")[0].strip().strip("#").strip()
+    return f"{'#' * level} {words}"
+
+
+def _runs(news: Sequence[NewText]) -> Iterator[list[NewText]]:
+    """Yield the texts in runs: items of one list together, everything else alone."""
+    run: list[NewText] = []
+    for new in news:
+        together = run and new.unit.kind == run[-1].unit.kind == "item" and run[-1].unit.piece == new.unit.piece
+        if run and not together:
+            yield run
+            run = []
+        run.append(new)
+    if run:
+        yield run

@@ -1,0 +1,422 @@
+"""Where a snippet that came without a place belongs: in a page, and among pages. Pure.
+
+First by heading, then by likeness, and where nothing is alike, before what closes a page (see also, link definitions,
+footnotes). Nothing is put into the middle of a block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from knowledge.merge.claims.statements import stemming_language
+from knowledge.merge.document.units import cut, heading_level, split_lines
+from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, times
+from knowledge.merge.model import CutDocument, DocumentPiece, quoted_section, section_name
+from knowledge.pages.markdown.inline import plain
+from knowledge.search.query.analysis import analyzer
+
+Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
+"""How alike texts are in meaning: for each of the first, its likeness (up to 1) to each of the second."""
+
+How = Literal["heading", "similarity", "end of section", "new section", "append"]
+
+FITS = 0.1
+"""Likeness of a snippet and a section from which one belongs in the other; below, nothing fits."""
+FITS_IN_MEANING = 0.45
+"""Likeness in meaning that counts as none: vectors of any two texts have something in common."""
+BLOCK_FITS = 0.12
+MEANING = 0.5
+"""Share of meaning in a likeness, where meaning is compared; the rest are words."""
+SLACK = 0.02
+OWN_HEADING = 3
+"""How often a heading's words count, beside once for each word below it."""
+MOST_MEANT = 64
+"""Sections whose meaning is compared; of a page with more, those that have most words in common."""
+LONGEST_COMPARED = 8000
+REMEMBERED = 2048
+
+_REFERENCE = frozenset(
+    name
+    for names in (
+        "see also, references, reference, further reading, links, external links, footnotes, notes and references",
+        "bibliography, sources, related, related pages, related links, appendix, license, changelog",
+        "siehe auch, quellen, verweise, weiterführende links, literatur, einzelnachweise, weblinks, voir aussi, véase también",
+    )
+    for name in names.split(", ")
+)
+_DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
+_SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
+_LEADS_IN = re.compile(r":[*_\s]*$")
+_NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+(?=\D)")
+
+
+class PageSection(NamedTuple):
+    """A heading and what is below it, as indexes of pieces; the first section of a page has no heading and level 0.
+
+    `first` up to, not including, `end` are its own pieces, up to `last` those of the sections inside it too.
+    """
+
+    path: tuple[str, ...]
+    level: int
+    heading: int | None
+    first: int
+    end: int
+    last: int
+
+
+class Nearest(NamedTuple):
+    """The section that a text is most like, how much, and the one that came next."""
+
+    section: PageSection
+    score: float
+    runner_up: tuple[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where something new goes: after line `after_line` (from 1; 0 is the very beginning), into `section`.
+
+    `score` is its likeness to what decided, 0..1, and `runner_up` the section that came next, with its score; both None where
+    likeness did not decide. `level` is that of the heading where a section is to be made, else 0.
+    """
+
+    section: tuple[str, ...]
+    after_line: int
+    how: How
+    score: float | None = None
+    runner_up: tuple[str, float] | None = None
+    level: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why here, as the end of a sentence."""
+        name = quoted_section(self.section)
+        compared = f"{self.score:.2f}" if self.score is not None else "nothing to compare"
+        if self.runner_up is not None:
+            other, score = self.runner_up
+            compared += f', next "{other or "the beginning"}" {score:.2f}'
+        if self.how == "heading":
+            return f"under {name}, which is named"
+        if self.how == "append":
+            return f"to the log, under {name}" if self.section else "to the log"
+        if self.how == "similarity":
+            return f"under {name}, which is most alike ({compared})"
+        if self.how == "new section":
+            near = f" after what is most alike ({compared})" if self.score is not None else ""
+            return f"as a new section of level {self.level} in {name}{near}, since no heading of the page fits"
+        return f"at the end of {name}, since nothing on the page is alike ({compared})"
+
+
+def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
+    """Return the sections of `page` in order, including the one before the first heading."""
+    pieces = page.pieces
+    body = 1 if pieces and pieces[0].kind == "front" else 0
+    heads = [index for index, piece in enumerate(pieces) if piece.kind == "heading"]
+    levels = [heading_level(pieces[index]) for index in heads]
+    found = [PageSection((), 0, None, body, heads[0] if heads else len(pieces), len(pieces))]
+    for number, (index, level) in enumerate(zip(heads, levels, strict=True)):
+        following = range(number + 1, len(heads))
+        own_end = heads[number + 1] if following else len(pieces)
+        last = next((heads[at] for at in following if levels[at] <= level), len(pieces))
+        found.append(PageSection(pieces[index].section, level, index, index + 1, own_end, last))
+    return tuple(found)
+
+
+def is_reference(section: PageSection, page: CutDocument) -> bool:
+    """Return whether the section closes a page: where to read on, sources, or nothing but link definitions."""
+    if section.path and section.path[-1].strip(" :").casefold() in _REFERENCE:
+        return True
+    own = [piece for piece in page.pieces[section.first : section.end] if piece.kind != "blank"]
+    return section.heading is None and bool(own) and all(map(_closes_text, own))
+
+
+def _closes_text(piece: DocumentPiece) -> bool:
+    """Return whether a piece only closes a text: link definitions, footnotes, a line of where to read on."""
+    if piece.kind != "paragraph":
+        return False
+    lines = [line for line in piece.text.splitlines() if line.strip() and not line.startswith(("    ", "\t"))]
+    return _SEE_ALSO.match(piece.text) is not None or all(_DEFINITION.match(line) for line in lines)
+
+
+def _swallows(piece: DocumentPiece) -> bool:
+    """Return whether a text below the piece becomes part of it: a fence or comment that is never closed."""
+    if piece.kind not in ("fence", "html", "comment"):
+        return False
+    return cut(piece.text.rstrip("\r\n") + "\n\nx\n").pieces[-1].text != "x\n"
+
+
+def _inside(section: PageSection, holder: PageSection | None) -> bool:
+    if holder is None or holder.heading is None:
+        return True
+    return section.heading is not None and holder.heading <= section.heading < holder.last
+
+
+@lru_cache(REMEMBERED)
+def folded_heading(text: str) -> str:
+    """Return a heading as it is compared: without markup, case, numbering and closing colon."""
+    return _NUMBERING.sub("", plain(text).casefold().strip(" :."))
+
+
+def from_meaning(likeness: float) -> float:
+    """Return a likeness in meaning on the scale of likeness in words, where two unrelated texts have 0."""
+    return max(0.0, (likeness - FITS_IN_MEANING) / (1 - FITS_IN_MEANING))
+
+
+def least_likeness(similarity: Similarity | None) -> float:
+    """Return the likeness from which a text fits: less where meaning is compared too, which unrelated words dilute."""
+    return FITS if similarity is None else FITS * (1 - MEANING) + SLACK
+
+
+class Placer:
+    """Knows one page, and decides where things belong in it."""
+
+    def __init__(self, page: CutDocument, similarity: Similarity | None = None) -> None:
+        self.page, self.similarity = page, similarity
+        self.sections = sections_of(page)
+        self.language = stemming_language(page.text)
+        # The section that holds the whole page: that of its only heading of level 1, else the page itself.
+        tops = [section for section in self.sections if section.level == 1]
+        self.title = tops[0] if len(tops) == 1 and tops[0] is self.sections[1] else self.sections[0]
+        self._least = least_likeness(similarity)
+        self._named: dict[tuple[str, ...], PageSection | None] = {}
+        self._choices: dict[PageSection | None, tuple[Sequence[PageSection], TermVectors]] = {}
+        self._blocks: dict[PageSection, tuple[Sequence[int], TermVectors]] = {}
+
+    # The decision
+
+    def place(
+        self,
+        text: str,
+        *,
+        path: Sequence[str] = (),
+        level: int = 0,
+        hint: str = "",
+        within: PageSection | None = None,
+    ) -> Placement:
+        """Return where `text` goes.
+
+        `path` are the headings it came under, `level` that of the last; `hint` are words that say what it is about; `within`
+        is the section that was asked for. In this order: the section that is named; a new section where a heading came that
+        the page does not have; the section that is most alike; the end of the text.
+        """
+        if within is not None and not path:
+            nearest = self.best(text, hint=hint, within=within)
+            return self._in(nearest.section if nearest.score >= self._least else within, text, "heading")
+        if (named := self.named(path)) is not None and _inside(named, within):
+            return self._in(named, text, "heading")
+        nearest = self.best(text, hint=" ".join((hint, *path[-1:])), within=within)
+        if path:
+            parent = self.named(path[:-1])
+            if parent is None or not _inside(parent, within):
+                parent = within or self.title
+            return self._new_section(nearest, parent, level)
+        if nearest.score >= self._least:
+            return self._in(nearest.section, text, "similarity", nearest)
+        body = (one for one in reversed(self.sections) if not is_reference(one, self.page))
+        return self._in(next(body, self.sections[0]), "", "end of section", nearest)
+
+    def _in(self, section: PageSection, text: str, how: How, decided: Nearest | None = None) -> Placement:
+        after = self.line_after(self.spot(section, text))
+        if decided is None:
+            return Placement(section.path, after, how)
+        return Placement(section.path, after, how, decided.score, decided.runner_up)
+
+    def _new_section(self, nearest: Nearest, parent: PageSection, level: int) -> Placement:
+        """Return where a section that the page does not have is made: under its parent, after the sibling most like it."""
+        inside = [one.level for one in self.sections if one != parent and one.level and _inside(one, parent)]
+        usual = min(inside) if inside else min(6, parent.level + 1 if parent.level else 2)
+        level = min(6, max(level, usual))
+        near = nearest.section
+        if nearest.score < self._least or near == parent or not _inside(near, parent):
+            after = self.last_written(self._before_closing(parent), parent)
+            return Placement(parent.path, self.line_after(after), "new section", level=usual)
+        holders = [
+            one for one in self.sections if 0 < one.level < level and _inside(near, one) and _inside(one, parent)
+        ]
+        holder = holders[-1] if holders and level > usual else parent
+        level = max(usual, min(level, holder.level + 1)) if holder.level else usual
+        siblings = [one for one in self.sections if one.level == level and _inside(near, one) and _inside(one, holder)]
+        end = siblings[-1].last if siblings else self._before_closing(holder)
+        after = self.line_after(self.last_written(end, holder))
+        return Placement(holder.path, after, "new section", nearest.score, nearest.runner_up, level)
+
+    def _before_closing(self, parent: PageSection) -> int:
+        """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""
+        end = parent.last
+        for section in reversed(self.sections):
+            if section.heading is None or section == parent or not _inside(section, parent):
+                continue
+            if section.last == end and is_reference(section, self.page):
+                end = section.heading
+        return end
+
+    # Sections by their headings
+
+    def named(self, path: Sequence[str]) -> PageSection | None:
+        """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
+        key = tuple(path)
+        if key not in self._named:
+            self._named[key] = self._find_named(tuple(map(folded_heading, key)))
+        return self._named[key]
+
+    def _find_named(self, wanted: tuple[str, ...]) -> PageSection | None:
+        if not wanted:
+            return None
+        last = self._by_last_heading.get(wanted[-1], ())
+        # A snippet may name the page's title, or leave it out, as its first heading: then the last heading has to do.
+        for found in (
+            [section for section, path in last if path == wanted],
+            [section for section, path in last if path[-len(wanted) :] == wanted],
+            [section for section, _ in last],
+        ):
+            if found:
+                return found[0] if len(found) == 1 else None
+        same = self._by_heading_words.get(self._heading_words(wanted[-1]), ())
+        return same[0] if len(same) == 1 else None
+
+    @cached_property
+    def _by_last_heading(self) -> Mapping[str, Sequence[tuple[PageSection, tuple[str, ...]]]]:
+        found: dict[str, list[tuple[PageSection, tuple[str, ...]]]] = {}
+        for section in self.sections:
+            if section.path:
+                path = tuple(map(folded_heading, section.path))
+                found.setdefault(path[-1], []).append((section, path))
+        return found
+
+    @cached_property
+    def _by_heading_words(self) -> Mapping[frozenset[str], Sequence[PageSection]]:
+        found: dict[frozenset[str], list[PageSection]] = {}
+        for heading, sections in self._by_last_heading.items():
+            if words := self._heading_words(heading):
+                found.setdefault(words, []).extend(section for section, _ in sections)
+        return found
+
+    def _heading_words(self, heading: str) -> frozenset[str]:
+        return frozenset(analyzer(self.language).terms(heading))
+
+    # Sections and blocks by likeness
+
+    def best(self, text: str, *, hint: str = "", within: PageSection | None = None) -> Nearest:
+        """Return the section that `text` is most like, how much, and the one that came next.
+
+        The words of `hint` count as a heading's do. `within` keeps to a section and those inside it.
+        """
+        among, vectors = self._choice(within)
+        scores = vectors.cosines(self._counted(text) + times(self._counted(hint), OWN_HEADING))
+        order = sorted(scores, key=lambda index: (-scores[index], index))[:MOST_MEANT]
+        if len(order) < MOST_MEANT:
+            order += islice((index for index in range(len(among)) if index not in scores), MOST_MEANT - len(order))
+        if self.similarity is not None:
+            order.sort()
+            texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
+            meant = self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]
+            for index, mean in zip(order, meant, strict=True):
+                scores[index] = (1 - MEANING) * scores.get(index, 0.0) + MEANING * from_meaning(mean)
+            order.sort(key=lambda index: -scores[index])
+        ranked = [(among[index], round(scores.get(index, 0.0), 4)) for index in order[:2]]
+        runner_up = (section_name(ranked[1][0].path), ranked[1][1]) if len(ranked) > 1 else None
+        return Nearest(*ranked[0], runner_up)
+
+    def _choice(self, within: PageSection | None) -> tuple[Sequence[PageSection], TermVectors]:
+        """Return the sections that a text may go into, and their words."""
+        if within not in self._choices:
+            choice = [
+                section
+                for section in self.sections
+                if _inside(section, within) and not is_reference(section, self.page)
+            ]
+            choice = choice or [within or self.sections[-1]]
+            self._choices[within] = choice, TermVectors([self._vocabulary[section] for section in choice])
+        return self._choices[within]
+
+    @cached_property
+    def _vocabulary(self) -> Mapping[PageSection, Counter[str]]:
+        found: dict[PageSection, Counter[str]] = {}
+        for section in self.sections:
+            own, above = self._counted(self._body(section)), self._counted(" ".join(section.path[:-1]))
+            # The title of a page says what all of it is about.
+            factor = 1 if section is self.title else OWN_HEADING
+            found[section] = own + above + times(self._counted(" ".join(section.path[-1:])), factor)
+        return found
+
+    def _body(self, section: PageSection) -> str:
+        return "".join(piece.text for piece in self.page.pieces[section.first : section.end])[:LONGEST_COMPARED]
+
+    def _counted(self, text: str) -> Counter[str]:
+        return count_terms(text[:LONGEST_COMPARED], self.language)
+
+    def spot(self, section: PageSection, text: str) -> int:
+        """Return the piece of the section's own after which `text` belongs: the block it is most like, else the last."""
+        own, vectors = self._blocks_of(section)
+        if not own:
+            return section.heading if section.heading is not None else section.first - 1
+        scores = vectors.cosines(self._counted(text))
+        best = max(scores, key=lambda at: (scores[at], at), default=-1)
+        if best < 0 or scores[best] < BLOCK_FITS:
+            return own[-1]
+        return self.after_what_it_leads_to(own[best])
+
+    def _blocks_of(self, section: PageSection) -> tuple[Sequence[int], TermVectors]:
+        """Return the pieces of the section's own after which one may write, and their words."""
+        if section not in self._blocks:
+            pieces = self.page.pieces
+            own = [
+                index
+                for index in range(section.first, section.end)
+                if pieces[index].kind not in ("blank", "front") and not _closes_text(pieces[index])
+            ]
+            while own and (pieces[own[-1]].kind == "break" or _swallows(pieces[own[-1]])):
+                own.pop()
+            self._blocks[section] = own, TermVectors([self._counted(pieces[index].text) for index in own])
+        return self._blocks[section]
+
+    def most_like(self, text: str, pieces: Sequence[int]) -> int:
+        """Return the one of these pieces that `text` is most like, the last if it is like none."""
+        vectors = TermVectors([self._counted(self.page.pieces[index].text) for index in pieces])
+        scores = vectors.cosines(self._counted(text))
+        return pieces[max(scores, key=lambda at: (scores[at], at), default=-1)]
+
+    # Lines
+
+    def after_what_it_leads_to(self, piece: int) -> int:
+        """Return the piece after which one may write without parting `these are:` from the list below it."""
+        pieces = self.page.pieces
+        while pieces[piece].kind == "paragraph" and _LEADS_IN.search(pieces[piece].text):
+            following = piece + 1
+            while following < len(pieces) and pieces[following].kind == "blank":
+                following += 1
+            if following == len(pieces) or pieces[following].kind in ("paragraph", "heading", "break"):
+                break
+            piece = following
+        return piece
+
+    def line_after(self, piece: int) -> int:
+        """Return the last line of that piece; 0 before the first."""
+        if piece < 0:
+            return 0
+        found = self.page.pieces[piece]
+        return found.line + len(split_lines(found.text)) - 1
+
+    def last_written(self, end: int, parent: PageSection) -> int:
+        """Return the last piece before `end` that shows something, link definitions and rules at the end left behind."""
+        at = end - 1
+        pieces = self.page.pieces
+        while at >= parent.first and (
+            pieces[at].kind in ("blank", "break") or _closes_text(pieces[at]) or _swallows(pieces[at])
+        ):
+            at -= 1
+        return at
+
+    def section_at(self, placement: Placement) -> PageSection:
+        """Return the section of the line that a placement names."""
+        found = self.sections[0]
+        for section in self.sections:
+            if section.heading is not None and self.page.pieces[section.heading].line <= placement.after_line:
+                found = section
+        return found

@@ -1,0 +1,70 @@
+"""How alike texts are by their words: tf-idf vectors and their cosines. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from knowledge.pages.markdown.inline import plain
+from knowledge.search.query.analysis import analyzer
+
+MOST_HOLDING = 300
+"""Documents that one text is compared with because of one word: a word that more of them have tells nothing."""
+REMEMBERED = 2048
+"""Texts, mostly sections and blocks, whose terms are kept."""
+
+
+@lru_cache(REMEMBERED)
+def count_terms(text: str, language: str) -> Counter[str]:
+    """Return how often each term is in a text. The result is kept and shared: nobody may change it."""
+    return Counter(analyzer(language).terms(plain(text)))
+
+
+def times(counts: Counter[str], factor: int) -> Counter[str]:
+    """Return the counts of a text that is repeated so many times."""
+    return Counter({term: count * factor for term, count in counts.items()})
+
+
+class TermVectors:
+    """Documents as tf-idf vectors, counts damped by their logarithm, by their terms."""
+
+    def __init__(self, documents: Sequence[Counter[str]]) -> None:
+        holding = Counter(term for document in documents for term in document)
+        self._weights = {term: math.log(1 + (len(documents) + 1) / (1 + count)) for term, count in holding.items()}
+        self._unknown = math.log(2 + len(documents))
+        self._lengths: list[float] = []
+        self._holders: dict[str, list[tuple[int, float]]] = {}
+        for number, document in enumerate(documents):
+            vector = self._vector(document)
+            self._lengths.append(_length(vector))
+            for term, weight in vector.items():
+                self._holders.setdefault(term, []).append((number, weight))
+
+    def cosines(self, query: Counter[str]) -> dict[int, float]:
+        """Return the cosine of `query` with each document that has a word in common with it."""
+        vector = self._vector(query)
+        length = _length(vector)
+        dots: dict[int, list[float]] = {}
+        for term in sorted(vector, key=lambda term: len(self._holders.get(term, ()))):
+            holders = self._holders.get(term, [])
+            if len(holders) > MOST_HOLDING:
+                if dots:
+                    break
+                holders = holders[-MOST_HOLDING:]
+            for number, weight in holders:
+                dots.setdefault(number, []).append(vector[term] * weight)
+        # Summed exactly, so that the order of the terms decides nothing.
+        return {number: math.fsum(products) / (length * self._lengths[number]) for number, products in dots.items()}
+
+    def _vector(self, counts: Counter[str]) -> dict[str, float]:
+        return {
+            term: (1 + math.log(count)) * self._weights.get(term, self._unknown)
+            for term, count in counts.items()
+            if count > 0
+        }
+
+
+def _length(vector: Mapping[str, float]) -> float:
+    return math.sqrt(math.fsum(weight * weight for weight in vector.values()))

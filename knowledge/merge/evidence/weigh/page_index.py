@@ -1,0 +1,125 @@
+"""What a page says, found by equal text and by shared terms. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from knowledge.merge.claims.statements import Statement, likeness, statements_of
+from knowledge.merge.evidence.place.list_form import bare_text, folded_lines
+from knowledge.merge.model import Unit, unit_digest
+
+CANDIDATES = 6
+"""Statements of the page that a new one is compared with, beside equal ones."""
+MOST_EQUAL = 50
+"""Equal statements of the page that a new one is compared with."""
+MOST_HOLDERS = 500
+"""Statements looked at for one new one; a statement that shares only frequent terms with it has another subject."""
+MOST_BLOCKS = 64
+"""Blocks of code, quotes, HTML that a new one is compared with."""
+
+_BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
+
+Allowed = Callable[[int], bool]
+
+
+class NearStatement(NamedTuple):
+    """A statement of the page, and how far it has the subject of a new one."""
+
+    statement: Statement
+    likeness: float
+
+
+class PageIndex:
+    """The units and statements of a page."""
+
+    def __init__(self, page: Sequence[Unit], language: str) -> None:
+        self.units, self.language = page, language
+        self._by_identity: dict[tuple[str, bytes], list[int]] = defaultdict(list)
+        self._statements: dict[int, list[Statement]] = {}
+        self._near: dict[str, list[NearStatement]] = {}
+        for number, unit in enumerate(page):
+            self._by_identity[identity(unit)].append(number)
+
+    def equal(self, unit: Unit, allowed: Allowed = lambda _: True) -> int | None:
+        """Return the first unit of the page with the same text that is allowed."""
+        return next(filter(allowed, self._by_identity.get(identity(unit), ())), None)
+
+    def statements(self, number: int) -> list[Statement]:
+        """Return the statements of a unit of the page."""
+        if number not in self._statements:
+            found = statements_of([self.units[number]], self.language)
+            self._statements[number] = [one._replace(unit=number) for one in found]
+        return self._statements[number]
+
+    def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
+        """Return the units of that kind that have one of these lines, in order; of very many those with most of the rarer ones."""
+        shared: Counter[int] = Counter()
+        for holders in sorted((self._by_line.get((kind, line), []) for line in dict.fromkeys(lines)), key=len):
+            shared.update(holders[:MOST_BLOCKS])
+        return sorted(number for number, _ in shared.most_common(MOST_BLOCKS))
+
+    def near(self, new: Statement) -> list[NearStatement]:
+        """Return the statements that have most in common with `new`, equal ones first."""
+        if new.reading.text not in self._near:
+            self._near[new.reading.text] = self._nearest(new)
+        return self._near[new.reading.text]
+
+    def _nearest(self, new: Statement) -> list[NearStatement]:
+        by_term, by_fold = self._by_words
+        shared: dict[int, float] = defaultdict(float)
+        met: dict[int, Statement] = {}
+        room = MOST_HOLDERS
+        for holders in sorted((by_term.get(term, []) for term in set(new.reading.terms)), key=len):
+            room -= len(holders)
+            if room < 0 and shared:
+                break
+            for one in holders[:MOST_HOLDERS]:
+                met[id(one)] = one
+                shared[id(one)] += 1 / (1 + len(holders))
+        best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
+        rest = [
+            NearStatement(met[key], likeness(met[key].reading, new.reading))
+            for key in best
+            if met[key].reading.folded != new.reading.folded
+        ]
+        equal = [NearStatement(one, 1.0) for one in by_fold.get(new.reading.folded, [])[:MOST_EQUAL]]
+        return equal + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
+
+    @cached_property
+    def _by_line(self) -> Mapping[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for number, unit in enumerate(self.units):
+            if unit.kind in _BLOCKS:
+                for line in dict.fromkeys(block_lines(unit.text)):
+                    found[unit.kind, line].append(number)
+        return found
+
+    @cached_property
+    def _by_words(self) -> tuple[Mapping[str, list[Statement]], Mapping[str, list[Statement]]]:
+        """The statements of prose and quotes by their terms, and by their folded text."""
+        by_term: dict[str, list[Statement]] = defaultdict(list)
+        by_fold: dict[str, list[Statement]] = defaultdict(list)
+        for number, unit in enumerate(self.units):
+            if unit.kind in ("paragraph", "item", "quote"):
+                for one in self.statements(number):
+                    by_fold[one.reading.folded].append(one)
+                    for term in set(one.reading.terms):
+                        by_term[term].append(one)
+        return by_term, by_fold
+
+
+def block_lines(text: str) -> list[str]:
+    """Return the lines of a block that are not blank, without their indents."""
+    return [line.strip() for line in folded_lines(text) if line.strip()]
+
+
+def identity(unit: Unit) -> tuple[str, bytes]:
+    """Return what equal units have in common: their text, without the marker of a list, which says only how it is shown.
+
+    Kinds count only where they matter: a comment after a list is read as text, and is the same text.
+    """
+    text = bare_text(unit) if unit.kind in ("item", "paragraph") else unit.text
+    return unit.kind if unit.kind in ("front", "heading") else "text", unit_digest(text)

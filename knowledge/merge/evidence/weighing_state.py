@@ -1,0 +1,373 @@
+"""One page and one piece of evidence: what is known while it is weighed, and the plan that comes of it. Pure.
+
+The modules in `weigh/` decide what becomes of each unit of the evidence, and those in `place/` where new text goes. All of them
+record their verdicts and changes here. Whether evidence may replace text is decided in one place, `Weighing.replacing`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from knowledge.merge.claims.comparison import StatementRelation
+from knowledge.merge.claims.statements import Span, Statement, keys_in
+from knowledge.merge.document.unit_origins import presumed
+from knowledge.merge.document.units import BOM
+from knowledge.merge.evidence.confidence import confidence_in, independent, lineage_of, same_lineage
+from knowledge.merge.evidence.place.list_form import bare_text, in_form_of
+from knowledge.merge.evidence.place.placement import PageSection, Placer
+from knowledge.merge.evidence.weigh.page_index import PageIndex
+from knowledge.merge.model import (
+    BlockVerdict,
+    Confidence,
+    Contradiction,
+    CutDocument,
+    IncomingEvidence,
+    Origin,
+    Side,
+    Unit,
+    VerdictWord,
+    quoted_section,
+    section_name,
+)
+from knowledge.merge.setting import MergeSetting
+from knowledge.merge.splice import Insertion, PageSplicer, Replacement
+from knowledge.merge.three_way.kinds.front_matter import key_name
+from knowledge.pages.document import find_section, parse
+
+LONGEST_SIDE = 500
+"""Characters of each side of a contradiction that are kept."""
+PARALLEL = 2
+"""Keys that two sections have in common if they say the same things about different subjects."""
+TO_A_PERSON = 'to have it all the same, ask the person and send it as their edit (source "user", with the section)'
+
+Replacing = Literal["allowed", "older", "weaker", "differs"]
+_RELATIONS = {"older": "of an earlier time than", "weaker": "is less than"}
+
+
+@dataclass(slots=True, eq=False)
+class PageChange:
+    """One change of the page, and the numbers of the verdicts that it carries out.
+
+    `touched` is the unit of the page that it changes; `expected` are the units that the written text must read as.
+    """
+
+    verdicts: list[int]
+    insertion: Insertion | None = None
+    replacement: Replacement | None = None
+    touched: int | None = None
+    keeps_origin: bool = False
+    expected: tuple[Unit, ...] = ()
+
+
+class NewText(NamedTuple):
+    """A unit, or the new part of one, that is to be put into the page; `verdict` is the number of its verdict.
+
+    `beside` is the unit of the page that it belongs next to, None while its place is unknown. `whole` says that it is all of
+    the unit that came.
+    """
+
+    verdict: int
+    unit: Unit
+    beside: int | None
+    whole: bool
+
+
+class Dispute(NamedTuple):
+    """A new statement that contradicts one of unit `there` of the page."""
+
+    new: str
+    there: int
+    existing: str
+    comparison: StatementRelation
+
+
+@dataclass(slots=True)
+class UnitFindings:
+    """How each statement of one incoming unit relates to the page; of pairs the new one is first."""
+
+    duplicates: list[Statement] = field(default_factory=list)
+    corrections: list[tuple[Statement, Statement]] = field(default_factory=list)
+    outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
+    disputes: list[Dispute] = field(default_factory=list)
+    doubts: list[Dispute] = field(default_factory=list)
+    paraphrases: list[tuple[Statement, Statement]] = field(default_factory=list)
+    new: list[Statement] = field(default_factory=list)
+
+
+class Weighing:
+    """One page, one piece of evidence, and what comes of it. Units of the page are named by their numbers."""
+
+    def __init__(self, current: CutDocument, evidence: IncomingEvidence, setting: MergeSetting) -> None:
+        self.page, self.evidence, self.setting = current, evidence, setting
+        self.splicer = PageSplicer(current)
+        self.units = self.splicer.units
+        self.origins = [
+            origin or replace(presumed(unit, setting.page, setting.rules), revision=setting.revision or "")
+            for unit, origin in zip(self.units, setting.origins, strict=True)
+        ]
+        # The page is no witness of what comes to it.
+        own = lineage_of(f"kb:{setting.page.path}")
+        self.verified = tuple(one for one in dict.fromkeys(map(lineage_of, evidence.corroborated_by)) if one != own)
+        self.weight = self._confidence_in(replace(evidence, corroborated_by=self.verified))
+        self.placer = Placer(current, setting.similarity)
+        self.language = self.placer.language
+        self.index = PageIndex(self.units, self.language)
+        # What came: the content without dates that it came under, the words of dropped headings, the section it is for.
+        self.content = CutDocument("", ())
+        self.incoming: tuple[Unit, ...] = ()
+        self.hint = ""
+        self.within: PageSection | None = None
+        # What was found out about it, before anything is decided.
+        self.findings: dict[int, UnitFindings] = {}
+        self.confirmed_by: dict[int, set[int]] = defaultdict(set)
+        self.repeated: set[tuple[int, Span]] = set()
+        # What was decided.
+        self.verdicts: list[BlockVerdict] = []
+        self.contradictions: list[Contradiction] = []
+        self.changes: list[PageChange] = []
+        self.new_texts: list[NewText] = []
+        self.supported: set[int] = set()
+        self.replaced_units: set[int] = set()
+        self.matched: dict[int, int] = {}
+        self.note: str | None = None
+
+    # Where things are
+
+    def find_section(self, name: str) -> PageSection:
+        """Return the section of that name.
+
+        Raises:
+            NoSuchSection, AmbiguousName: there is none, or more than one.
+        """
+        document = parse(self.setting.page.path, self.page.text.removeprefix(BOM).encode("utf-8", "replace"))
+        line = find_section(document, name).line
+        for section in self.placer.sections:
+            if section.heading is not None:
+                heading = self.page.pieces[section.heading]
+                if heading.line <= line < heading.line + max(1, heading.text.count("\n") + 1):
+                    return section
+        raise AssertionError(f"no piece of the page is the heading in line {line}")
+
+    def target(self, path: Sequence[str]) -> PageSection | None:
+        """Return the section of the page that a unit under these headings names, or the one that was asked for."""
+        named = self.placer.named(path)
+        if self.within is None:
+            return named
+        return named if named is not None and self.lies_in(named.heading, self.within) else self.within
+
+    @staticmethod
+    def lies_in(piece: int | None, section: PageSection) -> bool:
+        """Return whether a piece is in the section, or in one inside it."""
+        if section.heading is None:
+            return True
+        return piece is not None and section.heading <= piece < section.last
+
+    def lies_within(self, number: int, target: PageSection | None) -> bool:
+        """Return whether a unit of the page is in the section that the content names; in any if it names none."""
+        return target is None or self.lies_in(self.units[number].piece, target)
+
+    def comparable(self, number: int, target: PageSection | None, *, alone: bool) -> bool:
+        """Return whether a unit of the page may have the subject of a new one; `alone` says that the new one needs no heading.
+
+        Sections that share keys say the same things about different subjects (`timeout: 30` for each of two servers): there
+        a short line means something only under its own heading.
+        """
+        if alone or self.lies_within(number, target) or target is None:
+            return True
+        mine, other = (self._keys_under.get(path, frozenset()) for path in (target.path, self.units[number].section))
+        return len(mine & other) < PARALLEL
+
+    @cached_property
+    def _keys_under(self) -> Mapping[tuple[str, ...], frozenset[str]]:
+        """The keys of the `key: value` lines directly under each heading."""
+        keys: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        for unit in self.units:
+            if unit.kind in ("paragraph", "item"):
+                keys[unit.section].update(keys_in(bare_text(unit)))
+        return {section: frozenset(names) for section, names in keys.items()}
+
+    @cached_property
+    def front_keys(self) -> Mapping[str, int]:
+        """The unit of each key of the page's front matter, the first of several."""
+        keys = [(key_name(unit.text), number) for number, unit in enumerate(self.units) if unit.kind == "front"]
+        return dict(reversed(keys))
+
+    @cached_property
+    def incoming_keys(self) -> Counter[str]:
+        """How often each key of the incoming front matter came."""
+        return Counter(key_name(unit.text) for unit in self.incoming if unit.kind == "front")
+
+    # What may replace what
+
+    def replacing(self, number: int, *, covers: bool) -> Replacing:
+        """Return whether the evidence may take the place of a unit of the page, or why it may not.
+
+        `covers` says that the new text says everything that the old one does. This is where it is decided whether evidence
+        removes words: a source may correct itself, later; any other must cover the old text and weigh at least as much (a tie
+        goes to the newer). Everything else is added, held back, or put to a person. See kb/decisions/0026.
+        """
+        if self.is_same_voice(number):
+            return "allowed" if self.is_later(number) else "older"
+        if not covers:
+            return "differs"
+        return "weaker" if self.is_weaker(number) else "allowed"
+
+    def is_weaker(self, number: int) -> bool:
+        """Return whether the evidence is to be believed less than a unit of the page."""
+        return self.weight.confidence < self.confidence(number).confidence
+
+    def is_same_voice(self, number: int) -> bool:
+        """Return whether a unit of the page comes from the lineage of the evidence, or has to give way to it."""
+        return same_lineage(self.evidence.source, self.origins[number].source) or self.is_rejected(number)
+
+    def is_rejected(self, number: int) -> bool:
+        """Return whether a person decided for the evidence and against a unit of the page."""
+        text = self.units[number].text
+        return any(one in text for one in self.evidence.against)
+
+    def is_later(self, number: int) -> bool:
+        """Return whether the evidence was observed no earlier than a unit of the page."""
+        return self.evidence.observed_at >= self.origins[number].observed_at or self.is_rejected(number)
+
+    # Confidence
+
+    def _confidence_in(self, claim: IncomingEvidence | Origin) -> Confidence:
+        return confidence_in(claim, now=self.setting.now, rules=self.setting.rules)
+
+    def confidence(self, number: int, *, supported: bool = False) -> Confidence:
+        """Return how far a unit of the page is to be believed, with the support of the evidence if asked."""
+        return self._confidence_in(self.supported_origin(number) if supported else self.origins[number])
+
+    def supported_origin(self, number: int) -> Origin:
+        """Return the origin of a unit that the evidence says too: verified lineages count, the same voice renews it."""
+        origin = self.origins[number]
+        lineages = independent(origin.source, (*origin.corroborated_by, *self.verified))
+        seen = origin.observed_at
+        if self.is_same_voice(number):
+            seen = max(seen, self.evidence.observed_at)
+        if lineages == origin.corroborated_by and seen == origin.observed_at:
+            return origin
+        return replace(origin, corroborated_by=lineages, observed_at=seen)
+
+    # Verdicts
+
+    def verdict(self, word: VerdictWord, section: Sequence[str], reason: str, there: int | None = None) -> int:
+        """Give a verdict and return its number; `there` is the unit of the page that it is about."""
+        existing = None if there is None else self.confidence(there, supported=word == "unchanged")
+        self.verdicts.append(BlockVerdict(section_name(section), word, reason, self.weight, existing))
+        return len(self.verdicts) - 1
+
+    def unchanged(self, number: int, *there: int) -> None:
+        """Say that units of the page say this already; what the server verified counts for them."""
+        self.supported.update(there)
+        self.matched[number] = there[0]
+        old = self.units[there[0]]
+        witnesses = independent(self.origins[there[0]].source, self.verified)
+        counts = "nothing the server has verified corroborates it"
+        if self.is_same_voice(there[0]):
+            counts = "by the same source"
+        elif witnesses:
+            counts = f"{', '.join(witnesses)[:120]} corroborates it"
+        weight = self.confidence(there[0], supported=True)
+        where = f"line {old.line}" + (f" under {quoted_section(old.section)}" if old.section else "")
+        self.verdict("unchanged", old.section, f"{where} says this already, {counts}: now {weight}", there[0])
+
+    def retain(self, unit: Unit, there: int, why: str, new: Statement | None = None) -> None:
+        """Say that the evidence is not written, and how to have it all the same.
+
+        `why` is "older" or "weaker" than a unit of the page, or says how it relates to that.
+        """
+        old, existing, source = self.units[there], self.confidence(there), self.origins[there].source
+        part = f" ({quoted(new.reading.text)})" if new is not None else ""
+        relation = f"{self.weight} {_RELATIONS.get(why, why)} {existing} of {source} in line {old.line}"
+        self.verdict("retain", old.section or unit.section, f"not written{part}: {relation}; {TO_A_PERSON}", there)
+
+    def flag(self, unit: Unit, disputes: Sequence[Dispute]) -> None:
+        """Say that a unit contradicts another lineage, and put both sides on record; nothing of the unit is written.
+
+        The verdict names the first of the disputes.
+        """
+        for dispute in disputes:
+            self._record(unit, dispute)
+        there, comparison = disputes[0].there, disputes[0].comparison
+        reason = (
+            f"{comparison.reason.rstrip('.')}; not written, a person decides between {self.evidence.source} at {self.weight} "
+            f"and {self.origins[there].source} at {self.confidence(there)}"
+        )
+        self.verdict("flag", self.units[there].section or unit.section, reason, there)
+
+    def _record(self, unit: Unit, dispute: Dispute) -> None:
+        origin, old, comparison = self.origins[dispute.there], self.units[dispute.there], dispute.comparison
+        target = self.target(unit.section)
+        path = self.setting.page.path
+        existing = Side(
+            path,
+            section_name(old.section),
+            dispute.existing.strip()[:LONGEST_SIDE],
+            origin.source,
+            origin.authority,
+            origin.observed_at,
+            self.confidence(dispute.there).confidence,
+            origin.revision or self.setting.revision,
+        )
+        new = Side(
+            path,
+            section_name(target.path if target is not None else old.section),
+            dispute.new.strip()[:LONGEST_SIDE],
+            self.evidence.source,
+            self.weight.authority,
+            self.evidence.observed_at,
+            self.weight.confidence,
+            None,
+        )
+        self.contradictions.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
+
+    # Changes
+
+    def replace_text(
+        self, there: int, text: str, verdict: int, *, part: Span | None = None, keeps_origin: bool = False
+    ) -> None:
+        """Change a unit of the page to `text`, or only a part of it. For text that `replacing` allows to go."""
+        begin, end = part or (0, len(self.units[there].text))
+        start, old = self.splicer.span(there)[0], self.units[there]
+        self.changes.append(
+            PageChange(
+                [verdict],
+                replacement=Replacement(start + begin, start + end, text),
+                touched=there,
+                keeps_origin=keeps_origin,
+                expected=(old._replace(text=old.text[:begin] + text + old.text[end:]),),
+            )
+        )
+        self.replaced_units.add(there)
+
+    def update_unit(self, number: int, unit: Unit, there: int, gone: Sequence[str] = ()) -> None:
+        """Put an incoming unit in the place of one of the page, in its form; `gone` are words that are lost with it."""
+        text = self.splicer.with_ends(in_form_of(self.units[there], unit))
+        self.replace_text(there, text, self.update_verdict(there, gone))
+        self.matched[number] = there
+
+    def update_verdict(self, there: int, gone: Sequence[str] = ()) -> int:
+        """Say why the evidence takes the place of a unit, with the numbers, and return the number of the verdict."""
+        source, line = self.origins[there].source, self.units[there].line
+        without = f", without {quoted(', '.join(gone))}" if gone else ""
+        if self.is_rejected(there):
+            why = f"a person decided for {self.evidence.source} and against line {line}"
+        elif self.is_same_voice(there):
+            why = f"{self.evidence.source} says otherwise now than in line {line}{without}"
+        elif gone:
+            why = f"another wording of line {line}{without}"
+        else:
+            why = f"says what line {line} says and more"
+        weights = f"{self.weight} against {self.confidence(there)} of {source}"
+        return self.verdict("update", self.units[there].section, f"{why}: {weights}", there)
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of a text in quotes."""
+    line = " ".join(text.split())
+    return f"'{line if len(line) <= 60 else line[:57] + '...'}'"
