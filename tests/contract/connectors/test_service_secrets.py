@@ -25,6 +25,7 @@ from mcp import Client
 from mcp_server.__main__ import main
 from mcp_server.app.composition import App, listed, open_app
 from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.summary import summary
 from mcp_server.cli.doctor import doctor
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Plane, seeded
@@ -372,6 +373,5 @@ def _within(things: Sequence[object], depth: int) -> Iterator[object]:
 
 
 def _person() -> Any:
-    from mcp_server.approvals.approvers import Approver
 
     return Approver("ann", "page")

@@ -1,4 +1,4 @@
-"""Plane's HTML as a tree, without anything that acts. Pure; the libraries are imported with the first text."""
+"""Plane's HTML as a tree, without anything that acts. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+
+import nh3
+from markdown_it.common.normalize_url import normalizeLink
 
 ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
 LONGEST_HTML = 300_000
@@ -59,8 +62,6 @@ class Element:
 
 def parsed(html: str) -> Element:
     """Return the tree of `html`, without scripts, styles, event handlers and addresses of other schemes."""
-    import nh3
-
     clean = nh3.clean(
         html[:LONGEST_HTML],
         tags=nh3.ALLOWED_TAGS | OF_THE_EDITOR,
@@ -169,6 +170,4 @@ def _without_end(address: str) -> str:
 
 def normal_address(address: str) -> str:
     """Return an address as Markdown writes it, so that two spellings of the same are equal."""
-    from markdown_it.common.normalize_url import normalizeLink
-
     return normalizeLink(address)

@@ -1,4 +1,4 @@
-"""Texts of tasks as the HTML that Plane stores. Pure; the parser is imported with the first text.
+"""Texts of tasks as the HTML that Plane stores. Pure.
 
 Plane parses what it gets with lxml, which puts several blocks into one `div`, and cleans it with nh3: scripts, event handlers
 and addresses other than http, https, mailto and tel are dropped. The HTML made here has none of these, so Plane usually stores
@@ -14,7 +14,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from mcp_server.connectors.plane.text.html_tree import (
     ADDRESS_SCHEMES,
@@ -25,11 +29,6 @@ from mcp_server.connectors.plane.text.html_tree import (
     plain_text,
     scheme_of,
 )
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token
 
 DEEPEST = 50
 """Levels of lists and quotes inside each other that the parser follows; it drops deeper text."""
@@ -58,8 +57,6 @@ def html_of(markdown: str) -> str:
 
     HTML in it is text, so that no word is lost. A link whose address Plane would drop is written as words.
     """
-    import nh3
-
     parser = markdown_parser()
     tokens = parser.parse(markdown)
     if any(token.level >= DEEPEST - 2 for token in tokens):
@@ -159,8 +156,6 @@ def _count_elements(root: Element) -> Counter[tuple[str, str, str]]:
 @cache
 def markdown_parser() -> MarkdownIt:
     """Return the parser whose rendering Plane stores."""
-    from markdown_it import MarkdownIt
-
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST, "xhtmlOut": False})
     parser.enable(["table", "strikethrough"])
     parser.inline.ruler.before("backticks", "bare_address", _bare_address)
@@ -213,8 +208,6 @@ def _adapt(tokens: list[Token]) -> None:
 
 def _adapt_line(children: list[Token]) -> list[Token]:
     """Return a line in which a soft break is a blank, and an address that Plane would drop is written in brackets."""
-    from markdown_it.token import Token
-
     adapted: list[Token] = []
     dropped: list[str | None] = []
     for token in children:
@@ -300,8 +293,6 @@ def _is_box(text: str) -> bool:
 
 
 def _make_task(tokens: list[Token], item: int, end: int, inserted: dict[int, list[Token]]) -> None:
-    from markdown_it.token import Token
-
     first = (tokens[item + 2].children or [])[0]
     ticked = first.content[1] != " "
     first.content = first.content[4:]

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
@@ -267,7 +268,6 @@ async def test_a_text_is_first_searched_for_so_that_few_projects_are_listed(tmp_
 
 
 async def test_callers_at_the_same_time_share_what_is_asked(tmp_path: Path) -> None:
-    import anyio
 
     async with working(tmp_path, level=1) as host:
         answers: list[Mapping[str, Any]] = []

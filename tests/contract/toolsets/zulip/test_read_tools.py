@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from knowledge.errors import NoSuchSource, SourceAway
+from knowledge.writing.evidence.sources import Fetched
 from mcp_server.connectors.zulip.evidence import fetch
+from tests.doubles.serving import before
 from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
 
 CHANNELS, READ, SEARCH = "zulip_list_channels", "zulip_read_messages", "zulip_search_messages"
@@ -300,7 +303,6 @@ async def test_a_channel_that_is_not_allowed_is_never_taken_for_one_that_is(tmp_
 
 
 async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHost) -> None:
-    from knowledge.writing.evidence.sources import Fetched
 
     first = both.said("The limit is 4,000.", topic="a/b")
     last = both.said("Agreed.", topic="a/b", by="Iago")
@@ -328,8 +330,6 @@ async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_
 
 
 async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
-    from knowledge.errors import NoSuchSource, SourceAway
-    from tests.doubles.serving import before
 
     said = fenced.said("The limit is 4,000.")
     other = fenced.said("The limit is 4,000.", channel="team")

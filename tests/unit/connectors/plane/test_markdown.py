@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcp_server.connectors.plane.text.html_markdown import markdown_of
-from mcp_server.connectors.plane.text.html_tree import Element, parsed, plain_text
+from mcp_server.connectors.plane.text.html_tree import Element, _Tree, parsed, plain_text
 from mcp_server.connectors.plane.text.markdown import differs, html_of
 from tests.doubles.plane_html import cleaned
 
@@ -251,8 +251,6 @@ def test_no_text_is_no_text() -> None:
 
 def _whole(text: str) -> Element:
     """Return what is really there: the elements as they are, uncleaned."""
-    from mcp_server.connectors.plane.text.html_tree import _Tree
-
     tree = _Tree()
     tree.feed(text)
     tree.close()
