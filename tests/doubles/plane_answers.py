@@ -1,4 +1,4 @@
-"""What a Plane for tests answers with, and the parts of it that do not depend on what is asked for."""
+"""Answers of the double of Plane, and the parts of them that are the same for every request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answer(Exception):
 
 
 class Paused(Exception):
-    """A create that has looked for its key, and has not written yet; `write` goes on with it."""
+    """A create that has looked for its key, and has not written yet; `write` finishes it."""
 
     def __init__(self, write: Callable[[], Answer]) -> None:
         self.write = write
@@ -98,7 +98,7 @@ def parsed(headers: Mapping[str, str], content: bytes) -> Any:
 
 
 def there(rows: Mapping[str, Row], own_id: str) -> Row:
-    """Return the row with that id; there is an answer for where there is none."""
+    """Return the row with that id, or raise the answer that it does not exist."""
     if own_id not in rows:
         raise Answer(404, NO_SUCH)
     return rows[own_id]
@@ -110,7 +110,7 @@ def active(project: Project) -> dict[str, Row]:
 
 
 def by_external(rows: Mapping[str, Row], key: str, source: str) -> Row | None:
-    """Return the row that was made with that key of another program, None if there is none."""
+    """Return the row that another program made with that key, None if it does not exist."""
     return next((row for row in rows.values() if row["external_id"] == key and row["external_source"] == source), None)
 
 

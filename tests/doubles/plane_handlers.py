@@ -1,4 +1,4 @@
-"""What a Plane for tests does for each path and method, once it is known who asks and that they may."""
+"""Handlers of the double of Plane, one for each path and method; the caller is known and permitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Plane makes of the HTML of a description: parsed into one element, then cleaned. Its comments it leaves as they are.
+"""The HTML of a description as Plane stores it: parsed into one element, then cleaned. Comments are stored unchanged.
 
 Source: work_item_create_alias_issues of tests/samples/plane; `IssueSerializer.validate` of github.com/makeplane/plane, which
 parses by lxml and cleans by nh3, with nh3's own tags and those of Plane's editor.
@@ -80,7 +80,7 @@ def _as_one(html: str) -> str:
 
 
 class _Top(HTMLParser):
-    """Notes which elements, and whether text, stand at the top."""
+    """Notes the elements at the top level, and whether there is text between them."""
 
     def __init__(self) -> None:
         super().__init__()

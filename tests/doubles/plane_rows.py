@@ -1,4 +1,4 @@
-"""What the double of Plane keeps: people, projects, tasks and all that hangs on them, as rows of the API.
+"""The memory of the double of Plane: people, projects, tasks and everything that belongs to them, as rows of the API.
 
 Tests look into it and change it as people would in a browser; the API over it is in `plane.py`.
 """
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Account:
-    """Somebody with a key; `role` is the one in the workspace, None for who is not of it."""
+    """Somebody with a key; `role` is their role in the workspace, None if they do not belong to it."""
 
     id: str
     first: str
@@ -54,7 +54,7 @@ class Account:
 
     @property
     def shown(self) -> Row:
-        """Return what others are told of this person."""
+        """Return this person as others see them."""
         return {
             "id": self.id,
             "first_name": self.first,
@@ -109,7 +109,7 @@ class Workspace:
         return next(project for project in self.projects.values() if project.row["identifier"] == key)
 
     def task(self, key: str) -> Row:
-        """Return the task that people call so (KB-1), as the API tells it."""
+        """Return the task with that key (KB-1), as the API returns it."""
         name, number = key.rsplit("-", 1)
         return next(row for row in self.project(name).tasks.values() if row["sequence_id"] == int(number))
 

@@ -1,4 +1,4 @@
-"""What the double of Plane refuses of a task, in the program's words.
+"""Fields of a task that the double of Plane refuses, in the program's words.
 
 Source: work_item_create_*_400 of tests/samples/plane; `IssueSerializer` of github.com/makeplane/plane
 """

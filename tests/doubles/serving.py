@@ -28,7 +28,7 @@ Kind = Literal["cut", "wait", "answer", "raw", "hang_up"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong with one request. The functions below make them.
+    """A fault of one request. The functions below make them.
 
     `acts`: the application is run first, and its reply thrown away (for `wait` and `hang_up`: given). `then`: what is cut
     or waited for happens `seconds` later; raw bytes go out one piece each so many seconds.
@@ -100,7 +100,7 @@ def truncated(*, acts: bool = True) -> Fault:
 
 
 def malformed(*, acts: bool = True) -> Fault:
-    """Send what is no HTTP, then cut."""
+    """Send something that is not HTTP, then cut."""
     return Fault("raw", acts=acts, pieces=(b"EHLO there\r\n\r\n",))
 
 
@@ -198,7 +198,7 @@ def serving(app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Pat
 async def served(
     app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Path] | None = None
 ) -> AsyncIterator[Served]:
-    """Do the same where there is an event loop, which is not blocked meanwhile."""
+    """Do the same from an event loop, without blocking it."""
     opened = serving(app, plan=plan, certificate=certificate)
     running = await asyncio.to_thread(opened.__enter__)
     try:
@@ -269,7 +269,7 @@ class _Running:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that stops at once when it is told to, instead of looking ten times a second."""
+    """Uvicorn that stops at once when it is asked to, instead of checking ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

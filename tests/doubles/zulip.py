@@ -28,7 +28,7 @@ PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head><title>Page not found</title></
 
 
 class Zulip(Handlers):
-    """The API of `world`. `heartbeat_s`: how long it waits for something to tell before it tells that there is nothing."""
+    """The API of `world`. `heartbeat_s`: how long a request for events waits before it is answered with a heartbeat."""
 
     def __init__(
         self,

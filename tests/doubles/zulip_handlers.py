@@ -1,4 +1,4 @@
-"""What a Zulip for tests does for each path and method, once it is known who asks.
+"""Handlers of the double of Zulip, one for each path and method; the caller is known.
 
 Source: tests/samples/zulip (Zulip 9.0-dev, feature level 247), https://zulip.com/api/rest and https://zulip.com/api/changelog
 """
@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 
 class Handlers:
-    """What `world` answers, by what is asked. `heartbeat_s`: so long it waits for something to tell."""
+    """The answers of `world`. `heartbeat_s`: how long a request for events waits."""
 
     def __init__(self, world: World, heartbeat_s: float) -> None:
         self.world, self.heartbeat_s = world, heartbeat_s

@@ -1,4 +1,4 @@
-"""What a Zulip organisation holds: users, channels, messages, queues of events. The double's memory, without any HTTP.
+"""The memory of the double of Zulip, without any HTTP: users, channels, messages, queues of events.
 
 Every rule here was seen in tests/samples/zulip or is cited from the vendor's pages.
 """
@@ -27,9 +27,9 @@ BEYOND = 10_000_000_000_000_000
 EMPTY_TOPICS = 334
 NO_USER_IN_REACTIONS = 328
 MOVES_APART = 365
-"""From this feature level on `last_edit_timestamp` tells of texts only; moves have `last_moved_timestamp`, but for resolved topics.
+"""From this feature level on `last_edit_timestamp` covers edits of the text only; a move has `last_moved_timestamp`.
 
-Before it one time told of both. Source: https://zulip.com/api/changelog.
+Resolving a topic is not such a move. Before this level one time covered both. Source: https://zulip.com/api/changelog.
 """
 NAMED_CHANNEL = 255
 """From this feature level on errors say channel where they said stream. Source: https://zulip.com/api/changelog."""
@@ -231,7 +231,7 @@ class World:
         user.record["is_active"] = False
 
     def forget_queues(self) -> None:
-        """Forget every queue of events, as a server does that begins anew."""
+        """Forget every queue of events, as a server that restarts does."""
         self.queues.clear()
 
     # What its API does
@@ -282,7 +282,7 @@ class World:
         queue: str = "",
         local_id: str = "",
     ) -> Said:
-        """Write a message, as the server normalises it, and let those hear of it that may."""
+        """Write a message, as the server normalises it, and put it into the queues that may receive it."""
         text, topic = self._normalised(text), self._topic(topic) if room else ""
         if room is not None and room.private and sender.id not in room.members and not allowed:
             word = "channel" if self.level >= NAMED_CHANNEL else "stream"
@@ -600,7 +600,7 @@ def _plain(text: str) -> str:
 
 
 def _read(text: str) -> str:
-    """Return what a reader sees: what stands behind a fence is no part of it."""
+    """Return what a reader sees: not the words behind a fence's mark."""
     return re.sub(r"(?m)^(```+|~~~+).*$", " ", text)
 
 

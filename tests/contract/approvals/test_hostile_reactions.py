@@ -104,7 +104,7 @@ async def test_a_card_in_a_topic_that_was_resolved_says_whether_it_still_decides
 
 @pytest.mark.parametrize("restored", [False, True], ids=["edited", "edited and put back"])
 async def test_a_reaction_to_a_card_that_somebody_edited_decides_nothing(tmp_path: Path, *, restored: bool) -> None:
-    """Another program with the bot's key can edit it. What people reacted to is then not what we posted, whatever it says later."""
+    """Another program with the bot's key can edit it. Then people reacted to something else than we posted, whatever it says later."""
     async with scene(tmp_path) as here:
         world = here.zulip.world
         proposal_id = await here.propose()
@@ -143,7 +143,7 @@ async def test_a_reaction_to_an_edited_card_does_not_count_once_the_server_write
 
 
 async def test_a_card_whose_edit_was_cut_off_still_decides(tmp_path: Path) -> None:
-    """Killed between Zulip's edit and our record of it: the text is the one that was announced, so it is ours."""
+    """Killed between Zulip's edit and our record of it: the text is the one that we recorded before the edit, so it is ours."""
     async with scene(tmp_path, telling=False) as here:
         world = here.zulip.world
         proposal_id = await here.propose()

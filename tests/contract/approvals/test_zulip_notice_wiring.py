@@ -1,4 +1,4 @@
-"""A server whose settings say so tells of proposals in Zulip; a command line, and one without the setting, does not."""
+"""A server announces proposals in Zulip if its settings say so; a command line never does."""
 
 from __future__ import annotations
 

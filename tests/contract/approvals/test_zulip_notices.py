@@ -1,4 +1,4 @@
-"""Proposals told in Zulip: each once, whatever dies or gets lost; and a reaction counts only from people on the list."""
+"""Proposals are announced in Zulip once, whatever dies or gets lost; and only reactions of listed people count."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tests.support.zulip.servers import BOT, CHANNEL, zulip_of
 async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_and_without_any_text(
     tmp_path: Path,
 ) -> None:
-    """Who may read the channel and who may read the pages are two groups of people (ADR 38)."""
+    """The readers of the channel and of the pages are two groups of people (ADR 38)."""
     async with scene(tmp_path) as here:
         proposal_id = await here.propose("SECRET plan")
         proposal = await here.person.proposal(proposal_id)
@@ -65,7 +65,7 @@ async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_
 
 
 async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
-    """One by lease; what the other's host proposes is told by it, too."""
+    """One of them, by lease; it also announces what the other's host proposes."""
     async with scene(tmp_path) as here, anyio.create_task_group() as tasks:
         tasks.start_soon(told_by(here.host.app, here.access))
         ids = [await here.propose(f"word {number}", f"notes/{number}.md") for number in range(4)]
@@ -77,7 +77,7 @@ async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
 
 @pytest.mark.external
 async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhile(tmp_path: Path) -> None:
-    """What was told is on record, and not in a process."""
+    """The notices are on record, and not in the memory of a process."""
     async with scene(tmp_path, telling=False) as here:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(told_by(here.person.app, here.access))
@@ -322,7 +322,7 @@ async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path
 
 
 async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None:
-    """It is told, and a reaction to it counts for nothing."""
+    """It is announced, and a reaction to it counts for nothing."""
     async with scene(tmp_path) as here:
         sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
         high = str(sent["proposal"]["id"])
@@ -339,7 +339,7 @@ async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None
 
 
 async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) -> None:
-    """What counts is the message that is on record, whatever another one says."""
+    """Only the message on record counts, whatever another one says."""
     async with scene(tmp_path) as here:
         first = await here.propose("one", "notes/1.md")
         (notice,) = await here.told()
@@ -357,7 +357,7 @@ async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) 
 async def test_a_word_that_does_not_count_is_answered_in_the_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was frozen meanwhile gets nothing carried out, and the person who said yes hears why."""
+    """Nothing is carried out for a caller that was frozen meanwhile, and the person who approved learns why."""
     async with scene(tmp_path) as here:
         proposal_id = await here.propose()
         await here.told()
@@ -445,7 +445,7 @@ anyio.run(main, *sys.argv[1:])
 async def killed_at(
     here: Scene, root: Path, moment: Callable[[str, str, int], bool], fault: Fault
 ) -> AsyncIterator[None]:
-    """Run a server that tells, and kill it when Zulip has a request of that moment; yield once it is dead."""
+    """Run a server that announces, and kill it when Zulip has a request of that moment; yield once it is dead."""
     settings = configured(root, here.double.address, BOT, here.zulip)
     words = (settings.kb, settings.state_dir, settings.zulip_site, settings.zulip_email, settings.zulip_api_key)
     killed: list[int] = []

@@ -1,4 +1,4 @@
-"""What another service told is kept for a while; of any number of callers at once, one asks."""
+"""Answers of another service are cached; however many callers ask at once, one request is sent."""
 
 from __future__ import annotations
 

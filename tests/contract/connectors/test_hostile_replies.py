@@ -1,4 +1,4 @@
-"""What a configured service, or somebody in its place, can answer with to harm the server that asked.
+"""Replies by which a configured service, or somebody in its place, could harm the server that sent the request.
 
 Promises: a reply costs a bounded amount of memory and time whatever it is packed in, and no redirect of an index or a model
 takes a key or a page to another address.
@@ -55,7 +55,7 @@ def bomb(coding: str) -> bytes:
 
 @contextmanager
 def measured() -> Iterator[Callable[[], int]]:
-    """Yield what tells, afterwards, how much Python held at once meanwhile."""
+    """Yield a function that returns, afterwards, the peak of the memory that Python used."""
     peaks: list[int] = []
     tracemalloc.start()
     try:

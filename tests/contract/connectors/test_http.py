@@ -1,4 +1,4 @@
-"""What the sender promises whatever a network does: on real sockets, with real TLS, and time that is told and not waited for."""
+"""The sender's promises, whatever a network does: on real sockets, with real TLS, and with a fake clock."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def servers(settings: Settings, folder: Path, mail: Mail) -> AsyncIterator
 async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_it(
     engine: str, request: pytest.FixtureRequest, schema: str, tmp_path: Path
 ) -> None:
-    """Who comes second waits for the first, instead of taking its request for lost."""
+    """The second process waits for the first, instead of taking its request for lost."""
 
     async def takes() -> None:
         await anyio.sleep(0.05)

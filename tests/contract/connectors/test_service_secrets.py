@@ -343,7 +343,7 @@ async def test_the_doctor_says_no_key(tmp_path: Path, fault: str | None) -> None
 
 @pytest.mark.parametrize("fault", ["a 400 that echoes", "no HTTP"])
 async def test_no_traceback_and_no_representation_has_a_key(tmp_path: Path, fault: str) -> None:
-    """What a debugger, a crash report or a careless log line would print."""
+    """A debugger, a crash report or a careless log line would print this."""
     async with house(tmp_path, level=5) as there:
         plane, zulip = there.app.services.plane.client, there.app.services.zulip.client
         there.broken(fault)

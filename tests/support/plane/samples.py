@@ -39,7 +39,7 @@ class Sample:
 
     @property
     def reply(self) -> ServiceReply:
-        """Return the reply as the wire modules get it; an empty body is none."""
+        """Return the reply as the wire modules get it; an empty body is None."""
         return ServiceReply(self.status, self.headers, None if self.body == "" else self.body)
 
 

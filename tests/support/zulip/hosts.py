@@ -30,7 +30,7 @@ BEGUN = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 
 @dataclass
 class Clock:
-    """The time of the double, in seconds; it goes on by a minute with each message."""
+    """The time of the double, in seconds; it advances by a minute with each message."""
 
     at: float = BEGUN
 

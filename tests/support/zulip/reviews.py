@@ -1,4 +1,4 @@
-"""A host that proposes, a person who decides, and a Zulip for tests that hears of it and answers by reactions."""
+"""A host that proposes, a person who decides, and a Zulip for tests in which proposals are announced and answered by reactions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESSAGES = "/api/v1/messages"
 
 @dataclass(frozen=True)
 class Scene:
-    """A host that may only propose, the person who decides, and the channel that hears of it."""
+    """A host that may only propose, the person who decides, and the channel in which it is announced."""
 
     host: Writer
     person: Reviewer
@@ -43,7 +43,7 @@ class Scene:
 
     @property
     def notices(self) -> list[str]:
-        """Return what was told, oldest first."""
+        """Return the notices, oldest first."""
         return self.zulip.world.texts(CHANNEL, TOPIC)
 
     @property
@@ -62,7 +62,7 @@ class Scene:
         return await self.host.revision(path) if (self.host.root / path).exists() else None
 
     async def told(self, count: int = 1) -> list[str]:
-        """Return what was told once there are so many notices."""
+        """Return the notices once there are `count` of them."""
         await soon(lambda: len(self.notices) >= count)
         return self.notices
 
@@ -120,7 +120,7 @@ async def scene(
     pace: Pace | None = None,
     kind: str = "double-newer",
 ) -> AsyncIterator[Scene]:
-    """Yield a host that proposes and a server that tells of it."""
+    """Yield a host that proposes and a server that announces it."""
     zulip = zulip_of(kind, heartbeat_s=0.5)
     async with served(zulip) as double:
         settings = configured(root, double.address, user, zulip)
@@ -139,7 +139,7 @@ async def scene(
 
 
 def told_by(app: App, access: ZulipAccess, pace: Pace = QUICK) -> Callable[[], Any]:
-    """Return what tells of proposals from that server."""
+    """Return a task that announces that server's proposals."""
 
     async def tell() -> None:
         await run(app.services, app.approvals, access, pace=pace)

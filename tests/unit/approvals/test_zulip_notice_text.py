@@ -1,4 +1,4 @@
-"""What a notice says, and what it can never say."""
+"""The text of a notice, and what it can never hold."""
 
 from __future__ import annotations
 

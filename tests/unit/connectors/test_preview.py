@@ -1,4 +1,4 @@
-"""What goes to another service is shown whole and inert wherever a person agrees to it, and never spoken of as a page."""
+"""Wherever a person approves a text for another service, it is shown completely and inert, and never called a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Plane does for us: the same suite over the double, and over a real server where one is given.
+"""What we rely on in Plane: the same suite on the double, and on a real server if one is given.
 
 A real one is named by FORGE_TEST_PLANE_URL, FORGE_TEST_PLANE_KEY and FORGE_TEST_PLANE_WORKSPACE (pytest -m external). The key
 has to be of somebody who may make projects: the suite makes one for itself and deletes it at the end.

@@ -1,4 +1,4 @@
-"""What the client of Plane makes of a bad network, a full allowance, a strange server and a list that leads nowhere."""
+"""The client of Plane on a bad network, with an exhausted rate limit, a strange server, and a list that leads nowhere."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
 
 
 async def test_a_create_that_is_written_after_its_reply_was_given_up_is_found_then() -> None:
-    """What was lost may still be under way: nothing is found at first, and then it is there, once."""
+    """A request whose reply was lost may still be under way: at first nothing is found, then it is there, once."""
     async with here() as at:
         done, go_on = threading.Event(), threading.Event()
 
@@ -164,7 +164,7 @@ async def test_a_change_without_a_reply_is_sent_once_for_somebody_may_go_on_from
 
 
 async def test_a_question_is_asked_again_when_the_network_stumbles() -> None:
-    """What only asks may be asked again."""
+    """Reads may be retried."""
     async with here(in_turn(serving.before(), serving.status(502), None)) as at:
         assert len((await at.plane.tasks(at.kb)).items) == 4
         assert at.running.count("GET") == 3
@@ -229,7 +229,7 @@ async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it
 
 @pytest.mark.parametrize("base", ["/nowhere", "/api/v1"])
 async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
-    """Plane answers paths that it does not have with a 404 of its own; what is no Plane with a page."""
+    """Plane answers unknown paths with a 404 of its own; another server with a page."""
     async with here(in_turn(*[serving.html(404)] * 4) if base == "/nowhere" else serving.no_fault) as at:
         place = ServiceAddress(
             wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ()

@@ -1,4 +1,4 @@
-"""What the client promises, on the double at two feature levels and on a real Zulip where one is named."""
+"""The client's promises, on the double at two feature levels and on a real Zulip if one is named."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_message_comes_back_as_it_was_typed(here: Ground) -> None:
 
 
 async def test_messages_of_a_topic_are_read_in_pieces_without_gaps(here: Ground) -> None:
-    """Around a message: those before, those after, and it; ends are told."""
+    """Around a message: those before, those after, and itself; the window says where the list ends."""
     sent = [await here.client.send(_topic(here), f"number {number}") for number in range(5)]
     window = await here.client.messages(_topic(here), before=2)
     assert [message.id for message in window.messages] == sent[3:]
@@ -210,7 +210,7 @@ async def test_an_empty_text_is_refused_in_the_words_of_the_server(here: Ground)
 
 
 async def test_people_are_written_to_directly(double: Ground) -> None:
-    """A conversation is told by its people, and has an address too."""
+    """A conversation is identified by its people, and has an address, too."""
     assert double.zulip
     hamlet = double.zulip.world.user("King Hamlet")
     person = next(person for person in await double.client.people() if person.id == hamlet.id)
@@ -298,7 +298,7 @@ async def test_a_wrong_key_is_told_with_what_to_set() -> None:
 
 
 async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> None:
-    """Nothing of Zulip makes a second send harmless, so that there is none; the queue tells that it happened."""
+    """Nothing in Zulip makes a second send harmless, so there is none; the queue shows that it happened."""
     assert double.double
     assert double.zulip
     queue = await double.client.register(_topic(double))
@@ -350,7 +350,7 @@ async def test_too_many_requests_are_told_with_the_wait_that_is_asked_for(double
     ],
 )
 async def test_a_reply_of_another_form_is_no_answer_and_for_a_send_a_lost_one(double: Ground, body: str) -> None:
-    """What is not understood is never taken for done or not done."""
+    """A reply that is not understood never counts as done or as not done."""
     assert double.double
     await double.client.server()
     json = {"content-type": "application/json"}

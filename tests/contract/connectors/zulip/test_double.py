@@ -21,7 +21,7 @@ OTHER_KEYS = {
     "err_bad_key_valid_shape_401": ("user29@zulipdev.com", "a" * 32),
     "err_unknown_email_401": ("nobody@zulip.com", "a" * 32),
 }
-"""What was sent then with these is not in the samples."""
+"""The samples do not hold what was sent with these."""
 WORLDLY = {"alert_words", "streams", "subscriptions", "never_subscribed", "members", "events"}
 """Lists that were longer then; each entry of ours has the form of one of theirs."""
 LONG_POLL = "events_longpoll_woken"
@@ -164,7 +164,7 @@ def _same_form(where: str, ours: Any, recorded: Any) -> None:
 
 
 def _names(where: str, value: Mapping[str, Any]) -> set[str]:
-    """Return the names in an object. What the messages of then had gone through is told in some names more."""
+    """Return the names in an object, without those that only say what had happened to the recorded messages."""
     return set(value) - (
         {"last_edit_timestamp", "edit_history"} if ".messages" in where or ".message" in where else set()
     )

@@ -1,4 +1,4 @@
-"""Acts on tasks with every fault of the network on every step: once, and nothing that happened is told as failed."""
+"""Acts on tasks with every network fault at every step: each happens once, and none that happened is reported as failed."""
 
 from __future__ import annotations
 

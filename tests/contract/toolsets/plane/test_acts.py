@@ -424,7 +424,7 @@ async def test_what_somebody_else_wrote_after_a_lost_change_is_not_overwritten(t
 async def test_a_change_that_is_at_work_when_its_reply_is_given_up_does_not_undo_what_somebody_does_then(
     tmp_path: Path,
 ) -> None:
-    """It arrived, and before anything is sent again somebody goes on from there."""
+    """It arrived, and somebody changes the task before anything is sent again."""
     async with working(tmp_path) as host:
         seen = host.plane.task("KB-1")["updated_at"]
         lost = for_requests("PATCH", "/", after())
@@ -600,7 +600,7 @@ async def test_who_agrees_again_after_nobody_knew_gets_it_once(tmp_path: Path) -
 async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
     tmp_path: Path, deed: str, *, acted: bool
 ) -> None:
-    """The process dies after the request, before it can put on record what became of it; another one takes it over."""
+    """The process dies after the request, before it can record the outcome; another one takes over."""
     calls: dict[str, tuple[str, dict[str, object]]] = {
         "create": ("plane_create_task", dict(WHOLE)),
         "update": ("plane_update_task", {"task": "KB-1", "state": "Done", "description": "New.", "name": "Other"}),

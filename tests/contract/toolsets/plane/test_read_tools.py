@@ -480,7 +480,7 @@ async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
 
 
 async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
-    """A task is dated anew with every change of its state, so the time of that says nothing about what was said."""
+    """A task is dated with every change of its state, so that date says nothing about its text."""
     async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
         board = host.app.services.plane
         comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
@@ -515,7 +515,7 @@ async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> No
 
 
 async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_path: Path) -> None:
-    """Lists are kept for half a minute, and what was just changed must not be told as it was."""
+    """Lists are cached for half a minute, and a task that was just changed must not be shown as it was."""
     async with working(tmp_path, level=4) as host:
         asked: list[Mapping[str, str]] = [{}, {"cycle": "Sprint 1"}, {"module": "Indexing"}]
         for more in asked:

@@ -129,7 +129,7 @@ async def test_tasks_are_found_by_names(ground: Ground) -> None:
 
 
 async def test_a_task_is_read_by_key_id_and_address_with_its_text_as_it_was_sent(ground: Ground) -> None:
-    """Whatever Plane does to the HTML, the Markdown is the same, and no difference is told."""
+    """Whatever Plane does to the HTML, the Markdown is the same, and no difference is reported."""
     async with reading(ground) as reader:
         here = reader.here
         sent = html_of(ORDINARY)

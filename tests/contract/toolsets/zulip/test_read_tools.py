@@ -1,4 +1,4 @@
-"""What is read from Zulip: found by the names that people use, whole or said to be cut, and never from outside of the allow list."""
+"""Reading Zulip: by the names that people use, completely or with a note, and never from outside of the allow list."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ fast = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 
 
 def words(text: str) -> str:
-    """Return all letters of some HTML, whatever stands between them."""
+    """Return all letters of some HTML, without the blanks between them."""
     return "".join(plain_text(parsed(text)).split())
 
 

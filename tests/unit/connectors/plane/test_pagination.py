@@ -91,7 +91,7 @@ async def test_two_cursors_that_lead_to_each_other_end() -> None:
 
 
 async def test_a_circle_after_everything_came_leaves_nothing_to_say() -> None:
-    """What is whole is whole, however it went on."""
+    """A complete list is complete, whatever the pages do afterwards."""
     pages = Pages(odd=at(11, ListPage(ALL[1100:], "100:0:0", 1200)))
     assert await read_all(pages.page) == Listing(tuple(ALL))
 

@@ -79,7 +79,7 @@ numbers = paged(lambda body: body["sequence_id"])
 
 @dataclass(frozen=True)
 class Reading:
-    """Which reader reads a sample, and what of it is known: the function returns what is compared with `told`."""
+    """The reader of a sample, and its expected result: `of` returns the part that is compared with `told`."""
 
     read: Callable[[Any], Any]
     told: Any
@@ -87,12 +87,12 @@ class Reading:
 
 
 def of_task(task: PlaneTask) -> Any:
-    """Return what tells tasks of the samples apart."""
+    """Return the fields that distinguish the tasks of the samples."""
     return task.number, task.name, task.priority, task.assignee_ids, task.external_id
 
 
 def of_page(page: ListPage[Any]) -> Any:
-    """Return what tells pages of the samples apart."""
+    """Return the fields that distinguish the pages of the samples."""
     return len(page.items), page.next_cursor, page.total
 
 
@@ -216,7 +216,7 @@ READ: dict[str, Reading] = {
     "module_issues_list": Reading(paged(wire.read_task), [TASK], lambda page: [task.id for task in page.items]),
     "err_no_trailing_slash_get": Reading(paged(wire.read_project), 2, lambda page: len(page.items)),
 }
-"""What the readers make of a reply that says that it was done."""
+"""Replies of success, as the readers return them."""
 
 BY_OTHERS = {
     "project_member_add",
@@ -389,7 +389,7 @@ ASKED: dict[str, ServiceRequest] = {
     "relations_list": wire.relations(ACME, KB, TASK),
 }
 OUR_QUERY = {"per_page", "fields", "order_by", "limit", "external_source"}
-"""What we ask for besides, or in another measure than the recording."""
+"""Parameters that we add, or send with other values than the recording."""
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -456,7 +456,7 @@ def test_a_page_is_never_larger_than_plane_gives() -> None:
 
 @pytest.mark.parametrize("name", ["work_item_create_external_dup_409", "comment_create_external_dup_409"])
 def test_a_key_that_is_taken_is_no_error(name: str) -> None:
-    """The second create with a key tells the first one's id."""
+    """The second create with a key returns the first one's id."""
     sample = SAMPLES[name]
     assert wire.read_taken(sample.reply) == KeyTaken(sample.body["id"])
 
@@ -484,7 +484,7 @@ def test_a_comment_of_ours_has_its_key() -> None:
 
 
 def test_a_time_in_the_owner_s_zone_is_the_same_moment() -> None:
-    """Plane tells times in the time zone of the key's owner."""
+    """Plane gives times in the time zone of the key's owner."""
     told = {**SAMPLES["work_item_get"].body, "updated_at": "2026-11-21T02:31:04.693645+05:30"}
     assert wire.read_task(told) == FIRST
 
@@ -503,7 +503,7 @@ def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks()
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> None:
-    """What stands before Plane answers so, or a server that is no Plane."""
+    """A proxy in front of Plane answers so, or a server that is not Plane."""
     with pytest.raises(ServiceRefused, match="is PLANE_BASE_URL Plane's address"):
         reply_check.require_success(POST("/x/"), ServiceReply(status, {}, None, page=True), "task")
 
@@ -547,7 +547,7 @@ PARTIAL = {
 
 @pytest.mark.parametrize("name", sorted(set(READ) - PARTIAL))
 def test_a_reply_with_one_part_of_another_kind_is_read_or_unreadable(name: str) -> None:
-    """Unknown fields and nulls are read over; nothing but Unreadable is raised, and it tells no value."""
+    """Unknown fields and nulls are ignored; only UnreadableReply is raised, and it quotes no value."""
     reading = READ[name]
     for broken in broken_bodies(SAMPLES[name].reply.body):
         assert "SURPRISE" not in told_odd(reading.read, broken)

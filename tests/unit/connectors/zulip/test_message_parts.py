@@ -74,7 +74,7 @@ def test_a_spoiler_and_math_keep_what_their_first_line_says() -> None:
 
 
 def test_a_fence_of_the_same_mark_within_a_quote_is_a_fence_of_its_own() -> None:
-    """Source: QuoteHandler in zerver/lib/markdown/fenced_code.py: what is no closing line may open a fence."""
+    """Source: QuoteHandler in zerver/lib/markdown/fenced_code.py: a line that closes no fence may open one."""
     text = "```quote\n```py\n" + "\n".join(f"w{number}" for number in range(30)) + "\n```\nand\n```\n\nafter"
     parts = split(text, 80)
     assert all(not fences_left_open(part) for part in parts)

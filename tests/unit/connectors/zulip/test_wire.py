@@ -105,7 +105,7 @@ READS: dict[str, tuple[Callable[[ServiceRequest, ServiceReply], Any], Callable[[
     "reaction_dup_400": (lambda _, reply: wire.read_reaction_change(REACT, reply), lambda read: read is False),
     "queue_delete": (wire.read_dropped, lambda read: read is None),
 }
-"""What we read, and what is read there."""
+"""The replies that are read, with their reader and a check of its result."""
 UNREAD = {
     "bots_list",
     "create_stream_by_guest_or_admin_only",
