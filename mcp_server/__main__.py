@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import sys
-from collections.abc import Sequence
+
+
+def _forget_the_working_directory() -> None:
+    """Take the folder that this was started in off Python's path, unless the program itself lies there.
+
+    Hosts start servers in the project that is open, which may be a stranger's repository: a `yaml.py` in it would run as us.
+    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.
+    """
+    packages = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - pathlib is not imported yet
+    sys.path[:] = [part for part in sys.path if os.path.isabs(part)]  # noqa: PTH117 - likewise
+    try:
+        here = os.getcwd()  # noqa: PTH109 - likewise
+    except OSError:  # the folder was deleted
+        return
+    if sys.path[0] == here != packages:
+        del sys.path[0]
+
+
+# Before any other import, of the standard library too: `os` and `sys` are what Python itself has loaded by now.
+_forget_the_working_directory()
+
+import difflib
+import importlib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TextIO, cast
 
-if TYPE_CHECKING:
-    import argparse
+from knowledge.errors import KnowledgeError
+from mcp_server import VERSION
+from mcp_server.app.settings.loader import BadSetting, load
+from mcp_server.app.settings.settings import BY_FIELD
+from mcp_server.cli.terminal.escape import EscapedStream
+from mcp_server.cli.terminal.options import Parser, WronglyAsked, add_common
+from mcp_server.cli.terminal.output import log_to_stderr
 
 VERBS = {
     "serve": "serve a knowledge base to an MCP host (stdio, or --http HOST:PORT)",
@@ -37,28 +62,13 @@ VERBS = {
     "doctor": "check configuration, services and index, and say how to fix problems",
     "reference": "print the reference of tools or settings, made from the declarations",
 }
-FOLDERS = {
-    "serve": "server",
-    "demo": "demo",
-    "install": "server",
-    "index": "search",
-    "search": "search",
-    "eval": "search",
-    "read": "search",
-    "map": "search",
-    "agents": "agents",
-    "enroll": "trust",
-    "trust": "trust",
-    "review": "review",
-    "run": "runs",
-    "runs": "runs",
-    "journeys": "journeys",
-    "audit": "trust",
-    "state": "server",
-    "doctor": "doctor",
-    "reference": "server",
+FOLDERS: Mapping[str, Sequence[str]] = {
+    "server": ("serve", "install", "state", "reference"),
+    "search": ("index", "search", "eval", "read", "map"),
+    "trust": ("enroll", "trust", "audit"),
+    "runs": ("run", "runs"),
 }
-"""The folder of `mcp_server/cli` that each verb's file is in."""
+"""Folders of `mcp_server/cli` with the files of several verbs. Any other verb has a folder of its own name."""
 COULD_NOT = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -69,14 +79,14 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
-    _forget_the_working_directory()  # before anything is imported
     arguments = list(sys.argv[1:] if argv is None else argv)
-    streams = _speak_any_text(arguments)
+    streams = _escape_output(arguments)
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
-        code = _explained(error)  # which the interpreter then tells of, through the same streams
+        # Raised again, it leaves through the escaped streams: they stay, and the interpreter prints its traceback to them.
+        code = _explained(error)
     sys.stdout, sys.stderr = streams
     return code
 
@@ -87,20 +97,28 @@ def _dispatch(arguments: list[str]) -> int:
     if verb not in VERBS:
         return _overview(verb)
     module = module_of(verb)
-    parsed = _parser(verb, module).parse_args([*common, *rest[1:]])
-    from mcp_server.cli.terminal.output import log_to_stderr
-
-    log_to_stderr(tracebacks=verb == "serve")  # whose log is read by those who look for causes
-    return _run(module, parsed)
+    parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
+    add_common(parser)
+    module.arguments(parser)
+    parsed = parser.parse_args([*common, *rest[1:]])
+    # A server's log is read by whoever looks for the cause of a failure; a person at a terminal wants the sentence.
+    log_to_stderr(tracebacks=verb == "serve")
+    flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
+    settings = load({**flags, "json": getattr(parsed, "json", None)})
+    for note in settings.notes:
+        _say(note)
+    code: int = module.run(parsed, settings)
+    return code
 
 
 def module_of(verb: str) -> ModuleType:
     """Import the file of a verb, a key of `VERBS`."""
-    return importlib.import_module(f"mcp_server.cli.{FOLDERS[verb]}.{verb}")
+    folder = next((folder for folder, verbs in FOLDERS.items() if verb in verbs), verb)
+    return importlib.import_module(f"mcp_server.cli.{folder}.{verb}")
 
 
 def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the options of every verb that stand before the verb, and the rest."""
+    """Return the common options before the verb, and the rest."""
     at = 0
     while at < len(arguments):
         name = arguments[at].partition("=")[0]
@@ -110,24 +128,8 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at:]
 
 
-def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
-    from mcp_server.app.settings.loader import load
-    from mcp_server.app.settings.settings import BY_FIELD
-
-    flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
-    chosen = load({**flags, "json": getattr(parsed, "json", None)})
-    for note in chosen.notes:
-        _say(note)
-    code: int = module.run(parsed, chosen)
-    return code
-
-
 def _explained(error: BaseException) -> int:
-    """Say why in one sentence and return the exit code; raise what no person can have caused."""
-    from knowledge.errors import KnowledgeError
-    from mcp_server.app.settings.loader import BadSetting
-    from mcp_server.cli.terminal.options import WronglyAsked
-
+    """Print the reason in one sentence and return the exit code; raise an error that no person can have caused."""
     cause = _cause(error)
     if isinstance(cause, KeyboardInterrupt):
         return INTERRUPTED
@@ -149,7 +151,7 @@ def _explained(error: BaseException) -> int:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return what a group of errors is about: task groups wrap even a single one."""
+    """Return the error inside a group: task groups wrap even a single one."""
     while isinstance(error, BaseExceptionGroup):
         broken = error.subgroup(BrokenPipeError)
         if broken is None and len(error.exceptions) > 1:
@@ -159,35 +161,21 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _leave_stdout() -> None:
-    """Let what is still buffered go nowhere; otherwise Python tries again at exit and complains."""
+    """Send what is still buffered to the null device; otherwise Python tries to write it at exit, and complains."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
 
 
-def _forget_the_working_directory() -> None:
-    """Import nothing from the folder that this was started in, which may be a stranger's.
-
-    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.
-    """
-    packages = Path(__file__).resolve().parent.parent
-    sys.path[:] = [part for part in sys.path if Path(part).is_absolute()]
-    with suppress(OSError):
-        if Path(sys.path[0]) == Path.cwd() != packages:
-            del sys.path[0]
-
-
-def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
-    """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
-    from mcp_server.cli.terminal.escape import EscapedStream
-
+def _escape_output(arguments: list[str]) -> tuple[TextIO, TextIO]:
+    """Have stdout and stderr mark characters that would act on a terminal, and return the streams as they were."""
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows a question mark, and nothing fails
     _, rest = _common_first(arguments)
-    if rest[:1] != ["serve"]:  # there it is the protocol's
+    if rest[:1] != ["serve"]:  # whose stdout carries the protocol
         sys.stdout = cast("TextIO", EscapedStream(sys.stdout))
     sys.stderr = cast("TextIO", EscapedStream(sys.stderr, remarks=True))
     return before
@@ -195,36 +183,26 @@ def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
 
 def _say(sentence: str) -> None:
     with suppress(OSError):
-        # Indented, or a text that is quoted in a sentence could begin another one of ours.
+        # Further lines are indented: a text that is quoted in a sentence could otherwise forge another sentence of ours.
         told = "\n  ".join(sentence.splitlines())
-        print(f"knowledge-forge: {told}", file=sys.stderr)  # noqa: T201 - the command line speaks
-
-
-def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
-    from mcp_server.cli.terminal.options import Parser, add_common
-
-    parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
-    add_common(parser)
-    module.arguments(parser)
-    return parser
+        print(f"knowledge-forge: {told}", file=sys.stderr)
 
 
 def _overview(asked: str) -> int:
+    """Print the list of verbs or the version; for an unknown verb, name the nearest one."""
     if asked in ("-V", "--version", "version"):
-        from mcp_server.app.composition import version
-
-        print(f"knowledge-forge {version()}")  # noqa: T201 - as above
+        print(f"knowledge-forge {VERSION}")
         return 0
     if asked not in ("", "-h", "--help", "help"):
         near = difflib.get_close_matches(asked, VERBS, n=1)
         what = (
             "the command comes first, then its options" if asked.startswith("-") else f"there is no command {asked!r}"
         )
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(VERBS)}"
+        hint = f"; did you mean {near[0]}?" if near else f"; the commands are {', '.join(VERBS)}"
         _say(what + hint)
         return USAGE_ERROR
     lines = [f"  {verb:<10} {says}" for verb, says in VERBS.items()]
-    print("usage: knowledge-forge VERB [options]   (VERB --help says which)\n\n" + "\n".join(lines))  # noqa: T201 - the command line speaks
+    print("usage: knowledge-forge VERB [options]   (VERB --help lists the options)\n\n" + "\n".join(lines))
     return 0
 
 
