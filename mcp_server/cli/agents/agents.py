@@ -1,14 +1,17 @@
-"""`agents [list|show NAME|check [FILE]]`: the agents and skills that there are, and whether the team's own can be used."""
+"""`agents [list|show NAME|check [FILE]]`: list agents and skills, and check the team's own."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import anyio
+from rich.table import Table
+from rich.text import Text
 
 from agents.catalogue import entries
+from agents.spec.catalogue import TeamCatalogue
+from agents.spec.problems import SpecProblem
 from knowledge.errors import KnowledgeError
 from knowledge.pages.vault import Vault
 from mcp_server.app.factories.team_files import team_catalogue
@@ -18,25 +21,22 @@ from mcp_server.cli.terminal.console import stderr_console, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said
 from mcp_server.cli.terminal.output import print_json
-
-if TYPE_CHECKING:
-    from agents.spec.catalogue import TeamCatalogue
-    from agents.spec.problems import SpecProblem
+from mcp_server.toolsets.registry import declared
 
 LIST, SHOW, CHECK = "list", "show", "check"
 
 
 class NoSuchFile(KnowledgeError):
-    """There is no file of an agent, a skill or rules of that name to check; `known` are the ones there are."""
+    """There is no file of an agent, a skill or plan rules with that name; `known` are the existing ones."""
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
-        there = f"there are {', '.join(known)}" if known else "there is none in _agents/ or _skills/"
-        super().__init__(f"no file of an agent or a skill {asked[:200]!r} to check; {there}")
+        there = f"the files are {', '.join(known)}" if known else "_agents/ and _skills/ have no files"
+        super().__init__(f"no agent or skill file {asked[:200]!r} to check; {there}")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes. Without an action the agents are listed."""
+    """Add this verb's arguments. Without an action the agents are listed."""
     actions = parser.add_subparsers(dest="action", metavar="list|show|check")
     listing = actions.add_parser(LIST, help="list every agent and skill, and where it comes from")
     showing = actions.add_parser(SHOW, help="show an agent's phases, transitions, prompts and diagram")
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked; 1 if a check finds something wrong."""
+    """Run the action; exit code 1 if a check finds a mistake."""
     if args.action == CHECK:
         return anyio.run(_check, args, settings)
     if args.action == SHOW:
@@ -66,7 +66,7 @@ def _catalogue(settings: Settings) -> TeamCatalogue:
 
 async def _list(settings: Settings) -> None:
     catalogue = _catalogue(settings)
-    problems = await catalogue.problems()  # first, for it also finds what lists alone do not look into
+    problems = await catalogue.problems()  # first: it also reads what a list alone does not
     rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
     rows += [
         {"agent": a.name, "title": a.title, "origin": a.origin, "summary": a.summary} for a in await catalogue.team()
@@ -81,12 +81,12 @@ async def _list(settings: Settings) -> None:
 
 
 async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
-    """Return what is wrong with the agent or skill of each file. What is wrong with a prompt is so with every agent that uses it."""
+    """Return the problems of each file's agent or skill. A prompt's problem counts for every agent that uses the prompt."""
     found: dict[str, Sequence[SpecProblem]] = {d.file: d.problems for d in catalogue.definitions}
     found |= await catalogue.skills()
     of_agents = {problem for wrong in found.values() for problem in wrong}
     for problem in problems:
-        if problem not in of_agents:  # of a file that could not be read, is one too many, or has rules
+        if problem not in of_agents:  # in a file that can't be read, is one too many, or has plan rules
             found[problem.file] = [*found.get(problem.file, ()), problem]
     return dict(sorted(found.items()))
 
@@ -108,10 +108,10 @@ async def _check(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _chosen(asked: str, files: Sequence[str]) -> str:
-    """Return the file that is meant by a path or an agent's name.
+    """Return the file that a path or an agent's name stands for.
 
     Raises:
-        NoSuchFile: none is.
+        NoSuchFile: there is no such file.
     """
     bare = asked.replace("\\", "/").removeprefix("./")
     for file in files:
@@ -127,12 +127,14 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
     if problems:
         return
     nothing = "nothing to check: no agents in _agents/ and no skills in _skills/"
-    print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else nothing)
+    print(f"{len(files)} checked, no mistakes: {', '.join(files)}" if files else nothing)
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:
-    from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
-    from mcp_server.toolsets.registry import declared
+    from mcp_server.toolsets.journeys.offers.resources import (  # 0.5 s, which a list need not wait for
+        definition,
+        phase_definition,
+    )
 
     agent = await _catalogue(settings).agent(args.name)
     tools = [spec.name for spec in declared()]
@@ -145,9 +147,6 @@ async def _show(args: argparse.Namespace, settings: Settings) -> None:
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     columns = ("agent", "origin", "summary")
     table = Table(box=None, pad_edge=False)
     for column in columns:

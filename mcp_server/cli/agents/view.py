@@ -1,4 +1,4 @@
-"""An agent as lines of a terminal. What others wrote is made visible where it would not be seen as it is. Pure."""
+"""An agent laid out as lines of a terminal, every character of what others wrote visible. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from agents.engine.agent import Agent, ModelAdvice
 from agents.engine.events import canonical
 from mcp_server.cli.terminal.escape import visible
 
-MOST_STEPS = 12
-"""Steps of a part that are named in a line; of more the number says enough."""
-
 
 def shown(agent: Agent, diagram: str, phases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return all of an agent: what it is for, what suits it, its phases, and its diagram."""
+    """Return all of an agent: its purpose, inputs, models, phases and diagram."""
     told = [f"{agent.title} ({agent.name}, {agent.origin})", agent.summary, *_inputs(agent)]
     told += [*profile_lines(agent.profile), *_models(agent.models)]
     for phase in phases:
@@ -30,7 +27,7 @@ def _inputs(agent: Agent) -> Iterator[str]:
 
 
 def profile_lines(profile: Mapping[str, Any]) -> list[str]:
-    """Return what an agent's profile says: what it is for, its steps, its budget, what of its context is kept longest."""
+    """Return an agent's profile: its purpose, steps and budget, and which of its context is kept longest."""
     told = [f"{name}: {_value(name, value)}" for name, value in profile.items() if name != "parts"]
     return told + [_part(part) for part in profile.get("parts", ())]
 
@@ -93,7 +90,7 @@ def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
     hand = ", by the person only" if phase["verified"] else ""
     if phase["checkpoint"] != "none":
         yield f"  checkpoint: {phase['checkpoint']}{hand}: {phase['question']}"
-    elif phase["question"] or hand:  # on some of its ways alone
+    elif phase["question"] or hand:  # at some of its transitions only
         yield f"  a person is asked{hand}: {phase['question']}"
 
 

@@ -1,30 +1,38 @@
-"""`demo`: a real client talks to a real server over a copy of the knowledge base, and you see what happened."""
+"""`demo`: watch a real client talk to a real server with a copy of the knowledge base."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+from rich.tree import Tree
 
 from knowledge.errors import KnowledgeError
 from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, step, timed, timed_call
+from mcp_server.cli.demo.journey import journey
+from mcp_server.cli.demo.merge import merge
+from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, connected, step, timed, timed_call
+from mcp_server.cli.demo.trust import trust
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import said
 from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mcp import Client
-    from rich.console import Console
 
 QUESTION = "why is the search index only a cache?"
 NEW_TEXT = "# Field notes\n\nThe zebrafish experiment starts on Thursday; Noor brings the camera.\n"
@@ -38,7 +46,7 @@ PAGE_CHARACTERS = 700
 
 @dataclass(slots=True)
 class DemoFacts:
-    """What was seen on the way, for `--json`: answers as the server gave them, times in milliseconds."""
+    """What the demo showed, for `--json`: answers as the server gave them, times in milliseconds."""
 
     started_ms: float = 0.0
     protocol: str = ""
@@ -54,12 +62,12 @@ class DemoFacts:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("question", nargs="?", type=said, metavar="QUESTION", help=f"what to ask (default: {QUESTION})")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Show the circles on a throw-away copy, so that the live change at the end touches nothing of yours."""
+    """Run the demo on a temporary copy, so that its changes leave your pages alone."""
     console = stdout_console()
     console.quiet = settings.json
     with tempfile.TemporaryDirectory(prefix="knowledge-forge-demo-") as scratch:
@@ -73,7 +81,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy the Markdown of `source`, at most `FOLDER_LIMIT` pages of it, and return how many; what cannot be read stays."""
+    """Copy up to `FOLDER_LIMIT` pages of `source` that can be read, and return how many."""
     vault = Vault.open(source)
     target.mkdir(parents=True)
     copied = 0
@@ -90,21 +98,10 @@ def _copy(source: Path, target: Path) -> int:
 
 
 async def _show(console: Console, kb: Path, state: Path, question: str) -> DemoFacts:
-    from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
-    from rich.rule import Rule
-
-    from mcp_server.cli.demo.journey import journey
-    from mcp_server.cli.demo.merge import merge
-    from mcp_server.cli.demo.trust import trust
-
-    command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
-    quiet = {"FORGE_OPEN_BROWSER": "0"}  # the demo decides by itself
-    process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[3], env=quiet)
     facts = DemoFacts()
     console.print(Rule("[bold]Knowledge Forge[/]: a server process, an MCP client, one knowledge base"))
-    with (state.parent / "server.log").open("w", encoding="utf-8") as log, timed() as started:
-        async with Client(stdio_client(process, errlog=log)) as client:
+    with timed() as started:
+        async with connected(kb, state, "server") as client:
             facts.tools = [tool.name for tool in (await client.list_tools()).tools]
             facts.started_ms, facts.protocol = started(), client.protocol_version
             console.print(
@@ -135,19 +132,13 @@ async def _until_indexed(console: Console, client: Client) -> dict[str, Any]:
                 break
             await anyio.sleep(0.05)
         took = spent()
-    console.print(
-        f"[dim]{done['done']} pages indexed {took:.0f} ms later; the server answered from its first moment on[/]"
-    )
+    console.print(f"[dim]{done['done']} pages indexed {took:.0f} ms later; the server answered from the start[/]")
     return {**done, "ms": took}
 
 
 async def _map(console: Console, client: Client) -> dict[str, Any]:
-    from rich.markup import escape
-    from rich.text import Text
-    from rich.tree import Tree
-
     view, took = await timed_call(client, "kb_map", path="", depth=2)
-    step(console, "Circle 1: the map", "what is here, in one look", "kb_map('', depth=2)", took)
+    step(console, "Circle 1: the map", "what is here, at a glance", "kb_map('', depth=2)", took)
     tree = Tree(f"[bold]{escape(view['title'])}[/]", guide_style="dim")
     branches: dict[str, Tree] = {}
     left_out: dict[str, int] = {}
@@ -158,7 +149,7 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
         if not folder and len(branch.children) >= SHOWN_PER_FOLDER:
             left_out[directory] = left_out.get(directory, 0) + 1
             continue
-        # One line an entry, whatever the width: a map is to be taken in at a glance.
+        # One line per entry, whatever the width, so that the map can be read at a glance.
         label = Text(no_wrap=True, overflow="ellipsis")
         label.append(f"{entry['name']}/" if folder else entry["name"], "bold blue" if folder else "")
         label.append(f"  {entry['count']} pages" if folder else "", "cyan")
@@ -173,13 +164,10 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
 
 
 async def _search(console: Console, client: Client, question: str) -> dict[str, Any]:
-    from rich.markup import escape
-    from rich.padding import Padding
-
     await call(client, "kb_search", query="warm up", limit=1)
     answer, took = await timed_call(client, "kb_search", query=question, limit=3)
     shown = f"kb_search({question!r}, limit=3)"
-    step(console, "Circle 3: the deep dive", "words and meaning together, with a verdict", shown, took)
+    step(console, "Circle 3: the deep dive", "by words and by meaning, with a verdict", shown, took)
     for number, hit in enumerate(answer["hits"], 1):
         section = hit["section"].rpartition(" > ")[2]
         under = f" [dim]>[/] {escape(section)}" if section else ""
@@ -192,9 +180,6 @@ async def _search(console: Console, client: Client, question: str) -> dict[str, 
 
 
 async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[str, Any]:
-    from rich.markdown import Markdown
-    from rich.panel import Panel
-
     asked = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
     page, took = await timed_call(client, "kb_read", **asked)
     shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
@@ -205,7 +190,7 @@ async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[s
 
 
 def _beginning(text: str) -> str:
-    """Return whole blocks of Markdown, about `PAGE_CHARACTERS` of them, and a mark where the page goes on."""
+    """Return about `PAGE_CHARACTERS` of Markdown in whole blocks, and an ellipsis if the page continues."""
     shown = ""
     for block in text.strip().split("\n\n"):
         if shown and len(shown) + len(block) > PAGE_CHARACTERS and shown.count("```") % 2 == 0:
@@ -217,7 +202,9 @@ def _beginning(text: str) -> str:
 
 
 async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
-    step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", f"kb_search({NEW_QUESTION!r})", None)
+    step(
+        console, "Live", f"an editor saves {NEW_PAGE} without telling the server", f"kb_search({NEW_QUESTION!r})", None
+    )
     (kb / NEW_PAGE).write_text(NEW_TEXT, encoding="utf-8")
     with timed() as spent, _patiently("did not find the new page"):
         while True:

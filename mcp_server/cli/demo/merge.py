@@ -1,12 +1,12 @@
-"""`demo`, the part about writing: two hosts and an editor change one page, and evidence contradicts it."""
+"""The part of `demo` about writing: two hosts and an editor change one page, and evidence contradicts it."""
 
 from __future__ import annotations
 
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.markdown import Markdown
 from rich.markup import escape
 from rich.padding import Padding
@@ -14,13 +14,12 @@ from rich.panel import Panel
 
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.demo.steps import call, step
+from mcp_server.cli.demo.steps import call, connected, step
 from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.scores import grant
 
 if TYPE_CHECKING:
     from mcp import Client
-    from rich.console import Console
 
 PAGE = "release-checklist.md"
 TEXT = """\
@@ -46,20 +45,20 @@ EVIDENCE = "| limit | value |\n|---|---|\n| retries | 5 |"
 
 
 async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
-    """Show that nothing is lost when several write, and what is held back for a person."""
+    """Show that no edit is lost when several write, and what waits for a person."""
     (kb / PAGE).write_text(TEXT, encoding="utf-8")
     async with AsyncExitStack() as stack:
-        ada, ben = [await _connected(stack, name, kb, state) for name in ("ada", "ben")]
+        ada, ben = [await _host(stack, name, kb, state) for name in ("ada", "ben")]
         base = (await call(ada, "kb_read", path=PAGE))["revision"]
         step(
             console,
             "Merge",
-            "two hosts and an editor change one page, all from the same state of it",
+            "two hosts and an editor change one page, all from the same revision",
             f"kb_read({PAGE!r})",
             None,
         )
         (kb / PAGE).write_text(TEXT.replace("tag the release", "tag and sign the release"), encoding="utf-8")
-        _say(console, "an editor saves the page, and asks nobody")
+        _say(console, "an editor saves the page without telling the server")
         first = await call(ada, "kb_merge", path=PAGE, section="Steps", content=LIST, base_revision=base)
         _tell(console, "ada", "adds an item to the list the editor changed", first)
         second = await call(ben, "kb_merge", path=PAGE, section="Limits", content=TABLE, base_revision=base)
@@ -77,20 +76,12 @@ async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
     return {"page": PAGE, **answers, "contradictions": listed["contradictions"], "history": history["revisions"]}
 
 
-async def _connected(stack: AsyncExitStack, name: str, kb: Path, state: Path) -> Client:
-    """Return a connected client of a server process of its own, for a host that a person enrolled and lets edit."""
-    from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
-
+async def _host(stack: AsyncExitStack, name: str, kb: Path, state: Path) -> Client:
+    """Return the client of a host that a person registered and lets edit, with a server process of its own."""
     async with open_state(Settings(kb=kb, state_dir=state)) as opened:
         secret = await enrol(opened, name, now=utc_now())
         await grant(opened, Principal(os_user(), name).id, 3, by=os_user(), now=utc_now())
-    command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
-    process = StdioServerParameters(
-        command=sys.executable, args=command, cwd=Path(__file__).parents[3], env={"FORGE_ENROLMENT": secret}
-    )
-    log = stack.enter_context((state.parent / f"{name}.log").open("w", encoding="utf-8"))
-    return await stack.enter_async_context(Client(stdio_client(process, errlog=log)))
+    return await stack.enter_async_context(connected(kb, state, name, secret))
 
 
 def _say(console: Console, what: str) -> None:
@@ -111,5 +102,5 @@ def _tell(console: Console, who: str, what: str, answer: dict[str, Any]) -> None
 
 def _show(console: Console, text: str, history: dict[str, Any]) -> None:
     states = len(history["revisions"])
-    title = f"{PAGE} @ {history['revision']}, {states} states on record, each can be brought back"
+    title = f"{PAGE} @ {history['revision']}: {states} revisions, each can be restored"
     console.print(Panel(Markdown(text), title=title, border_style="dim"))

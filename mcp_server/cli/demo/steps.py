@@ -1,29 +1,48 @@
-"""The steps of the demo: one call of a tool, and how it is shown."""
+"""The steps of the demo: a server with a client, one call of a tool, and how it is shown."""
 
 from __future__ import annotations
 
+import sys
 import time
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
 
 from knowledge.errors import KnowledgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mcp import Client
     from mcp_types import CallToolResult
-    from rich.console import Console
-
 
 NEW_PAGE = "field-notes.md"
-
-
 REFUSED_TOOL = "kb_map"
 
 
 class DemoFailed(KnowledgeError):
     """The server did not do what the demo shows."""
+
+
+@asynccontextmanager
+async def connected(kb: Path, state: Path, name: str, secret: str = "") -> AsyncIterator[Client]:
+    """Start a server process and yield an MCP client that is connected to it, with the host's secret if it has one.
+
+    The server's log goes to `name`.log beside the state.
+    """
+    from mcp import Client, StdioServerParameters  # 0.7 s, which `demo --help` need not wait for
+    from mcp.client.stdio import stdio_client
+
+    command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
+    env = {"FORGE_OPEN_BROWSER": "0"}  # the demo decides on proposals itself
+    if secret:
+        env["FORGE_ENROLMENT"] = secret
+    process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[3], env=env)
+    with (state.parent / f"{name}.log").open("w", encoding="utf-8") as log:
+        async with Client(stdio_client(process, errlog=log)) as client:
+            yield client
 
 
 def text_of(result: CallToolResult) -> str:
@@ -42,7 +61,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """Return the tool's answer.
 
     Raises:
-        DemoFailed: it was refused, or went wrong.
+        DemoFailed: it was refused or failed.
     """
     result = await client.call_tool(tool, arguments)
     content: dict[str, Any] | None = result.structured_content
@@ -52,9 +71,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def step(console: Console, title: str, says: str, called: str, took_ms: float | None) -> None:
-    """Say what is shown next, and by which call."""
-    from rich.markup import escape
-
+    """Print what is shown next, and the call that shows it."""
     timing = f"  [cyan]{took_ms:.1f} ms[/]" if took_ms is not None else ""
     console.print(f"\n[bold cyan]{title}[/]  {escape(says)}")
     console.print(f" [dim]{escape(called)}[/]{timing}")

@@ -1,37 +1,36 @@
-"""`demo`, the part about trust: what a stranger may do, what waits for a person, and what is refused."""
+"""The part of `demo` about trust: what an unregistered host may do, what waits for a person, and what is refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from mcp_server.app.composition import open_app
+from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
+from mcp_server.cli.app import opened_app
 from mcp_server.cli.demo.steps import REFUSED_TOOL, DemoFailed, call, step, text_of, timed_call
 from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
 from mcp_server.gate.trust.scores import grant
 
 if TYPE_CHECKING:
     from mcp import Client
-    from rich.console import Console
-
-    from knowledge.trust.ports import Proposal
 
 PAGE = "from-a-stranger.md"
-CONTENT = "# From a stranger\n\nWritten by a host that nobody let in, after a person saw it and said yes.\n"
+CONTENT = "# From a stranger\n\nWritten by a host that nobody registered, after a person saw it and approved it.\n"
 
 
 async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
-    """Show what the gate knows of this client, and that it holds: a call waits, a yes carries it out, a refusal is real."""
+    """Show this client's trust, a call that waits until a person approves it, and a refusal."""
     status, took = await timed_call(client, "trust_status")
-    step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
+    step(console, "Trust", "a host can do what a person trusts it with", "trust_status()", took)
     console.print(
-        f" [bold]{escape(status['principal'])}[/] came without a secret: level [bold]{status['level']}[/] of 5, "
+        f" [bold]{escape(status['principal'])}[/] has no secret: level [bold]{status['level']}[/] of 5, "
         f"and never more than {status['cap']}."
     )
     for tool, needs in status["needs"].items():
@@ -39,38 +38,36 @@ async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict
         console.print(f"    {tool:<17} needs {needs}  {verdict}")
     proposed = await _proposed(console, client, kb, state)
     why = await _refused(client, kb, state)
-    console.print(" Now a person takes the trust away: [bold]knowledge-forge trust grant unenrolled 0[/]")
+    console.print(" Now a person revokes its trust: [bold]knowledge-forge trust grant unenrolled 0[/]")
     console.print(Padding(f"[red]refused[/]: {escape(why)}", (0, 0, 0, 4)))
-    console.print(" Only a person can raise it again, or let a host in: [bold]knowledge-forge enroll[/]\n")
+    console.print(" Only a person can raise it again, or register a host: [bold]knowledge-forge enroll[/]\n")
     return {**status, "proposed": proposed, "refused": {"tool": REFUSED_TOOL, "why": why}, "ms": took}
 
 
 async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
-    """Let the stranger write a page: it waits, a person approves what they saw, and the stranger learns what became of it."""
+    """Have the stranger write a page: that waits, a person approves what they saw, and the stranger learns the outcome."""
     answer = await call(client, "kb_merge", path=PAGE, content=CONTENT)
     if answer["status"] != "proposed" or (kb / PAGE).exists():
         raise DemoFailed("the gate let a stranger write; please report this")
     waiting = answer["proposal"]
     console.print(
-        f" It writes a page all the same: [yellow]{answer['status']}[/], {waiting['id']}; no file is there yet."
+        f" It tries to write a page: [yellow]{answer['status']}[/], {waiting['id']}; the file does not exist yet."
     )
     for line in answer["diff"].splitlines()[2:]:
         console.print(f"    [dim]{escape(line)}[/]", highlight=False)
     ended = await _approved(waiting["id"], kb, state)
-    console.print(
-        f" A person says yes to exactly that ([bold]knowledge-forge review[/]): [green]{ended.state}[/], once."
-    )
+    console.print(f" A person approves exactly that ([bold]knowledge-forge review[/]): [green]{ended.state}[/], once.")
     told = (await call(client, "proposal_status", proposal_id=waiting["id"]))["proposal"]
     if told["state"] != "executed" or not (kb / PAGE).exists():
-        raise DemoFailed(f"what was approved was not carried out: {told['state']} {told['error'] or ''}")
+        raise DemoFailed(f"the approved proposal was not carried out: {told['state']} {told['error'] or ''}")
     by = told["decision"]["by"]
     console.print(f" The stranger asks proposal_status: [green]{told['result']['status']}[/], decided by {escape(by)}.")
     return {"id": waiting["id"], "page": PAGE, "state": told["state"], "by": by}
 
 
 async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
-    """Approve it, as the verb `review` does."""
-    async with open_app(Settings(kb=kb, state_dir=state), indexing=False, announcing=False) as app:
+    """Approve it, as `review` does."""
+    async with opened_app(Settings(kb=kb, state_dir=state)) as app:
         proposal = await app.base.state.trust.proposal(proposal_id)
         if proposal is None:
             raise DemoFailed(f"there is no proposal {proposal_id}; please report this")
@@ -78,7 +75,7 @@ async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
 
 
 async def _refused(client: Client, kb: Path, state: Path) -> str:
-    """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
+    """Revoke the client's trust, as `trust grant` does, and return the gate's next answer."""
     async with open_state(Settings(kb=kb, state_dir=state)) as opened:
         await grant(opened, Principal(os_user(), UNENROLLED).id, 0, by=os_user(), now=utc_now())
     result = await client.call_tool(REFUSED_TOOL, {"path": ""})

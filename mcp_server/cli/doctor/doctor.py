@@ -1,20 +1,20 @@
-"""`doctor`: says what is configured, reachable and stale, and how to mend it."""
+"""`doctor`: check configuration, services and index, and say how to fix problems."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from rich.markup import escape
+from rich.table import Table
 
 from agents.engine.work.markdown import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
@@ -22,46 +22,50 @@ from knowledge.history.audit.inspection import inspect
 from knowledge.index.indexing_service import TTL_S
 from knowledge.leases import holds
 from knowledge.pages.vault import Vault
+from knowledge.search.map_lines import Entries, RememberedLines, wanted_lines
 from knowledge.state.ownership import others_could_read, others_could_replace
-from knowledge.trust.ports import State
+from mcp_server import VERSION
+from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.factories.team_files import team_catalogue
+from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
+from mcp_server.cli.doctor.model import day_examined, model_examined
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
 from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.cli.doctor.services import services_examined
 from mcp_server.cli.search.index_update import stale
-from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
+from mcp_server.cli.server.state import size_text
+from mcp_server.cli.terminal.console import progress_bars, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import print_json
-from mcp_server.gate.host_registration import digest, enrolled_hosts
+from mcp_server.gate.host_registration import digest
+from mcp_server.models.locations import summaries_in
+from mcp_server.runs.locations import runs_in
 from mcp_server.web.address import address
-
-if TYPE_CHECKING:
-    from mcp_server.app.knowledge_base import KnowledgeBase
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
 LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
-"""Bytes of the state, and of free space in it, from which on a person may want to know what takes it."""
+"""Bytes of the state, and of free space in it, from which on a person may want to know what uses them."""
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
 UNDER_WAY = timedelta(minutes=2)
-"""An act in another service is over by then, one way or the other."""
-APPROVED: tuple[State, ...] = ("approved",)
+"""An act in another service has ended by then, one way or the other."""
 
 OnProgress = Callable[[int, int], None]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: it takes what all verbs take."""
+    """Add no arguments of its own."""
     del parser
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
-    """Print what was found; exit code 1 when something must be mended."""
-    with _bar(shown=not settings.json and sys.stderr.isatty()) as on_progress:
+    """Print what was found; exit code 1 if something must be fixed."""
+    with progress_bars("reading the pages", shown=not settings.json) as (on_progress,):
         findings = anyio.run(examine, settings, on_progress)
     if settings.json:
         print_json([asdict(finding) for finding in findings])
@@ -71,7 +75,7 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[DoctorFinding]:
-    """Return what there is to say, in the order in which a person would ask."""
+    """Return the findings, in the order in which a person would ask."""
     findings = [_program(), _file(settings), *(DoctorFinding("setting", "note", note) for note in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
@@ -85,20 +89,18 @@ async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _t
     try:
         findings += await _opened(settings, pages)
     except KnowledgeError as error:
-        ill = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
-        findings.append(DoctorFinding(ill, "bad", str(error), "checks that depend on it were skipped"))
+        what = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
+        findings.append(DoctorFinding(what, "bad", str(error), "checks that depend on it were skipped"))
     return [*findings, *_watching()]
 
 
 def _program() -> DoctorFinding:
-    from mcp_server.app.composition import version
-
     python = ".".join(str(part) for part in sys.version_info[:3])
-    return DoctorFinding("program", "ok", f"knowledge-forge {version()} on Python {python}")
+    return DoctorFinding("program", "ok", f"knowledge-forge {VERSION} on Python {python}")
 
 
 def _file(settings: Settings) -> DoctorFinding:
-    """Say which file the settings are from, or where one would be read."""
+    """Say which file the settings come from, or where one would be read."""
     if settings.file is not None:
         return DoctorFinding("settings", "ok", f"from {settings.file}, the environment and flags")
     place = user_file()
@@ -116,11 +118,6 @@ def _pages(root: Path, pages: CheckedPages) -> DoctorFinding:
 
 
 async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
-    from mcp_server.app.knowledge_base import open_base
-    from mcp_server.cli.doctor.map_lines import map_lines
-    from mcp_server.cli.doctor.model import day_examined, model_examined
-    from mcp_server.cli.doctor.services import services_examined
-
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[DoctorFinding | None]]] = {
             "state": partial(_state, base),
@@ -156,7 +153,7 @@ async def _safely(what: str, look: Callable[[], Awaitable[DoctorFinding | None]]
         return await look()
     except KnowledgeError as error:
         return DoctorFinding(what, "bad", str(error))
-    except Exception as error:  # noqa: BLE001 - whatever is ill is what the doctor is here to say
+    except Exception as error:  # noqa: BLE001 - whatever fails is a finding, and the other checks go on
         return DoctorFinding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
 
 
@@ -170,35 +167,31 @@ async def _state(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _size(base: KnowledgeBase) -> DoctorFinding:
-    """Say how large the state is and what takes the most of it."""
-    from mcp_server.cli.server.state import said
-
+    """Say how large the state is and what uses most of it."""
     size, sums = await base.state.size(), Counter[str]()
     for one in await base.state.held():
         sums[one.kind] += one.size_bytes
     largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
-    found = said(size) + (f"; most of it: {largest}" if largest else "")
+    found = size_text(size) + (f"; most of it: {largest}" if largest else "")
     if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
         return DoctorFinding("size", "note", found, "knowledge-forge state shows what uses it; state compact frees it")
     return DoctorFinding("size", "ok", found)
 
 
 async def _folder(folder: Path) -> DoctorFinding | None:
-    """Say whether other accounts can get at the state, and the command that stops it."""
+    """Say whether other accounts can reach the state, and the command that stops that."""
     if exposed := others_could_read(folder):
         return DoctorFinding(
             "folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend
         )
     if exposed := others_could_replace(folder):
-        found = f"{exposed.problem}, and so could put another folder in the place of {folder}"
+        found = f"{exposed.problem}, and so could replace {folder} by another folder"
         return DoctorFinding("folder", "note", found, exposed.mend)
     return None
 
 
 async def _record(base: KnowledgeBase) -> DoctorFinding:
-    """Say whether the audit chain is sound, and whether a killed process has left an act behind."""
-    from mcp_server.app.knowledge_base import utc_now
-
+    """Say whether the audit chain is sound, and whether a killed process left an act unfinished."""
     ledger = base.state.ledger
     inspection = await inspect(ledger)
     if inspection.broken:
@@ -224,11 +217,11 @@ def _few(wrong: Sequence[str]) -> str:
 
 
 async def _hosts(base: KnowledgeBase) -> DoctorFinding:
-    hosts = await enrolled_hosts(base.state)
+    hosts = await base.state.enrolments()
     if not hosts:
         found = "no host is registered: all share one name, and can read and propose"
         return DoctorFinding("hosts", "note", found, "knowledge-forge install HOST")
-    found = f"enrolled: {', '.join(one.host for one in hosts)}"
+    found = f"registered: {', '.join(one.host for one in hosts)}"
     if allowed := [one.host for one in hosts if one.forms]:
         return DoctorFinding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
     mend = (
@@ -238,37 +231,33 @@ async def _hosts(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding | None:
-    """Say whose secret is set here; nothing when none is."""
+    """Say whose secret is set here, if one is."""
     if secret is None:
         return None
     host = await base.state.host_of(digest(secret))
     if host is None:
         found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
-        mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
+        mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or belongs to another folder"
         return DoctorFinding("enrolment", "bad", found, mend)
     return DoctorFinding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
 
 
 async def _proposals(base: KnowledgeBase) -> DoctorFinding:
-    """Say what waits for a person, and what was approved by one and is not done."""
-    from mcp_server.app.knowledge_base import utc_now
-
+    """Say how many proposals wait for a person, and which were approved and not carried out."""
     waiting = await base.state.trust.pending()
-    approved = await base.state.trust.lines(states=APPROVED)
+    approved = await base.state.trust.lines(states=("approved",))
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
         return DoctorFinding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
         return DoctorFinding("proposals", "ok", "none needs a person")
-    trust_record = "1 waits" if waiting == 1 else f"{waiting} wait"
-    return DoctorFinding("proposals", "note", f"{trust_record} for a person", "knowledge-forge review, or review --web")
+    found = f"{waiting} {'waits' if waiting == 1 else 'wait'} for a person"
+    return DoctorFinding("proposals", "note", found, "knowledge-forge review, or review --web")
 
 
 async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
-    """Say of which acts in other services nobody knows whether they happened; nothing where there are none."""
-    from mcp_server.app.knowledge_base import utc_now
-
+    """Name the acts in other services that may or may not have happened, if there are any."""
     lately = utc_now() - UNDER_WAY
     lost = [one for one in await base.state.outbox.open(limit=MOST_COUNTED) if one.begun_at < lately]
     if not lost:
@@ -279,22 +268,17 @@ async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
 
 
 async def _journeys(base: KnowledgeBase) -> DoctorFinding:
-    """Say how much long work is on its way, and how much of it waits for a person."""
-    from mcp_server.app.factories.journey_store import journeys_in
-
+    """Say how many journeys are active, and how many wait for a person."""
     store = journeys_in(base.state)
     active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
     if waiting:
-        found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} on the way"
+        found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} active"
         return DoctorFinding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
-    return DoctorFinding("journeys", "ok", f"{_counted(active)} on the way, none needs a person")
+    return DoctorFinding("journeys", "ok", f"{_counted(active)} active, none needs a person")
 
 
 async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
-    """Say how many runs are on their way, wait for a person, or are led by nobody; nothing where there are none."""
-    from mcp_server.app.knowledge_base import utc_now
-    from mcp_server.runs.locations import runs_in
-
+    """Say how many runs are running, wait for a person, or are not run by any process, if there are any."""
     store = runs_in(base.state)
     asking, suspended, running = [
         await store.runs(state=state, limit=MOST_COUNTED) for state in ("asking", "suspended", "running")
@@ -302,7 +286,7 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
     adrift = await store.runs(adrift_at=utc_now(), limit=MOST_COUNTED)
     waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
     told = [waits] if asking or suspended else []
-    told += [f"{_counted(running)} on the way"] if running else []
+    told += [f"{_counted(running)} running"] if running else []
     told += [f"{_counted(adrift)} of them not run by any process"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
     mends += ["a server with its model resumes it; or run: knowledge-forge runs resume ID"] if adrift else []
@@ -310,15 +294,15 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
 
 
 def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
-    """Return how many there are, and what one of them does, or more than one do."""
+    """Return how many there are, followed by the verb for one or for many."""
     count = f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
     return f"{count} {one if len(found) == 1 else many}".rstrip()
 
 
 async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
-    """Say whether the team's own agents, skills and rules for plans can be used; nothing where there are none."""
+    """Say whether the team's own agents, skills and plan rules can be used, if there are any."""
     catalogue = team_catalogue(base.vault)
-    problems = await catalogue.all_problems()  # first, for it also finds what lists alone do not look into
+    problems = await catalogue.all_problems()  # first: it also reads what a list alone does not
     team = await catalogue.team()
     if problems:
         found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
@@ -345,7 +329,7 @@ async def _passkeys(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFinding | None:
-    """Say which places are trusted; nothing where none is, as it is at first."""
+    """Name the trusted places, if there are any."""
     recorded = [one.place for one in await base.state.trust.trusted_places()]
     named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
         visible(place) for place in recorded
@@ -368,30 +352,38 @@ async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
         return DoctorFinding(
             "index", "note", found, "a running server catches up automatically; or run: knowledge-forge index"
         )
-    return DoctorFinding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
+    return DoctorFinding("index", "ok", f"{counted(progress.done, 'page')}, up to date")
 
 
 async def _coverage(base: KnowledgeBase) -> DoctorFinding:
-    from mcp_server.app.knowledge_base import utc_now
-
     found = await coverage(base.index)
     complete = found.documents >= found.total and found.embedded == found.chunks
     mend = "" if complete and found.newest else "a running server continues it; or run: knowledge-forge index"
     return DoctorFinding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
 
 
-async def _indexing(base: KnowledgeBase) -> DoctorFinding:
-    from mcp_server.app.composition import version
-    from mcp_server.app.knowledge_base import utc_now
+async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:
+    """Say how many lines of maps a language model wrote, and how many are still to come, if a model is set for that."""
+    if settings.provider is None or SUMMARIES not in settings.provider.helps:
+        return None
+    summaries = summaries_in(base.state)
+    known, lacking = RememberedLines(summaries), 0
+    async for one in wanted_lines(base.index, Entries(base.index, known)):
+        lacking += not await known([one.key])
+    found = f"the model wrote {counted(await summaries.count(), 'line')} of maps"
+    more = f"; up to {lacking} more will follow while a server runs" if lacking else ""
+    return DoctorFinding("maps", "ok", found + more)
 
+
+async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files"
         return DoctorFinding("indexing", "note", found, "any running server takes this over automatically")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
-    if theirs != version():
-        found = f"process {number}, which has the lease, is of another version ({theirs or 'unknown'})"
-        return DoctorFinding("indexing", "note", found, f"restart the hosts, so that all run {version()}")
+    if theirs != VERSION:
+        found = f"process {number}, which holds the lease, has another version ({theirs or 'unknown'})"
+        return DoctorFinding("indexing", "note", found, f"restart the hosts, so that all run {VERSION}")
     return DoctorFinding("indexing", "ok", f"done by process {number}")
 
 
@@ -411,7 +403,7 @@ async def _engines(base: KnowledgeBase) -> DoctorFinding:
 
 
 async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
-    """Say whose vectors are searched while others are being made, and whether these can be; nothing when all is settled."""
+    """Say which vectors are searched while new ones are being made, and whether those can be made."""
     space, wanted = await base.index.space(), base.embedding.wanted
     progress = await base.index.renewal()
     if progress is None and space.wanted.same_vectors(wanted):
@@ -436,7 +428,7 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
 async def _search(base: KnowledgeBase) -> DoctorFinding:
     answer = await base.finder.search("knowledge", limit=1)
     if not answer.hits:
-        return DoctorFinding("search", "note", "a first search finds nothing", "knowledge-forge index")
+        return DoctorFinding("search", "note", "a test search finds nothing", "knowledge-forge index")
     return DoctorFinding("search", "ok", "answers")
 
 
@@ -451,9 +443,6 @@ def _watching() -> list[DoctorFinding]:
 
 
 def _show(findings: list[DoctorFinding]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     colours = {"ok": "green", "note": "yellow", "bad": "red"}
     table = Table(box=None, show_header=False, pad_edge=False)
     for f in findings:
@@ -464,16 +453,3 @@ def _show(findings: list[DoctorFinding]) -> None:
             lines.append(f"and {len(f.pages) - MOST_SHOWN} more (--json lists them)")
         table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", "\n".join(lines))
     stdout_console().print(table)
-
-
-@contextmanager
-def _bar(*, shown: bool) -> Iterator[OnProgress]:
-    """Yield what draws a bar on stderr while the pages are read, or nothing where nobody looks."""
-    if not shown:
-        yield lambda _done, _total: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=EscapedConsole(stderr=True), transient=True) as drawn:
-        task = drawn.add_task("reading the pages", total=None)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)

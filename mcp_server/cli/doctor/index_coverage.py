@@ -1,19 +1,17 @@
-"""What `doctor` says of the index and its engines: how old, how much is in it, who answers and how far behind."""
+"""Check the index and its engines: how old it is, how much is in it, which engines answer and how far they are behind."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from knowledge.errors import KnowledgeError
 from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
+from knowledge.index.ports import KeywordIndex, VectorIndex
+from knowledge.search.ranking.ranker import Engines
 from knowledge.state.ports import IndexPosition, IndexStore
-
-if TYPE_CHECKING:
-    from knowledge.index.ports import KeywordIndex, VectorIndex
-    from knowledge.search.ranking.ranker import Engines
 
 ROWS = 50_000
 """Codes read at once while counting."""
@@ -28,7 +26,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """An engine as it is now. `behind` counts changes of the database that it does not have yet.
+    """An engine as it is now. `behind` counts changes in the database that it does not have yet.
 
     `where` is for display: `in this process`, a folder, or a server's address without secrets. `problem` is a sentence,
     empty if there is none.
@@ -51,7 +49,7 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the knowledge base can be found; `newest` is when a page was last taken in, None if none ever was."""
+    """How much of the knowledge base can be found; `newest` is when a page was last indexed, None if none ever was."""
 
     documents: int
     total: int
@@ -66,12 +64,12 @@ class Coverage:
         some = f"{self.embedded} of {self.chunks}" if self.embedded < self.chunks else f"all {self.chunks}"
         return (
             f"{self.documents} of {self.total} pages; {some} passages have vectors; "
-            f"last taken in {ago((now - self.newest).total_seconds())}"
+            f"last indexed {ago((now - self.newest).total_seconds())}"
         )
 
 
 async def coverage(index: IndexStore) -> Coverage:
-    """Return how much is in the index and when it last took something in."""
+    """Return how much is in the index, and when a page was last indexed."""
     progress = await index.progress()
     times = [indexed_at_ns for _, _, indexed_at_ns in (await index.stamps()).values()]
     chunks, embedded = await _counted(index)
@@ -80,7 +78,7 @@ async def coverage(index: IndexStore) -> Coverage:
 
 
 async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineReport]:
-    """Return how the engines are that answer searches here; one that cannot be asked says why."""
+    """Return the state of the engines that answer searches here, each with its problem if it does not answer."""
     now, vectors_now = await index.position(), (await index.space()).position
     servers: list[EngineReport] = []
     if engines.hybrid is not None:
@@ -93,11 +91,11 @@ async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineRepo
 
 
 async def _embedded(engines: Engines, now: IndexPosition, vectors_now: IndexPosition) -> list[EngineReport]:
-    """Return how the engines of this machine are, which stand in for those of servers."""
+    """Return the state of the engines in this process, which answer when servers do not."""
     keyword_engine = engines.keyword.spare if isinstance(engines.keyword, StandbyKeyword) else engines.keyword
     vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
     keyword = await _report(keyword_engine, "keywords", now)
-    if id(vector_engine) == id(keyword_engine):  # one engine that holds both; their ports have no common root
+    if id(vector_engine) == id(keyword_engine):  # one engine for both; by id because the ports have no common base
         return [
             EngineReport(
                 keyword.name, "keywords and vectors", keyword.where, keyword.reachable, keyword.behind, keyword.problem
@@ -107,7 +105,7 @@ async def _embedded(engines: Engines, now: IndexPosition, vectors_now: IndexPosi
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was, in the largest unit that fits."""
+    """Return how long ago that was, in the largest unit that fits."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)

@@ -1,7 +1,7 @@
-"""What the doctor says of the language model: whether one is configured, answers and uses tools, and the way out of each fault.
+"""Check the language model: whether one is configured, answers and uses tools, and how to fix each fault.
 
-It is asked one question, which is what a run would ask: a list of models tells neither whether there is money left nor whether
-tools are known. Nothing that it answers is shown.
+It gets one question, as a run would ask it: a list of models would say neither whether there is credit left nor whether the
+model knows tools. Nothing that it answers is shown.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
 
 from agents.loop.model.errors import Overloaded, ProviderError, ProviderLimited
-from agents.loop.model.ports import FromUser, ModelRequest, ToolDefinition
+from agents.loop.model.ports import FromUser, ModelReply, ModelRequest, ToolDefinition
 from agents.loop.providers.access import RequestPatience
 from agents.loop.providers.usage import conversation_id
+from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import listed
@@ -29,15 +30,11 @@ from mcp_server.models.language_model import ConfiguredModel, day_bounds
 from mcp_server.runs.daily_limit import DAY, Day
 from mcp_server.runs.locations import runs_in
 
-if TYPE_CHECKING:
-    from agents.loop.model.ports import ModelReply
-    from knowledge.state.ports import StateStore
-
 logger = logging.getLogger("knowledge_forge")
 
 WHAT: Final = "model"
 LONGEST_S: Final = 60.0
-"""A server of one's own may have to load the model first."""
+"""A local server may have to load the model first."""
 MOST_TOKENS: Final = 256
 HOW: Final = "see guides/language-models.md in the handbook"
 
@@ -45,7 +42,7 @@ HOW: Final = "see guides/language-models.md in the handbook"
 async def model_examined(
     settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> list[DoctorFinding]:
-    """Return what there is to say of the language model. `sleep` waits between tries."""
+    """Return the findings on the language model. `sleep` waits between tries."""
     access = settings.provider
     if access is None:
         return [_unset(settings)]
@@ -57,14 +54,14 @@ async def model_examined(
 
 
 async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding | None:
-    """Say what of the bounds on all runs together is taken; nothing where there are none."""
+    """Say how much of the daily limits on runs is used, if there are any."""
     access, store = settings.provider, runs_in(state)
     if access is None or (access.run_day_tokens is None and access.run_day_cost is None):
         return None
     bounds = day_bounds(access)
     if why := await Day(store, bounds, utc_now).spent():
         return DoctorFinding(
-            "runs", "note", f"none is begun: {why}", "wait, or raise the bound; what waits goes on by itself"
+            "runs", "note", f"no run starts: {why}", "wait, or raise the limit; waiting runs continue by themselves"
         )
     took = await store.total(since=utc_now() - DAY)
     told = [bounds.of_tokens(took)] if bounds.tokens is not None else []
@@ -90,7 +87,7 @@ async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]])
 
 
 async def _answer_of(model: ConfiguredModel) -> ModelReply:
-    ready = ToolDefinition("ready", "Tell that you are ready.", {"type": "object", "properties": {}})
+    ready = ToolDefinition("ready", "Say that you are ready.", {"type": "object", "properties": {}})
     asked = ModelRequest(
         conversation_id("doctor", 1, secrets.token_hex(4)),
         (FromUser("Call the tool `ready` now, without a word."),),
@@ -109,9 +106,9 @@ def _answers(model: ConfiguredModel, said: ModelReply, access: ModelAccess) -> D
     took += f", a cost of {cost:f}" if cost is not None else ""
     found = f"{visible(model.name)} answers (one question: {took})"
     if not said.uses and said.stop == "end":
-        mend = "name a model that knows tools in FORGE_MODEL, or have its server started with them"
+        mend = "name a model that knows tools in FORGE_MODEL, or start its server with tools enabled"
         return DoctorFinding(
-            WHAT, "note", f"{found}, but did not call the tool that it was told to: runs need that", mend
+            WHAT, "note", f"{found}, but did not call the tool that it was asked to call: runs need that", mend
         )
     helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
     return DoctorFinding(WHAT, "ok", f"{found}{' and calls tools' if said.uses else ''}{helps}")
@@ -128,5 +125,7 @@ def _about(access: ModelAccess, settings: Settings) -> Iterable[DoctorFinding]:
         yield DoctorFinding(WHAT, "note", found, "add runs to FORGE_TOOLSETS, or leave that out")
     url = urlsplit(access.address or "")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
-        found = f"{access.address_setting} begins with http: what is asked, and the key, can be read on the way there"
+        found = (
+            f"{access.address_setting} begins with http: others can read the questions and the key on their way there"
+        )
         yield DoctorFinding(WHAT, "note", found, "use https")

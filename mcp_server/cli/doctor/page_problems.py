@@ -1,4 +1,4 @@
-"""What `doctor` says of the pages themselves: which are left out or odd, why, and how to mend each."""
+"""Check the pages themselves: which are skipped or unusual, why, and how to fix each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault, printable
 
 PROGRESS_EVERY = 50
-_MENDS = (
+_MENDS = (  # by words in the reason
     ("never closed", "close it with a line of --- below its last key"),
     ("is TOML", "write it as YAML between lines of ---"),
     ("broken YAML", "correct that line; quote a value that holds a colon"),
     ("front matter", "keep it to `key: value` lines of YAML between lines of ---"),
     ("not valid", "save the file as UTF-8"),
     ("UTF-16", "save the file as UTF-8"),
-    ("NUL bytes", "save it as text, or rename it if it is none"),
+    ("NUL bytes", "save it as text, or rename it if it is not text"),
     ("too large", "split it"),
     ("name cannot be used", "rename it"),
     ("link", "copy the file inside, or remove the link"),
@@ -28,7 +28,7 @@ _MENDS = (
 
 @dataclass(frozen=True, slots=True)
 class PageProblem:
-    """A page, or a folder, that is left out or odd."""
+    """A page or folder that is skipped or unusual."""
 
     path: str
     reason: str
@@ -37,7 +37,7 @@ class PageProblem:
 
 @dataclass(frozen=True, slots=True)
 class CheckedPages:
-    """All pages there are, those of them that cannot be read, and everything odd; `more` problems were only counted."""
+    """The number of pages, those that can't be read, and the problems found; `more` problems were only counted."""
 
     count: int
     unreadable: frozenset[str]
@@ -46,10 +46,10 @@ class CheckedPages:
 
 
 def look_through(vault: Vault, on_progress: Callable[[int, int], None]) -> CheckedPages:
-    """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about a millisecond a page.
+    """Read and parse every page; call `on_progress(done, total)` now and then. Blocks for about a millisecond per page.
 
     Raises:
-        VaultUnavailable: the folder went away.
+        VaultUnavailable: the folder is gone.
     """
     paths = sorted(found.path for found in vault.scan())
     problems = [_problem(left_out.path, left_out.reason) for left_out in vault.problems]

@@ -1,4 +1,4 @@
-"""What the doctor has to say about one thing."""
+"""A finding of `doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_server.cli.doctor.page_problems import PageProblem
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing looked at; `mend` says what to do where it is not well, `pages` names all the pages it is about."""
+    """One checked thing: `found` says how it is, `mend` how to fix it, `pages` names the pages with problems."""
 
     what: str
     health: Literal["ok", "note", "bad"]
@@ -21,6 +21,6 @@ class DoctorFinding:
     pages: Sequence[PageProblem] = ()
 
     def __post_init__(self) -> None:
-        # A person may have written an address with a password where a folder or a name belongs.
+        # Settings and errors may quote an address with a password, even where a folder or a name belongs.
         object.__setattr__(self, "found", without_secrets(self.found))
         object.__setattr__(self, "mend", without_secrets(self.mend))

@@ -1,6 +1,6 @@
-"""What the doctor says of Plane and Zulip: whether they are configured, what the key opens, and the way out of each fault.
+"""Check Plane and Zulip: whether they are configured, what the key can reach, and how to fix each fault.
 
-Only the doctor contacts them unasked. What they say of themselves is foreign text, and shown as such.
+Only the doctor contacts them unasked. Names that they answer are foreign text, so every character of them is made visible.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 
+from agents.engine.work.markdown import counted
 from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read
 from mcp_server.app.factories.connectors import connecting
@@ -25,19 +26,16 @@ from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.result import DoctorFinding
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, UnknownName, Unreachable
+from mcp_server.connectors.plane.client import PlaneClient
 from mcp_server.connectors.text.name_match import chosen, folded
+from mcp_server.connectors.zulip.client import ZulipClient
+from mcp_server.connectors.zulip.model import Channel, ZulipUser
 from mcp_server.connectors.zulip.text.place_names import channel_word
-
-if TYPE_CHECKING:
-    from mcp_server.connectors.plane.client import PlaneClient
-    from mcp_server.connectors.plane.model import Project
-    from mcp_server.connectors.zulip.client import ZulipClient
-    from mcp_server.connectors.zulip.model import Channel, ZulipUser
 
 logger = logging.getLogger("knowledge_forge")
 
 DIRECT: Final = "direct"
-"""What stands for direct messages among the channels that may be used."""
+"""Among allowed channels: direct messages."""
 WHERE_KEYS_ARE = {
     "plane": "a key is made in Plane under Profile settings > Personal access tokens",
     "zulip": "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG",
@@ -47,45 +45,43 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ServiceFindings:
-    """Makes findings about one service."""
+    """Make findings about one service."""
 
     what: str
     address: str
     setting: str
 
     def ok(self, found: str) -> DoctorFinding:
-        """Return that it is well."""
+        """Return that something is well."""
         return DoctorFinding(self.what, "ok", found)
 
     def note(self, found: str, mend: str) -> DoctorFinding:
-        """Return what a person should know."""
+        """Return something that a person should know."""
         return DoctorFinding(self.what, "note", found, mend)
 
     def bad(self, found: str, mend: str) -> DoctorFinding:
-        """Return what has to be mended."""
+        """Return something that must be fixed."""
         return DoctorFinding(self.what, "bad", found, mend)
 
     def fault(self, error: KnowledgeError) -> DoctorFinding:
-        """Return what stood in the way, in words for somebody who is at the settings already."""
+        """Return what failed, in words for a person who is at the settings already."""
         match error:
             case Unreachable():
-                mend = (
-                    f"see whether {self.setting} is right and whether this machine gets there; HTTPS_PROXY counts, too"
-                )
+                mend = f"check {self.setting}, and whether this machine can connect to it; HTTPS_PROXY is used, too"
                 return self.bad(f"{error.address} cannot be reached: {error.why}", mend)
             case Denied():
-                return self.bad(f"{self.address} does not let the key in ({error.status}: {error.why})", error.remedy)
+                return self.bad(f"{self.address} refuses the key ({error.status}: {error.why})", error.remedy)
             case ServiceLimited():
                 return self.note(
                     f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
                 )
-        return self.bad(str(error), f"see whether {self.setting} is the address of {TITLES[self.what]}")
+        return self.bad(str(error), f"check whether {self.setting} is the address of {TITLES[self.what]}")
 
 
 async def services_examined(
     settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> list[DoctorFinding]:
-    """Return what there is to say of both. `sleep` waits between tries of what only asks."""
+    """Return the findings on both services. `sleep` waits between tries of requests that only read."""
     plane, zulip = settings.plane, settings.zulip
     async with connecting(settings, utc_now, sleep) as connected:
         looks = {
@@ -107,7 +103,7 @@ async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]])
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:
     missing = missing_for_service(service, {name: getattr(settings, name) for name in Settings.__slots__})
-    found = f"{TITLES[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' whole'}"
+    found = f"{TITLES[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' completely'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
     return DoctorFinding(service, "note", f"{found}, so its tools are not listed", mend)
 
@@ -120,7 +116,7 @@ def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
 
 
 def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
-    """Yield which files hold a key that other accounts can read."""
+    """Yield the files with a key that other accounts can read."""
     model = settings.provider
     keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
     for file in filter(None, (settings.file, settings.zulip_config, settings.model_key_file)):
@@ -136,28 +132,27 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
 
 
 async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:
-    """Return what Plane says to this key, and whether what the settings name is there."""
+    """Return what this key can see in Plane, and whether the projects that the settings name exist."""
     said = ServiceFindings("plane", access.base_url, "PLANE_BASE_URL")
     try:
         me = await client().me()
         projects = [project for project in (await client().projects()).items if not project.archived]
     except KnowledgeError as error:
         return [said.fault(error)]
-    who = f"{access.base_url}, workspace {access.workspace}: the key is of {_person(me.name, me.email)}"
-    findings = [said.ok(f"{who}, who sees {_counted(len(projects), 'project')}{_reading(access)}")]
+    who = f"{access.base_url}, workspace {access.workspace}: the key belongs to {_person(me.name, me.email)}"
+    findings = [said.ok(f"{who}, who sees {counted(len(projects), 'project')}{_reading(access)}")]
     if not projects:
         findings.append(said.note("the key sees no project", "have its owner added to one in Plane"))
     allowed = projects
     if access.projects is not None:
         allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
         findings += [said.bad(f"PLANE_PROJECTS: {told}", "correct PLANE_PROJECTS") for told in wrong]
-    return [*findings, *_plane_strangers(said, allowed), *_in_clear(said)]
-
-
-def _plane_strangers(said: ServiceFindings, projects: Sequence[Project]) -> Iterable[DoctorFinding]:
-    if strange := [visible(project.key) for project in projects if not project.member]:
-        found = f"the key's owner is no member of {', '.join(strange)}: Plane does not give out tasks of those"
-        yield said.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
+    if strange := [visible(project.key) for project in allowed if not project.member]:
+        found = f"the key's owner is not a member of {', '.join(strange)}: Plane does not return tasks of those"
+        findings.append(
+            said.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
+        )
+    return [*findings, *_in_clear(said)]
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ def _plane_strangers(said: ServiceFindings, projects: Sequence[Project]) -> Iter
 async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
-    """Return what Zulip says to this key, and whether what the settings name is there; `reviews` is where notices go."""
+    """Return what this key can see in Zulip, and whether what the settings name exists; `reviews` is where notices go."""
     said = ServiceFindings("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
@@ -174,14 +169,14 @@ async def zulip_examined(
     except KnowledgeError as error:
         return [said.fault(error)]
     what = f"{access.site}: Zulip {visible(server.version)}, feature level {server.level}"
-    who = f"the key is of {'the bot ' if me.bot else ''}{_person(me.name, me.email)}"
-    findings = [said.ok(f"{what}; {who}, who sees {_counted(len(channels), 'channel')}{_reading(access)}")]
+    who = f"the key belongs to {'the bot ' if me.bot else ''}{_person(me.name, me.email)}"
+    findings = [said.ok(f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
     if not me.bot:
-        found = "the key is a person's own: whatever is sent there is sent in their name"
+        found = "the key is a person's own: everything is sent in their name"
         findings.append(said.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
     names = [name for name in access.channels or () if name.casefold() != DIRECT]
     _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
-    mend = "correct ZULIP_CHANNELS, or subscribe the bot where the channel is private"
+    mend = "correct ZULIP_CHANNELS, or subscribe the bot if the channel is private"
     findings += [said.bad(f"ZULIP_CHANNELS: {told}", mend) for told in wrong]
     findings += _notices(said, reviews, channels)
     findings += [finding for address in access.reviewers for finding in _reviewer(said, address, people, me)]
@@ -196,18 +191,18 @@ def _notices(
     found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
     for told in wrong:
         yield said.bad(
-            f"ZULIP_REVIEWS: {told}", "correct ZULIP_REVIEWS, or subscribe the bot where the channel is private"
+            f"ZULIP_REVIEWS: {told}", "correct ZULIP_REVIEWS, or subscribe the bot if the channel is private"
         )
     for channel in found:
         if channel.restricted:
             told = f"not everybody may post in #{visible(channel.name)}, where notices of proposals go"
-            yield said.note(told, "see in the channel's settings in Zulip that the bot may")
+            yield said.note(told, "allow the bot to post in the channel's settings in Zulip")
 
 
 def _reviewer(
     said: ServiceFindings, address: str, people: Sequence[ZulipUser], me: ZulipUser
 ) -> Iterable[DoctorFinding]:
-    """Yield why the reaction of somebody with that address would decide nothing."""
+    """Yield why a reaction from that address would not count."""
     mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
     bearers = [person for person in people if address in person.mailboxes]
     person = bearers[0] if bearers else None
@@ -229,7 +224,7 @@ def _reviewer(
 def _named(
     service: str, kind: str, names: Iterable[str], things: Sequence[T], names_of: Callable[[T], Sequence[str]]
 ) -> tuple[list[T], list[str]]:
-    """Return the things that bear the names, and what is wrong with the others: a setting is not taken for what it nearly says."""
+    """Return the things with these names, and what is wrong with the other names: a setting must match exactly."""
     found: list[T] = []
     wrong: list[str] = []
     for name in names:
@@ -241,7 +236,7 @@ def _named(
 
 
 def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
-    """Return that nothing bears the name, with what may be meant."""
+    """Return that nothing has the name, with the nearest one."""
     try:
         near = chosen(service, kind, name, things, names_of)
     except (UnknownName, AmbiguousServiceName) as error:
@@ -253,16 +248,12 @@ def _person(name: str, email: str) -> str:
     return visible(f"{name} ({email})" if email else name)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _reading(access: PlaneAccess | ZulipAccess) -> str:
     return "; only tools that read are listed" if access.read_only else ""
 
 
 def _in_clear(said: ServiceFindings) -> Iterable[DoctorFinding]:
-    """Yield that the key can be read on its way, where it can."""
+    """Yield a note if the key is sent unencrypted."""
     url = urlsplit(said.address)
     if url.scheme == "http" and url.hostname not in LOOPBACK:
-        yield said.note(f"{said.setting} begins with http: the key can be read on its way there", "use https")
+        yield said.note(f"{said.setting} begins with http: others can read the key on its way there", "use https")

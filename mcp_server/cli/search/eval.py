@@ -1,39 +1,31 @@
-"""`eval QUERIES`: how well this knowledge base is found, measured with a set of judged queries."""
+"""`eval QUERIES`: measure search quality with a set of judged queries."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+from rich.markup import escape
+from rich.table import Table
 
-from knowledge.evaluate.compare import compare, measured_from
-from knowledge.evaluate.queries import read_queries
-from knowledge.evaluate.run import SearchUnderTest
+from knowledge.evaluate.compare import RunComparison, compare, measured_from
+from knowledge.evaluate.queries import LabelledQuery, read_queries
+from knowledge.evaluate.run import Measured, SearchUnderTest, Summary, summarise, unresolved
 from knowledge.evaluate.run import run as measure
 from knowledge.evaluate.trec import read_trec
 from knowledge.search.answers import PageReading, SearchAnswer
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
-from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
+from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
+from mcp_server.cli.terminal.console import progress_bars, stdout_console
 from mcp_server.cli.terminal.options import WronglyAsked, share, whole
 from mcp_server.cli.terminal.output import print_json, say
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from knowledge.evaluate.compare import RunComparison
-    from knowledge.evaluate.queries import LabelledQuery
-    from knowledge.evaluate.run import Measured, Summary
-    from knowledge.state.ports import Progress
-    from mcp_server.app.knowledge_base import KnowledgeBase
 
 MOST_SHOWN = 10
 _SHARES = {
@@ -48,7 +40,7 @@ _SHARES = {
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """A finished run: its summary, every query, and what in the set does not fit this knowledge base."""
+    """A finished run: its summary, every query, and the judgements that do not fit this knowledge base."""
 
     summary: Summary
     queries: Sequence[Measured]
@@ -57,7 +49,7 @@ class EvaluationReport:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument(
         "queries", type=Path, metavar="QUERIES", help="the query set: .jsonl, .yaml, or TREC and BEIR queries"
     )
@@ -71,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the measures; exit code 1 when they are below `--at-least`, or a judged place is not there."""
+    """Print the measures; exit code 1 if they are below `--at-least`, or a judged place does not exist."""
     queries = _queries(args.queries, args.qrels)
     earlier = _earlier(args.compare) if args.compare else None
     report = anyio.run(_evaluate, queries, args.limit, settings)
@@ -102,7 +94,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise WronglyAsked(f"{file} is not valid UTF-8, so it is no query set") from None
+        raise WronglyAsked(f"{file} is not valid UTF-8, so it is not a query set") from None
     except OSError as error:
         raise WronglyAsked(f"{file} cannot be read: {error.strerror or error}") from error
 
@@ -113,33 +105,32 @@ def _earlier(file: Path) -> list[Measured]:
         return measured_from(printed["queries"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else "it is not what `eval --json` prints"
-        raise WronglyAsked(f"{file} cannot be compared with: {why}; measure it anew with --json") from error
+        raise WronglyAsked(f"{file} cannot be compared with: {why}; measure it again with --json") from error
 
 
 async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Settings) -> EvaluationReport:
-    from knowledge.evaluate.run import summarise, unresolved
-    from mcp_server.app.knowledge_base import open_base
-
-    with bar(shown=not settings.json) as on_indexed:
+    with indexing_bars(shown=not settings.json) as (on_indexed, _):
         async with open_base(settings, on_progress=on_indexed) as base:
             await _bring_up_to_date(base, on_indexed)
             subject = _subject(base)
             wrong = await unresolved(queries, subject)
-            with _asking(len(queries), shown=not settings.json) as on_progress:
+            with progress_bars("asking", shown=not settings.json) as (draw,):
                 began = time.perf_counter()
-                measured = await measure(queries, subject, limit=limit, on_progress=on_progress)
+                measured = await measure(
+                    queries, subject, limit=limit, on_progress=lambda done: draw(done, len(queries))
+                )
     return EvaluationReport(summarise(measured), measured, wrong, time.perf_counter() - began)
 
 
-async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
-    """Index what changed: measures of pages as they were would mislead who is tuning them."""
+async def _bring_up_to_date(base: KnowledgeBase, on_progress: OnProgress) -> None:
+    """Index what changed: whoever tunes pages wants to measure them as they are now."""
     async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
         if lease is not None:
             await bring_up_to_date(base, lease)
             return
     who = await other_process(base)
     if who:
-        say(f"{who} keeps the index; it is measured as it is")
+        say(f"{who} keeps the index, so it is measured as it is")
 
 
 def _subject(base: KnowledgeBase) -> SearchUnderTest:
@@ -157,7 +148,7 @@ def _subject(base: KnowledgeBase) -> SearchUnderTest:
         return await base.tiers.read(path, section=section, offset=offset)
 
     async def text(path: str) -> str:
-        # By the spellings that `read` takes, as judgements may leave out the suffix.
+        # Judgements may leave out the suffix, so the path is resolved as `read` does it.
         return await base.tiers.whole((await base.tiers.read(path)).path)
 
     return SearchUnderTest(search, read, text, time.perf_counter)
@@ -188,8 +179,6 @@ def _show(report: EvaluationReport, comparison: RunComparison | None, *, details
 
 
 def _table(*columns: str) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if place else "left", overflow="fold")
@@ -222,9 +211,7 @@ def _scents(summary: Summary) -> Table:
 
 
 def _show_details(queries: Sequence[Measured]) -> None:
-    """Print a line a query, the worst first, and below it what was found before the first place that answers."""
-    from rich.markup import escape
-
+    """Print a line per query, the worst first, and below it what was found before the first place that answers."""
     console = stdout_console()
     console.print("\n[bold]nDCG  recall  RR    answer   tokens      ms  scent       query[/]")
     for one in sorted(queries, key=lambda one: (not one.answerable, one.ndcg)):
@@ -238,8 +225,6 @@ def _show_details(queries: Sequence[Measured]) -> None:
 
 
 def _show_comparison(comparison: RunComparison) -> None:
-    from rich.markup import escape
-
     console = stdout_console()
     table = _table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
     names = {**{field: name for name, field in _SHARES.items()}, "tokens": "tokens until the answer"}
@@ -257,16 +242,3 @@ def _show_comparison(comparison: RunComparison) -> None:
             )
     if left := len(comparison.only_before) + len(comparison.only_after):
         console.print(f"[yellow]{left} queries are in one run only and were not compared[/]")
-
-
-@contextmanager
-def _asking(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Yield what draws how many queries were put, on stderr, or nothing where nobody looks."""
-    if not shown or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import Progress as Bar
-
-    with Bar(console=EscapedConsole(stderr=True), transient=True) as drawn:
-        task = drawn.add_task("asking", total=total)
-        yield lambda done: drawn.update(task, completed=done)

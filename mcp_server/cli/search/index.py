@@ -1,28 +1,33 @@
-"""`index`: brings the index up to date now, with progress, and says what it cost."""
+"""`index`: bring the index up to date now, with a progress bar, and report what it took."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import anyio
 
 from agents.engine.work.markdown import counted
+from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import IndexUpdate, bars, bring_up_to_date, held_lease, other_process, stale
+from mcp_server.cli.search.index_update import (
+    IndexUpdate,
+    OnProgress,
+    bring_up_to_date,
+    held_lease,
+    indexing_bars,
+    other_process,
+    stale,
+)
 from mcp_server.cli.terminal.options import seconds
 from mcp_server.cli.terminal.output import print_json
-
-if TYPE_CHECKING:
-    from knowledge.state.ports import Progress
+from mcp_server.models.locations import summaries_in
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a run did. Not `ours`: another process keeps this index, and we only looked; `kept_by` is its name."""
+    """What a run did. Not `ours`: another process, named `kept_by`, keeps this index, and this one only looked."""
 
     ours: bool
     documents: int
@@ -34,13 +39,13 @@ class IndexReport:
     problems: tuple[str, ...]
     kept_by: str = ""
     waiting: str = ""
-    """Why passages have no vectors of the embedder that is set."""
+    """Why passages have no vectors of the configured embedder yet."""
     map_lines: int = 0
-    """Lines of maps that a language model made."""
+    """Lines of maps that a language model wrote."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("--rebuild", action="store_true", help="rebuild the index from scratch")
     parser.add_argument(
         "--wait", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for a process that is indexing"
@@ -48,8 +53,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Index; exit code 1 when another process has the lease all the time and what was asked is not done."""
-    with bars("indexing", "embedding", shown=not settings.json) as (on_progress, on_renewal):
+    """Index; exit code 1 if another process held the lease all the time and the index is not as asked."""
+    with indexing_bars(shown=not settings.json) as (on_progress, on_renewal):
         report = anyio.run(_index, args, settings, on_progress, on_renewal)
     if settings.json:
         print_json(asdict(report))
@@ -57,10 +62,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
         print(f"{counted(report.documents, 'page')}, {report.changed} changed, in {report.seconds:.2f} s{odd}")
         if report.waiting:
-            print(f"passages wait for vectors of the embedder that is set: {report.waiting}")
+            print(f"passages are still waiting for vectors of the configured embedder: {report.waiting}")
         if report.map_lines:
-            lines = counted(report.map_lines, "line")
-            print(f"while a server ran the language model made {lines} of maps")
+            print(f"the language model wrote {counted(report.map_lines, 'line')} of maps while a server ran")
     else:
         print(_not_ours(report, rebuild=args.rebuild))
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1
@@ -72,18 +76,12 @@ def _not_ours(report: IndexReport, *, rebuild: bool) -> str:
         return f"{keeps}, so it was not rebuilt: stop that server, or wait with --wait SECONDS"
     if report.stale:
         return f"{keeps}: {report.documents} pages are in it, {report.stale} are stale or missing"
-    return f"{keeps}: all {report.documents} pages are in it as they are on disk"
+    return f"{keeps}: all {report.documents} pages in it are up to date"
 
 
 async def _index(
-    args: argparse.Namespace,
-    settings: Settings,
-    on_progress: Callable[[Progress], None],
-    on_renewal: Callable[[Progress], None],
+    args: argparse.Namespace, settings: Settings, on_progress: OnProgress, on_renewal: OnProgress
 ) -> IndexReport:
-    from mcp_server.app.knowledge_base import open_base
-    from mcp_server.cli.doctor.map_lines import made_lines
-
     async with (
         open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,
         held_lease(base, wait_s=args.wait, or_fresh=not args.rebuild, on_progress=on_progress) as lease,
@@ -103,5 +101,5 @@ async def _index(
             problems=tuple(f"{p.path}: {p.reason}" for p in base.indexer.problems),
             kept_by="" if lease else await other_process(base),
             waiting=done.waiting,
-            map_lines=await made_lines(base),
+            map_lines=await summaries_in(base.state).count(),
         )

@@ -1,13 +1,11 @@
-"""What `index` and `search` share: taking the lease, bringing the index up to date, and a bar that shows how far it is."""
+"""What `index`, `search` and `eval` share: holding the indexing lease, updating the index, and a progress bar."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -16,14 +14,13 @@ from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
 from knowledge.leases import holds
-from knowledge.state.ports import IndexIdentity
-from mcp_server.cli.terminal.console import EscapedConsole
-
-if TYPE_CHECKING:
-    from knowledge.state.ports import Lease, Progress
-    from mcp_server.app.knowledge_base import KnowledgeBase
+from knowledge.state.ports import IndexIdentity, Lease, Progress
+from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
+from mcp_server.cli.terminal.console import progress_bars
 
 logger = logging.getLogger("knowledge_forge")
+
+OnProgress = Callable[[Progress], None]
 
 RENEW_S = 1.0
 ASK_S = 0.2
@@ -31,9 +28,9 @@ ASK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
-    """What a run did: documents that say something else now or are gone, and chunks that were embedded.
+    """What an update did: documents that changed or are gone, and chunks that were embedded.
 
-    `waiting` says why passages have no vectors of the wanted embedder yet, if they have not.
+    `waiting` says why passages have no vectors of the wanted embedder yet, "" if they have.
     """
 
     changed: int = 0
@@ -44,10 +41,10 @@ class IndexUpdate:
 async def bring_up_to_date(
     base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False
 ) -> IndexUpdate:
-    """Make the index say what the files say; with `anew` nothing that was in it is used again.
+    """Update the index from the files; with `anew`, from scratch.
 
-    With `vectors` all passages get vectors of the embedder that is set, if they have those of another one; without, an
-    index that is in use keeps the embedder it has or is getting: looking something up changes nothing for others.
+    With `vectors` all passages get vectors of the configured embedder. Without, an index in use keeps the embedder that it
+    has or is getting: a search must not change what other processes find.
     """
     if anew:
         await _forget(base)
@@ -60,12 +57,12 @@ async def bring_up_to_date(
     await base.index.begin(wanted)
     waiting = await _renewed(base, lease) if vectors else ""
     await base.indexer.catch_up()
-    await _servers_up(base)
+    await _update_servers(base)
     return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
 
 
-async def _servers_up(base: KnowledgeBase) -> None:
-    """Bring search servers up as well. One that is away is told of; a server of ours brings it up later."""
+async def _update_servers(base: KnowledgeBase) -> None:
+    """Update search servers too. Log those that do not answer; a running `serve` process updates them later."""
     for follower in await base.followers():
         try:
             await follower.catch_up(base.index)
@@ -74,7 +71,7 @@ async def _servers_up(base: KnowledgeBase) -> None:
 
 
 async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
-    """Return why the vectors could not be made anew; nothing when all are there."""
+    """Renew the vectors and return why some could not be, "" if all were."""
     try:
         await base.indexer.renew(lease.fence)
     except EmbedderUnavailable as error:
@@ -85,14 +82,14 @@ async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
 async def _forget(base: KnowledgeBase) -> None:
     if await base.index.check():
         await base.index.rebuild("asked for")
-    # An index that fits nobody is emptied by the next one who begins with it, under a new generation.
+    # An index for no embedder is emptied, under a new generation, by the next process that begins with it.
     await base.index.begin(IndexIdentity("", 0, 0))
 
 
 async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:
-    """Return how many documents look different on disk than in the index, are missing in it, or are gone.
+    """Return how many documents differ from the index, are missing in it, or are gone.
 
-    Those in `besides` do not count: nobody can index them.
+    Those in `besides` do not count: they can't be indexed.
     """
     known = {path: stamp for path, (stamp, _, _) in (await base.index.stamps()).items()}
     there = await anyio.to_thread.run_sync(lambda: {found.path: found.stamp for found in base.vault.scan()})
@@ -106,14 +103,15 @@ async def held_lease(
     *,
     wait_s: float = 0.0,
     or_fresh: bool = False,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> AsyncIterator[Lease | None]:
-    """Hold the indexing lease; None if another process kept it for `wait_s`.
+    """Hold the indexing lease; yield None if another process kept it for `wait_s`.
 
-    With `or_fresh` it is also None as soon as the other process has brought the index up to date.
+    With `or_fresh`, also yield None as soon as the other process has brought the index up to date.
     """
-    from mcp_server.app.composition import holder_name
-    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.app.composition import (
+        holder_name,  # the whole server, which a search in a complete index does not need
+    )
 
     holder = holder_name()
 
@@ -146,39 +144,19 @@ async def held_lease(
 
 async def _is_fresh(base: KnowledgeBase) -> bool:
     progress = await base.index.progress()
-    # While the other one counts up, comparing every file with the index could only say no.
+    # While the other process is still counting up, the costly comparison of all files could only say no.
     return 0 < progress.total <= progress.done and not await stale(base)
 
 
 async def other_process(base: KnowledgeBase) -> str:
-    """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
-    from mcp_server.app.knowledge_base import utc_now
-
+    """Return the process that holds the lease now by its number, "" if none does."""
     lease = await base.state.lease(base.lease)
     held = lease is not None and holds(lease.expires_at, utc_now(), TTL_S)
     return f"process {lease.holder.partition('-')[0]}" if lease is not None and held else ""
 
 
 @contextmanager
-def bar(*, shown: bool, says: str = "indexing") -> Iterator[Callable[[Progress], None]]:
-    """Yield what draws a progress bar on stderr, or nothing where nobody looks."""
-    with bars(says, shown=shown) as (drawn,):
-        yield drawn
-
-
-@contextmanager
-def bars(*says: str, shown: bool) -> Iterator[Sequence[Callable[[Progress], None]]]:
-    """Yield what draws one progress bar for each of `says`; each is seen from its first call on."""
-    if not shown or not sys.stderr.isatty():
-        yield [lambda _: None for _ in says]
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=EscapedConsole(stderr=True), transient=True) as drawn:
-
-        def draws(task: TaskID) -> Callable[[Progress], None]:
-            return lambda p: drawn.update(task, completed=p.done, total=p.total or None, visible=True)
-
-        yield [draws(drawn.add_task(each, total=None, visible=number == 0)) for number, each in enumerate(says)]
+def indexing_bars(*, shown: bool) -> Iterator[tuple[OnProgress, OnProgress]]:
+    """Yield functions that draw the progress of indexing and of embedding on stderr, or draw nothing."""
+    with progress_bars("indexing", "embedding", shown=shown) as (indexing, embedding):
+        yield lambda p: indexing(p.done, p.total), lambda p: embedding(p.done, p.total)

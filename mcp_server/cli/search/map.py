@@ -1,27 +1,24 @@
-"""`map [DIRECTORY]`: the map in a terminal."""
+"""`map [DIRECTORY]`: show the map in a terminal."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import anyio
 from rich.markup import escape
 from rich.table import Table
 
+from knowledge.search.answers import MapView
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.options import whole
 from mcp_server.cli.terminal.output import print_json
 
-if TYPE_CHECKING:
-    from knowledge.search.answers import MapView
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("path", nargs="?", default="", help="a directory (default: the root)")
     parser.add_argument("--depth", type=whole(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)")
 
@@ -56,5 +53,5 @@ def _show(view: MapView) -> None:
 
 
 def _pages(count: int) -> str:
-    """Return the count; nothing for a directory that the index has not come to yet."""
+    """Return the count, "" for a directory that is not indexed yet."""
     return "" if not count else "1 page" if count == 1 else f"{count} pages"

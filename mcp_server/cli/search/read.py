@@ -1,31 +1,28 @@
-"""`read PAGE`: a page, or a section of it, in a terminal."""
+"""`read PAGE`: print a page, or one of its sections."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.search.answers import PageReading
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.options import said
 from mcp_server.cli.terminal.output import print_json
 
-if TYPE_CHECKING:
-    from knowledge.search.answers import PageReading
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("path", type=said, metavar="PAGE", help="the page: path, title or alias")
     parser.add_argument("--section", type=said, metavar="HEADING", help="a heading, or 'A > B'")
     parser.add_argument("--outline", action="store_true", help="only the outline of a long page")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the text as it stands in the file."""
+    """Print the text as it is in the file."""
     reading = anyio.run(_read, args, settings)
     if settings.json:
         print_json(asdict(reading))

@@ -1,31 +1,25 @@
-"""`search QUESTION`: the same search as the tool's, in a terminal."""
+"""`search QUESTION`: search as `kb_search` does, in a terminal."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import anyio
 from rich.markup import escape
 from rich.padding import Padding
 
-from mcp_server.app.knowledge_base import open_base
+from knowledge.search.answers import SearchAnswer
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
+from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
 from mcp_server.cli.terminal.console import stdout_console, tidy
 from mcp_server.cli.terminal.options import WronglyAsked, whole
 from mcp_server.cli.terminal.output import print_json, say
 
-if TYPE_CHECKING:
-    from knowledge.search.answers import SearchAnswer
-    from knowledge.state.ports import Progress
-    from mcp_server.app.knowledge_base import KnowledgeBase
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="the question or key words")
     parser.add_argument("--path", default="", help="only in this directory or page")
     parser.add_argument(
@@ -44,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the hits, best first; exit code 1 when there are none."""
+    """Print the hits, best first; exit code 1 if there are none."""
     if not " ".join(args.query).strip():
         raise WronglyAsked("the question is empty: enter what to look for")
     answer = anyio.run(_search, args, settings)
@@ -56,15 +50,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
-    with bar(shown=not settings.json) as on_progress:
+    with indexing_bars(shown=not settings.json) as (on_progress, _):
         async with open_base(settings, on_progress=on_progress) as base:
             if not args.no_index:
                 await _complete(base, on_progress)
             return await base.finder.search(" ".join(args.query), path=args.path, mode=args.mode, limit=args.limit)
 
 
-async def _complete(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
-    """Index what was never indexed. Once an index is complete, keeping it fresh is the servers' work, not a question's."""
+async def _complete(base: KnowledgeBase, on_progress: OnProgress) -> None:
+    """Index what was never indexed. Keeping a complete index up to date is the servers' work, which no question waits for."""
     progress = await base.index.progress()
     if 0 < progress.total <= progress.done:
         return

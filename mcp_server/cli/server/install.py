@@ -1,4 +1,4 @@
-"""`install HOST`: the host starts this knowledge base from now on, has its own secret, and a person said what it may do."""
+"""`install HOST`: connect a host to this knowledge base, give it a secret of its own, and ask what it may do."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ from mcp_server.hosts.jsonc import BadJson
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
 FORMS_QUESTION = "May forms that {host} shows approve this host's changes, up to level 3? {about}"
 VOUCHING = (
-    "{service} is configured. Do you vouch for everyone who can write there? If yes, hosts act on what they read there without "
+    "{service} is configured. Do you trust everyone who can write there? If yes, hosts act on what they read there without "
     "asking you. If no, they ask you first."
 )
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
 SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
-"""Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
+"""Variables with these prefixes hold keys to other services, or set their limits: only the person copies them."""
 REFUSED, BAD_USAGE = 1, 2
 _LONGEST_FOLDER = 40
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("host", help=", ".join(host.id for host in HOSTS))
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
@@ -92,11 +92,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """What the person asked for; `edit` None means that the question is still open, and so does `forms` where `edit` is None.
+    """What the person asked for. `edit`, `forms` and `places` are None while the person has not answered that question.
 
-    `default_state_dir` is where the state is if the person named no `state_dir`: a host may have other variables than this terminal.
-    `places` are those that the person vouches for, None while nobody said.
-    `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
+    `default_state_dir` is where the state is if the person named no `state_dir`. The entry names it all the same, because a
+    host may have other environment variables than this terminal.
+    `not_carried` are variables of this terminal with keys and limits, which the host gets only if the person copies them.
     """
 
     host: str
@@ -115,11 +115,11 @@ class InstallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What installing needs of the world.
+    """What installing needs from outside.
 
-    `enrol` gives a host its secret and says whether its forms count, `grant` sets its level. `ask` puts a question to a person, of
-    which an empty answer is what is proposed, and returns None where nobody can be asked. `unvouched` are the services that are
-    configured and that nobody vouches for, `vouch` has text of a place hold no host up.
+    `enrol` registers a host, with or without forms, and returns its secret; `grant` sets its level. `ask` asks a yes-or-no
+    question with a proposed answer, and returns None if there is nobody to ask. `unvouched` returns the configured services
+    none of whose places is trusted; `vouch` trusts a place.
     """
 
     place: HostMachine
@@ -132,7 +132,7 @@ class Means:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Connect the host, show how that would look, or undo it; return 0, 1 (the file refuses) or 2 (wrongly asked)."""
+    """Connect the host, print its entry, or undo it; return 0, 1 (the file can't be changed) or 2 (wrong usage)."""
     request = InstallRequest(
         host=args.host,
         kb=settings.kb,
@@ -165,11 +165,11 @@ def _default_state_dir(kb: Path) -> Path | None:
     try:
         return default_state_dir(kb.resolve())
     except NoUserFolder:
-        return None  # enrolling says so
+        return None  # registering the host reports it
 
 
 async def _unvouched(settings: Settings) -> tuple[str, ...]:
-    """Return the services that are configured and of which a person has not vouched for anything yet."""
+    """Return the configured services none of whose places is trusted yet."""
     configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]
     if not configured:
         return ()
@@ -180,7 +180,7 @@ async def _unvouched(settings: Settings) -> tuple[str, ...]:
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:
-    """Return how a host starts the program that is running now, wherever the host itself was started."""
+    """Return how a host starts this very program, whatever folder the host itself is started in."""
     interpreter = Path(executable or sys.executable).absolute()
     for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
         if script.is_file():
@@ -188,17 +188,17 @@ def launch_of_this_program(executable: str | None = None) -> Launch:
     try:
         importlib.metadata.distribution(NAME)
     except importlib.metadata.PackageNotFoundError:
-        # A checkout that was never installed is importable only from its own folder, where no host starts.
+        # A checkout that was never installed can be imported only from its own folder, and no host starts there.
         return Launch(str(interpreter), _AS_MODULE, {"PYTHONPATH": str(Path(__file__).resolve().parents[3])})
     return Launch(str(interpreter), _AS_MODULE)
 
 
 _AS_MODULE = ("-P", "-m", "mcp_server")
-"""Without -P Python imports first from the folder that the host starts it in, and that is whatever project is open."""
+"""Without -P Python imports first from the folder that the host starts it in, which is whatever project is open."""
 
 
 def with_database(launch: Launch, settings: Settings) -> Launch:
-    """Return `launch` with the database that keeps the state now: in another one the host's secret would be unknown."""
+    """Return `launch` with the database that holds the state here: in another one the host's secret would be unknown."""
     if settings.database_url is None:
         return launch
     named = {"FORGE_DATABASE_URL": settings.database_url}
@@ -208,9 +208,9 @@ def with_database(launch: Launch, settings: Settings) -> Launch:
 
 
 def with_file(launch: Launch, settings: Settings) -> Launch:
-    """Return `launch` with the file that holds the settings here, wherever the host looks for the user's own folders.
+    """Return `launch` with the settings file that is used here, wherever the host looks for the user's own folders.
 
-    A host speaks through the standard streams, also where the file makes a server of HTTP. A name that JSON cannot hold is left out.
+    A name that JSON cannot hold is left out.
     """
     try:
         str(settings.file).encode()
@@ -218,15 +218,16 @@ def with_file(launch: Launch, settings: Settings) -> Launch:
         return launch
     if settings.file is None:
         return launch
+    # A host talks over the standard streams, even if the file says HTTP.
     stdio = {} if settings.http is None else {"FORGE_HTTP": "stdio"}
     return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file), **stdio})
 
 
 def install(request: InstallRequest, means: Means) -> int:
-    """Do what `request` asks with `means`; say on stderr what was refused and why."""
+    """Carry out `request` and return the exit code; what was refused, and why, is printed on stderr."""
     host = host_named(request.host)
     if host is None:
-        say(f"there is no host {request.host!r} here; known are {', '.join(known.id for known in HOSTS)}")
+        say(f"unknown host {request.host!r}; choose one of {', '.join(known.id for known in HOSTS)}")
         return BAD_USAGE
     file = host.config_file(means.place, project=request.project)
     if file is None:
@@ -253,7 +254,8 @@ class _Installation:
     file: Path
 
     def write(self) -> int:
-        """Write the entry. Everything that can refuse is tried before the host is enrolled: that ends its old secret."""
+        """Write the entry."""
+        # Registering ends the host's old secret, so everything that can fail is tried first.
         self._with_entry(read(self.file) or "", MASKED)
         check_writable(self.file)
         at_home = self.file.parent.is_dir()
@@ -262,7 +264,7 @@ class _Installation:
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
         except KnowledgeError:
-            say(f"{self.principal_host} already has a new secret and the earlier one no longer works: run this again.")
+            say(f"{self.principal_host} has a new secret already, and the earlier one no longer works: run this again.")
             raise
         may_edit = may_edit and self._granted()
         self._vouch(places)
@@ -270,13 +272,13 @@ class _Installation:
         self._report(key, done.backup, may_edit=may_edit, forms=forms)
         self._say_what_was_left(key, self._servers(read(self.file) or "").get(key))
         if not at_home:
-            say(f"{self.file.parent} was not there before: is {self.host.name} installed for this account?")
+            say(f"{self.file.parent} did not exist: is {self.host.name} installed for this account?")
         if self.request.project:
             say(f"{self.file} now holds a secret: keep it out of version control.")
         return 0
 
     def show(self) -> int:
-        """Print the entry. Only with the question answered is the host enrolled and the secret shown."""
+        """Print the entry. Only if the question about editing is answered, register the host and show its secret."""
         text = read(self.file) or ""
         key, _ = self._key(text)
         enrolled = self.request.edit is not None
@@ -293,13 +295,13 @@ class _Installation:
         return 0
 
     def undo(self) -> int:
-        """Take our entry out, and what was made to hold it; say what stays."""
+        """Remove our entry, and the list of servers if we made it; say what stays."""
         text = read(self.file) or ""
         key, there = self._key(text)
         if not there:
             return self._nothing_to_undo(text)
         prune = not self._had_servers_before()
-        # No copy: it would hold a secret that still works, and `install` puts back what this takes away.
+        # No backup: it would hold a secret that still works, and `install` can restore what this removes.
         rewrite(self.file, lambda now: drop(now, (self.host.servers, key), prune=prune), backup=False)
         if self.request.json:
             print_json({"host": self.host.id, "file": str(self.file), "removed": key})
@@ -313,9 +315,9 @@ class _Installation:
 
     @property
     def principal_host(self) -> str:
-        """Return the name that the host is enrolled by.
+        """Return the name under which the host is registered.
 
-        A project has its own: two files of one host with one name would end each other's secret.
+        Each project has its own: with one name, each installation would end the secret of the other.
         """
         if not self.request.project:
             return self.host.id
@@ -325,17 +327,17 @@ class _Installation:
     def _answer(self) -> bool:
         if self.request.edit is not None:
             return self.request.edit
-        return bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for what it takes
+        return bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for its arguments
 
     def _forms(self) -> bool:
-        """Return whether forms of this host count. Where nobody is asked they do not: a host may answer its own forms."""
+        """Return whether forms of this host can approve. If nobody can be asked they can't: a host may answer its own forms."""
         if self.request.forms is not None or self.request.edit is not None:
             return bool(self.request.forms)
         question = FORMS_QUESTION.format(host=self.host.name, about=self.host.about_forms)
         return bool(self.means.ask(question, self.host.shows_forms))
 
     def _granted(self) -> bool:
-        """Return whether the host may edit from now on; that a person declined leaves it connected."""
+        """Return whether the host may edit from now on. If the person declines, it stays connected without that."""
         try:
             self.means.grant(self.principal_host, EDIT_LEVEL)
         except KnowledgeError as error:
@@ -344,7 +346,7 @@ class _Installation:
         return True
 
     def _places(self) -> Sequence[str]:
-        """Return the places that the person vouches for: those they named, or the services about which they are asked."""
+        """Return the places to trust: those that the person named, or the services that they say yes to."""
         if self.request.places is not None or self.request.edit is not None:
             return self.request.places or ()
         chosen = []
@@ -358,8 +360,8 @@ class _Installation:
         for place in places:
             try:
                 self.means.vouch(place)
-                say(f"{place} is trusted from now on (knowledge-forge trust places remove {place} takes it back)")
-            except KnowledgeError as error:  # the host is connected all the same
+                say(f"{place} is now trusted; to undo this: knowledge-forge trust places remove {place}")
+            except KnowledgeError as error:  # the host stays connected
                 say(str(error))
 
     def _servers(self, text: str) -> dict[str, object]:
@@ -385,12 +387,12 @@ class _Installation:
         return put(text, (self.host.servers, key), self._entry(text, key, secret))
 
     def _without_entry(self, text: str) -> frozenset[str]:
-        """Return what the file would be without our entry; a copy that says this is backup enough."""
+        """Return the file's text without our entry, with and without an empty list: an earlier backup that says so is enough."""
         path = (self.host.servers, self._key(text)[0])
         return frozenset({drop(text, path), drop(text, path, prune=True)})
 
     def _had_servers_before(self) -> bool:
-        """Return whether the list of servers was there before we came, as far as the last copy of the file tells."""
+        """Return whether the list of servers existed before our entry, as far as the last backup tells."""
         copies = backups(self.file)
         try:
             return bool(copies) and members(read(copies[-1]) or "", ()).get(self.host.servers) is not None
@@ -407,9 +409,9 @@ class _Installation:
         return REFUSED if others else 0
 
     def _say_what_was_left(self, key: str, entry: object) -> None:
-        """Say which variables of this terminal the host will not see, and how a person gives them to it.
+        """Say which variables of this terminal the host will not see, and how to give them to it.
 
-        What was kept is said too where somebody else may have written it: in a project.
+        In a project, also say what was kept from an earlier entry: somebody else may have written it.
         """
         environ = entry.get("env") if isinstance(entry, dict) else None
         there = environ if isinstance(environ, dict) else {}
@@ -422,12 +424,12 @@ class _Installation:
             )
         if left := [name for name in self.request.not_carried if name not in there]:
             say(
-                f"{self.host.name} does not see {listed(left)} of this terminal, and no key is copied unasked: put them into "
+                f"{self.host.name} does not see {listed(left)} of this terminal, and keys are never copied for you: put them into "
                 f"{user_file() or 'forge.toml'} (and run this again), or into `env` of {key} in {self.file}."
             )
 
     def _trust_command(self, action: str, value: str) -> str:
-        """Return what to type to set that of the host later. Trust is per knowledge base, so it names this one."""
+        """Return the command that changes the host's trust later. Trust is per knowledge base, so it names this one."""
         words = [NAME, "trust", "--kb", str(self.request.kb)]
         if self.request.state_dir:
             words += ["--state-dir", str(self.request.state_dir)]
@@ -438,7 +440,7 @@ class _Installation:
         if self.request.json:
             answer = {"host": self.host.id, "file": str(self.file), "server": key, "kb": str(self.request.kb)}
             granted_level = EDIT_LEVEL if may_edit else None
-            print_json({**answer, "backup": _text(backup), "granted": granted_level, "forms": forms})
+            print_json({**answer, "backup": backup and str(backup), "granted": granted_level, "forms": forms})
         else:
             print(f"{self.host.name} now starts {key} for {self.request.kb}")
             print(f"  written to  {self.file}")
@@ -452,17 +454,17 @@ class _Installation:
                 else f"nothing granted; later: {self._trust_command('grant', str(EDIT_LEVEL))}"
             )
             print(f"  editing     {granted}")
-            counted = f"approve changes up to level {EDIT_LEVEL}" if forms else "decide nothing"
+            counted = f"can approve changes up to level {EDIT_LEVEL}" if forms else "can't approve"
             print(f"  forms       {counted}; to change: {self._trust_command('forms', 'off' if forms else 'on')}")
         say(self.host.restart)
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
 def _in_unicode(file: Path, folder: Path) -> str:
-    """Return the folder as text that a JSON file can hold."""
+    """Return the folder as text that a JSON file can hold.
+
+    Raises:
+        ConfigurationRefused: its name is not Unicode.
+    """
     text = str(folder)
     try:
         text.encode()

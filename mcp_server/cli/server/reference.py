@@ -1,33 +1,32 @@
-"""`reference tools|settings|table|schemas`: prints what is made from the declarations."""
+"""`reference tools|settings|table`: print the reference pages that are made from the declarations."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
+from mcp_server.app.settings import reference_pages as reference
 from mcp_server.app.settings.settings import Settings
+from mcp_server.toolsets.registry import declared
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument(
         "page",
         metavar="PAGE",
-        choices=("tools", "settings", "table", "schemas"),
-        help="tools, settings, table (the README's) or schemas (the file of JSON Schemas that ships with the program)",
+        choices=("tools", "settings", "table"),
+        help="tools, settings, or table (the README's)",
     )
 
 
 def run(args: argparse.Namespace, _settings: Settings) -> int:
     """Print the page."""
-    from mcp_server.app.settings import reference_pages as reference
-    from mcp_server.toolsets.registry import declared
-
-    pages: dict[str, Callable[[], str]] = {
-        "tools": lambda: reference.tools_page(declared()),
-        "settings": reference.settings_page,
-        "schemas": lambda: reference.schemas_file(declared()),
-        "table": lambda: reference.tool_table(declared()) + "\n",
-    }
-    print(pages[args.page](), end="")
+    match args.page:
+        case "tools":
+            text = reference.tools_page(declared())
+        case "settings":
+            text = reference.settings_page()
+        case _:
+            text = reference.tool_table(declared()) + "\n"
+    print(text, end="")
     return 0

@@ -1,4 +1,4 @@
-"""`serve`: the main job."""
+"""`serve`: serve a knowledge base to MCP hosts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
 
 YOUNG = 50_000
-"""Objects after which new ones are looked through for garbage in circles, which is hardly ever there.
+"""New objects after which Python looks for garbage in circles, of which there is hardly any.
 
-Of Python's 700 a merge makes so many that a fifth of its time went to looking.
+With Python's default of 700 a merge spent a fifth of its time looking.
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     parser.add_argument("--http", metavar="HOST:PORT", help="serve Streamable HTTP on loopback instead of stdio")
     parser.add_argument("--toolsets", metavar="A,B", help="list only these toolsets (trust is always listed)")
     parser.add_argument("--read-only", action="store_const", const="true", help="list only tools that read")
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until the host goes away."""
+    """Serve until the host disconnects."""
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
@@ -37,19 +37,19 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> None:
-    from mcp_server.app.composition import open_app
+    from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
 
     async with open_app(settings) as app:
-        gc.freeze()  # what was loaded stays, and is not looked through again
+        gc.freeze()  # what is loaded by now stays, and need not be looked through again
         if settings.http is not None:
-            from mcp_server.transport.http import serve_http
+            from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
 
             await serve_http(app.server, settings.http)
-        else:
-            from mcp_server.transport.stdio import serve_stdio
+            return
+        from mcp_server.transport.stdio import serve_stdio
 
-            with suppress(StorageError):  # nobody can tell now: calls are refused until somebody can
-                await app.callers.named(
-                    settings.enrolment
-                )  # a wrong secret starts nothing, not even an unregistered host
-            await serve_stdio(app.server)
+        # A wrong secret must not start a server, not even one for an unregistered host. If the state can't be read now,
+        # nobody knows whether it is wrong: calls are refused until it can.
+        with suppress(StorageError):
+            await app.callers.named(settings.enrolment)
+        await serve_stdio(app.server)

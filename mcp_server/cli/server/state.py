@@ -1,33 +1,32 @@
-"""`state`: what takes the space of the state database, and making it smaller."""
+"""`state`: show what uses space in the state database, and make it smaller."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import anyio
 
 from knowledge.errors import size_in_words
+from knowledge.state.ports import Held, StateSize, StateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.retention import Passed, Retention
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import Parser, add_common
 from mcp_server.cli.terminal.output import print_json
-
-if TYPE_CHECKING:
-    from knowledge.state.ports import Held, StateSize, StateStore
-    from mcp_server.app.retention import Passed
+from mcp_server.runs.locations import runs_in
 
 LARGE = 200_000_000
-"""Rewriting a file of so many bytes takes longer than a second or two, for which other processes cannot write."""
+"""Bytes from which on rewriting the file takes longer than a second or two, in which other processes cannot write."""
 MOST_ROWS = 25
 NOT_DONE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What `state compact` did. `left` says what it did not do, and how to have it done."""
+    """What `state compact` did. `left` says what it did not do, and how to get that done."""
 
     before: StateSize
     after: StateSize
@@ -37,7 +36,7 @@ class Compacted:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add this verb's arguments."""
     actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
     shown = actions.add_parser("show", help="show what uses space, by kind and by who stored it (the default)")
     add_common(shown)
@@ -51,42 +50,43 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Show or compact; exit code 1 when something was left undone."""
+    """Show or compact; exit code 1 if something was left undone."""
     if args.action == "compact":
         done = anyio.run(_compact, settings, args.rewrite)
         if settings.json:
             print_json(asdict(done))
         else:
-            print("\n".join(_told(done)))
+            print("\n".join(_compacted_lines(done)))
         return NOT_DONE if done.left else 0
-    place, size, found = anyio.run(_look, settings)
+    place, size, found = anyio.run(_sizes, settings)
     if settings.json:
         print_json({"place": place, **asdict(size), "held": [asdict(one) for one in found]})
     else:
-        print("\n".join(_listed(place, size, found, settings)))
+        print("\n".join(_size_lines(place, size, found, settings)))
     return 0
 
 
-async def _look(settings: Settings) -> tuple[str, StateSize, list[Held]]:
+async def _sizes(settings: Settings) -> tuple[str, StateSize, list[Held]]:
     async with open_state(settings) as state:
         return state.place, await state.size(), list(await state.held())
 
 
-def _listed(place: str, size: StateSize, found: list[Held], settings: Settings) -> list[str]:
+def _size_lines(place: str, size: StateSize, found: list[Held], settings: Settings) -> list[str]:
+    lines = [f"{visible(place)}: {size_text(size)}"]
+    if not found:
+        return [*lines, "Nothing recorded yet."]
     kept = "forever" if settings.retention is None else f"{settings.retention.days} days after they end"
-    lines = [f"{visible(place)}: {said(size)}", f"Texts are kept whole for {kept} (FORGE_RETENTION).", ""]
+    lines += [f"Texts are kept whole for {kept} (FORGE_RETENTION).", ""]
     for one in found[:MOST_ROWS]:
         whose = f"  {visible(one.principal)}" if one.principal else ""
         lines.append(f"{size_in_words(one.size_bytes):>10}  {one.records:>8,}  {one.kind}{whose}")
     if len(found) > MOST_ROWS:
-        rest = sum(one.size_bytes for one in found[MOST_ROWS:])
-        lines.append(
-            f"{size_in_words(rest):>10}            {len(found) - MOST_ROWS} more rows; --json lists all of them"
-        )
-    return lines if found else [lines[0], "Nothing recorded yet."]
+        rest = size_in_words(sum(one.size_bytes for one in found[MOST_ROWS:]))
+        lines.append(f"{rest:>10}            {len(found) - MOST_ROWS} more rows; --json lists all of them")
+    return lines
 
 
-def said(size: StateSize) -> str:
+def size_text(size: StateSize) -> str:
     """Return how large the state is, as people read it."""
     parts = [size_in_words(size.size_bytes)]
     if size.log_bytes:
@@ -97,10 +97,7 @@ def said(size: StateSize) -> str:
 
 
 async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
-    from mcp_server.app.composition import holder_name
-    from mcp_server.app.factories.journey_store import journeys_in
-    from mcp_server.app.retention import Retention
-    from mcp_server.runs.locations import runs_in
+    from mcp_server.app.composition import holder_name  # the whole server, which `state show` does not need
 
     async with open_state(settings) as state:
         before = await state.size()
@@ -114,7 +111,7 @@ async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT
 
 
 async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
-    """Write the file anew where that is asked for, or where it is short work and nothing else gives its free pages back."""
+    """Rewrite the file if that was asked for, or takes a moment and is the only way to free its pages; else say why not."""
     size = await state.size()
     if not asked and (state.gives_back or not size.free_bytes):
         return False, ""
@@ -127,11 +124,11 @@ async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noq
     return done, "" if done else "this database is rewritten by its own server (PostgreSQL: VACUUM FULL)"
 
 
-def _told(done: Compacted) -> list[str]:
+def _compacted_lines(done: Compacted) -> list[str]:
     p = done.shortened
     lines = [
         f"Shortened {p.proposals:,} proposals, {p.journeys:,} journeys and {p.runs:,} runs: {size_in_words(p.freed_bytes)} of text.",
-        f"Before: {said(done.before)}",
-        f"After:  {said(done.after)}{' (rewritten)' if done.rewritten else ''}",
+        f"Before: {size_text(done.before)}",
+        f"After:  {size_text(done.after)}{' (rewritten)' if done.rewritten else ''}",
     ]
     return [*lines, f"Not done: {done.left}"] if done.left else lines

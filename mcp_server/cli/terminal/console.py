@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
 from knowledge.pages.document import shortened
@@ -53,6 +56,28 @@ def stdout_console() -> Console:
 def stderr_console() -> Console:
     """Return a console on stderr for progress and remarks."""
     return EscapedConsole(stderr=True, highlight=False, markup=False)
+
+
+Draw = Callable[[int, int | None], None]
+"""Draws how much is done, and of how much if that is known."""
+
+
+@contextmanager
+def progress_bars(*tasks: str, shown: bool) -> Iterator[Sequence[Draw]]:
+    """Yield a function for each task that draws its progress bar on stderr; a second bar appears with its first call.
+
+    If bars are not to be `shown`, or stderr is not a terminal, the functions draw nothing.
+    """
+    if not shown or not sys.stderr.isatty():
+        yield [lambda _done, _total: None for _ in tasks]
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=EscapedConsole(stderr=True), transient=True) as bars:
+
+        def drawing(task: TaskID) -> Draw:
+            return lambda done, total: bars.update(task, completed=done, total=total or None, visible=True)
+
+        yield [drawing(bars.add_task(name, total=None, visible=n == 0)) for n, name in enumerate(tasks)]
 
 
 def tidy(text: str, most: int) -> str:

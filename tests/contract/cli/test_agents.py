@@ -47,7 +47,7 @@ def test_a_broken_agent_is_left_out_of_the_list_and_named(ann: Person) -> None:
 
 def test_a_check_that_finds_nothing_says_what_was_checked(ann: Person) -> None:
     told = ann.here("agents", "check")
-    assert (told.returncode, told.stdout) == (0, f"1 checked, nothing wrong: {FILE}\n")
+    assert (told.returncode, told.stdout) == (0, f"1 checked, no mistakes: {FILE}\n")
     assert json.loads(ann.here("agents", "check", "--json").stdout) == {"checked": [FILE], "problems": []}
 
 
@@ -107,7 +107,7 @@ def test_a_mistake_in_a_prompt_belongs_to_the_agent_that_uses_it(ann: Person) ->
 def test_a_file_that_is_not_there_cannot_be_checked(ann: Person) -> None:
     told = ann.here("agents", "check", "riview")
     assert (told.returncode, told.stdout) == (1, "")
-    assert f"no file of an agent or a skill 'riview' to check; there are {FILE}" in told.stderr
+    assert f"no agent or skill file 'riview' to check; the files are {FILE}" in told.stderr
 
 
 def test_a_knowledge_base_without_agents_has_nothing_wrong(tmp_path: Path) -> None:
@@ -168,5 +168,5 @@ def test_the_handbook_s_agents_and_skills_are_checked_without_touching_anything(
     told = ann.run("agents", "check", "--kb", str(HANDBOOK))
     assert told.returncode == 0
     files = f"_agents/decide.yaml, _agents/incident-review.yaml, {TEAM_FILE}, _skills/incident-to-runbook.yaml"
-    assert told.stdout == f"4 checked, nothing wrong: {files}\n"
+    assert told.stdout == f"4 checked, no mistakes: {files}\n"
     assert list(tmp_path.iterdir()) == [], "neither state nor index"

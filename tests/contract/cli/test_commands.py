@@ -197,7 +197,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
         (["trust"], "list|grant|forms|freeze|thaw|history"),
         (["trust", "grant", "cursor", "high"], "LEVEL"),
         (["reference", "poems"], "poems"),
-        (["install", "emacs"], "known are claude-desktop"),
+        (["install", "emacs"], "choose one of claude-desktop"),
         (["enroll"], "NAME"),
         (["serve", "--http", "0.0.0.0:80"], "not this machine"),
         (["serve", "--toolsets", "magic"], "is not a toolset"),
@@ -305,7 +305,7 @@ def test_index_and_search_say_who_keeps_the_index(ann: Person) -> None:
         done = ann.here("index")
         assert done.returncode == 0
         assert f"process {server.pid}" in done.stdout
-        assert f"all {COUNT} pages are in it as they are on disk" in done.stdout
+        assert f"all {COUNT} pages in it are up to date" in done.stdout
         rebuild = ann.here("index", "--rebuild", "--wait", "0.1")
         assert rebuild.returncode == 1
         assert "so it was not rebuilt" in rebuild.stdout
@@ -322,7 +322,7 @@ def test_while_another_process_indexes_search_says_so_and_answers_from_what_is_t
     assert indexed.returncode == 1
     assert f"(process 4711): 0 pages are in it, {COUNT} are stale or missing" in indexed.stdout
     findings = {f["what"]: f for f in ann.json("doctor")}
-    assert "of another version (0.0.1)" in findings["indexing"]["found"]
+    assert "has another version (0.0.1)" in findings["indexing"]["found"]
 
 
 def test_two_indexings_at_once_do_the_work_once(ann: Person) -> None:
@@ -344,7 +344,7 @@ def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
     ann.here("index")
     done = ann.run("doctor")
     assert done.returncode == 0
-    assert f"{COUNT} pages, all as on disk" in done.stdout
+    assert f"{COUNT} pages, up to date" in done.stdout
     assert "bad" not in done.stdout
 
 
@@ -354,7 +354,7 @@ def test_one_page_is_told_as_one(ann: Person) -> None:
             page.unlink()
     assert ann.here("index").stdout.startswith("1 page, 1 changed")
     found = {f["what"]: f["found"] for f in ann.json("doctor")}
-    assert found["index"] == "1 page, all as on disk"
+    assert found["index"] == "1 page, up to date"
     assert found["hosts"].endswith("and can read and propose")
 
 

@@ -18,7 +18,7 @@ from mcp_server.app.background import write_map_lines
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.doctor.map_lines import made_lines, map_lines
+from mcp_server.cli.doctor.doctor import map_lines
 from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from mcp_server.models.locations import summaries_in
 from mcp_server.models.map_lines import LEASE, MapLines, Round, line_of
@@ -288,9 +288,9 @@ async def test_the_doctor_says_how_many_there_are_and_how_many_may_come(tmp_path
         await place.another(most=1).round()
         finding = await map_lines(place.app.base, place.settings)
         assert finding is not None
-        assert finding.found == "the model made 1 line of maps; up to 2 more will come while a server runs"
+        assert finding.found == "the model wrote 1 line of maps; up to 2 more will follow while a server runs"
         assert await map_lines(place.app.base, replace(place.settings, model_helps=())) is None
-        assert await made_lines(place.app.base) == 1
+        assert await summaries_in(place.app.base.state).count() == 1
 
 
 async def test_a_server_whose_settings_say_so_makes_them_in_the_background(tmp_path: Path) -> None:

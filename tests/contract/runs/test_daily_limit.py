@@ -281,7 +281,7 @@ async def test_the_doctor_says_how_much_of_it_is_taken(tmp_path: Path) -> None:
     assert spent is not None
     assert (taken.health, taken.found) == ("ok", "all runs together used 120 tokens in the last 24 hours, of 200")
     assert spent.health == "note"
-    assert spent.found.startswith("none is begun: all runs together used 240 tokens")
+    assert spent.found.startswith("no run starts: all runs together used 240 tokens")
 
 
 # --- when there is room -----------------------------------------------------------------------------------------------

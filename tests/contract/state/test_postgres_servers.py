@@ -173,7 +173,7 @@ def test_enrolling_granting_and_the_doctor_work_on_the_database(site: Site, ann:
     findings = {finding["what"]: finding for finding in ann.json("doctor")}
     assert findings["state"]["health"] == "ok"
     assert findings["state"]["found"].startswith("PostgreSQL at 127.0.0.1")
-    assert findings["hosts"]["found"] == "enrolled: cursor"
+    assert findings["hosts"]["found"] == "registered: cursor"
 
 
 def test_without_a_name_the_schema_is_the_folders(site: Site, ann: Person) -> None:

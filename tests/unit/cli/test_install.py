@@ -119,7 +119,7 @@ def test_who_installs_a_host_is_asked_about_each_service_that_nobody_vouches_for
     world.services = ("plane", "zulip")
     assert world.run() == 0
     assert [question.partition(" ")[0] for question in world.asked[2:]] == ["Plane", "Zulip"]
-    assert "vouch for everyone who can write there" in world.asked[2]
+    assert "trust everyone who can write there" in world.asked[2]
     assert world.vouched == []
     world.answer = True
     assert world.run() == 0

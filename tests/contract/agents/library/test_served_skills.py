@@ -184,4 +184,4 @@ def test_the_doctor_and_a_check_name_what_is_wrong_with_a_skill(tmp_path: Path) 
     assert f"{FILE}:13" in found["agents"]["found"]
     write(ann.kb)
     told = ann.here("agents", "check")
-    assert (told.returncode, told.stdout) == (0, f"2 checked, nothing wrong: _agents/review.yaml, {FILE}\n")
+    assert (told.returncode, told.stdout) == (0, f"2 checked, no mistakes: _agents/review.yaml, {FILE}\n")
