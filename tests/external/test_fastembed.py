@@ -127,5 +127,5 @@ async def test_without_a_network_it_is_said_where_the_model_would_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(EmbedderUnavailable, match=r"cannot be loaded .*is there a network.*all-MiniLM-L6-v2"):
+    with pytest.raises(EmbedderUnavailable, match=r"cannot be loaded .*check the network.*all-MiniLM-L6-v2"):
         await embedder(tmp_path).embed(["apple"])

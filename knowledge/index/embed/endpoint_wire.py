@@ -1,4 +1,4 @@
-"""Requests to an `/embeddings` endpoint and what its replies mean. Pure.
+"""Requests and replies of an `/embeddings` endpoint. Pure.
 
 Source: the embeddings request and reply of OpenAI's API reference, as llama.cpp, ollama and vLLM serve them as well.
 """
@@ -23,11 +23,11 @@ _CODE = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 class MalformedReply(Exception):
-    """A reply that is not what was asked for; says what is wrong with it, never what is in it."""
+    """A reply that cannot be used. The message says what is wrong with it, and never quotes it."""
 
 
 class WrongLength(MalformedReply):
-    """Vectors of another length than agreed."""
+    """Vectors of another length than expected."""
 
     def __init__(self, found: int, expected: int) -> None:
         self.found, self.expected = found, expected
@@ -35,14 +35,14 @@ class WrongLength(MalformedReply):
 
 
 def embeddings_url(base: str) -> str:
-    """Return where to post: below `base` (`http://localhost:11434/v1`), or `base` itself if it names the endpoint already."""
+    """Return the address to post to: below `base` (`http://localhost:11434/v1`), or `base` itself if it ends with it."""
     parts = urlsplit(base)
     path = parts.path.rstrip("/")
     return urlunsplit(parts._replace(path=path if path.endswith("/embeddings") else f"{path}/embeddings"))
 
 
 def request_body(model: str, texts: Sequence[str], dimensions: int, encoding: Encoding) -> bytes:
-    """Return the body that asks for the vectors of `texts`; `dimensions` 0 leaves their length to the model."""
+    """Return the body of a request for the vectors of `texts`; `dimensions` 0 leaves their length to the model."""
     body: dict[str, object] = {"model": model, "input": list(texts), "encoding_format": encoding}
     if dimensions:
         body["dimensions"] = dimensions
@@ -50,18 +50,18 @@ def request_body(model: str, texts: Sequence[str], dimensions: int, encoding: En
 
 
 def sendable(text: str) -> str:
-    """Return `text` without what servers stumble over: half characters and NULs."""
+    """Return `text` without lone surrogates and NULs, which servers reject."""
     return text.encode("utf-8", "replace").decode().replace("\x00", " ")
 
 
 def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]:
-    """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of the same length).
+    """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of any one length).
 
-    Rows may hold what is no number; all of several may not.
+    A row may contain NaN, but not every row of several.
 
     Raises:
-        MalformedReply: there are more or fewer, twice the same, of several lengths, or it is no such reply at all.
-        WrongLength: they have another length.
+        MalformedReply: the number of vectors is wrong, their indexes or lengths don't match, or it is not such a reply.
+        WrongLength: they do not have `dimensions` numbers.
     """
     try:
         parsed: Any = json.loads(reply)
@@ -85,7 +85,7 @@ def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]
 
 
 def _ordered(data: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the items by their `index`, which need not be their order; as they come if no item has one."""
+    """Return the items sorted by their `index`; in their given order if no item has one."""
     indexes: list[Any] = [item.get("index") for item in data]
     if all(index is None for index in indexes):
         return list(data)
@@ -116,9 +116,9 @@ def _vector(embedding: Any) -> NDArray[np.float32]:
 
 
 def error_code(reply: bytes) -> str:
-    """Return the short code by which a refusal names its reason, or nothing.
+    """Return the short code of a refusal, or an empty string.
 
-    Never its sentence: servers repeat in it what they were sent.
+    Its sentence is never used: servers quote there what they were sent.
     """
     try:
         parsed: Any = json.loads(reply)
@@ -133,17 +133,15 @@ def error_code(reply: bytes) -> str:
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:
-    """Return how many seconds a `Retry-After` header asks to wait; None if it says nothing that can be understood.
+    """Return the seconds of a `Retry-After` header; None if there is none or it cannot be parsed.
 
     Source: RFC 9110, section 10.2.3: seconds or a date.
     """
     if value is None:
         return None
     try:
-        return max(0.0, float(value)) if re.fullmatch(r"\s*\d+(\.\d+)?\s*", value) else _until(value, now)
+        if re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
+            return max(0.0, float(value))
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _until(date: str, now: datetime) -> float:
-    return max(0.0, (parsedate_to_datetime(date) - now).total_seconds())

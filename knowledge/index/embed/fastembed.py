@@ -16,13 +16,14 @@ from knowledge.private_files import private_folder
 
 INSTALL = "pip install 'knowledge-forge[fastembed]'"
 BATCH = 32
-"""Texts that go through the model together: all are filled up to the longest of them."""
+"""Texts that go through the model together; all are padded to the longest of them."""
 AT_ONCE = 128
+"""Texts embedded by one thread: a thread cannot be stopped, so a cancelled caller waits for these."""
 SHOWN_MODELS = 4
 
 
 class Model(Protocol):
-    """What is used of `fastembed.TextEmbedding`."""
+    """The used part of `fastembed.TextEmbedding`."""
 
     def query_embed(self, query: str | Iterable[str], **kwargs: object) -> Iterable[NDArray[np.generic]]:
         """Return the vectors of questions."""
@@ -34,10 +35,10 @@ class Model(Protocol):
 
 
 class FastEmbedder:
-    """Runs `model` in this process. Nothing is loaded before the first text.
+    """Runs `model` in this process; it is loaded with the first text.
 
-    `asking` embeds questions, which some models treat in another way than passages. `prefix` is put before each text.
-    `folder` is where models are kept; one that is there needs no network. Files that a person brought are used from
+    `asking` embeds questions, which some models treat differently from passages. `prefix` is put before each text.
+    `folder` stores the models; a stored one needs no network. Files that a person provides are read from
     `folder/ORGANISATION--MODEL`.
     """
 
@@ -51,50 +52,45 @@ class FastEmbedder:
 
     @property
     def name(self) -> str:
-        """Identify model and recipe."""
+        """Return the name of model and recipe."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector; 0 before the first text, if nobody said it."""
+        """Return the length of a vector; 0 before the first text, unless it was given."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row a text, each of length 1; all zeros for a blank text.
 
         Raises:
-            EmbedderUnavailable: fastembed is not installed, does not know the model, or cannot get it.
+            EmbedderUnavailable: fastembed is not installed, does not know the model, or cannot load it.
         """
-        # A few at a time, because a thread cannot be stopped.
         starts = range(0, max(len(texts), 1), AT_ONCE)
         rows = [await anyio.to_thread.run_sync(self._embed, texts[start : start + AT_ONCE]) for start in starts]
         return np.concatenate(rows)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        # One text after the other uses all cores already.
+        # One batch uses all cores already.
         with self._lock:
             model = self._loaded = self._loaded or self._load()
             sent = {place: f"{self._prefix}{text}" for place, text in enumerate(texts) if text.strip()}
             run = model.query_embed if self._asking else model.passage_embed
+            # Without any text, a probe tells how long vectors are.
             asked = list(sent.values()) or ([] if self._dimensions else ["knowledge"])
             vectors = [np.asarray(row, np.float32) for row in run(asked, batch_size=BATCH)] if asked else []
         if vectors:
-            self._agree(len(vectors[0]))
+            found = len(vectors[0])
+            if self._dimensions not in (0, found):
+                reason = f"its vectors have {found} numbers, not {self._dimensions}"
+                raise EmbedderUnavailable(self._shown, reason, "correct FORGE_EMBEDDER_DIMENSIONS")
+            self._dimensions = found
         rows = np.zeros((len(texts), self._dimensions), np.float32)
         if sent:
-            found = np.nan_to_num(np.stack(vectors), nan=0.0, posinf=0.0, neginf=0.0)
-            lengths = np.linalg.norm(found, axis=1, keepdims=True)
-            rows[list(sent)] = found / np.where(lengths > 0, lengths, 1)
+            stacked = np.nan_to_num(np.stack(vectors), nan=0.0, posinf=0.0, neginf=0.0)
+            lengths = np.linalg.norm(stacked, axis=1, keepdims=True)
+            rows[list(sent)] = stacked / np.where(lengths > 0, lengths, 1)
         return rows
-
-    def _agree(self, found: int) -> None:
-        if self._dimensions not in (0, found):
-            raise EmbedderUnavailable(
-                self._shown,
-                f"its vectors have {found} numbers, not {self._dimensions}",
-                "correct FORGE_EMBEDDER_DIMENSIONS",
-            )
-        self._dimensions = found
 
     @property
     def _shown(self) -> str:
@@ -108,16 +104,17 @@ class FastEmbedder:
         known = [str(described["model"]) for described in TextEmbedding.list_supported_models()]
         if self._model.casefold() not in {model.casefold() for model in known}:
             listed = ", ".join(known[:SHOWN_MODELS])
-            mend = (
-                f"FORGE_EMBEDDER=fastembed:MODEL with one that it knows ({listed} and {len(known) - SHOWN_MODELS} more)"
-            )
+            mend = f"set FORGE_EMBEDDER=fastembed:MODEL to a model that it knows ({listed} and {len(known) - SHOWN_MODELS} more)"
             raise EmbedderUnavailable(self._shown, "it does not know that model", mend)
-        brought = self._folder / self._model.replace("/", "--")
+        provided = self._folder / self._model.replace("/", "--")
         try:
             private_folder(self._folder)
-            there = {"specific_model_path": str(brought)} if brought.is_dir() else {}
-            loaded: Model = TextEmbedding(model_name=self._model, cache_dir=str(self._folder), **there)
-        except Exception as error:  # the library raises what its downloaders and runtimes raise
-            mend = f"it is downloaded once, into {self._folder}: is there a network, and room? Or put its files into {brought}"
+            files = {"specific_model_path": str(provided)} if provided.is_dir() else {}
+            loaded: Model = TextEmbedding(model_name=self._model, cache_dir=str(self._folder), **files)
+        except Exception as error:  # the library raises whatever its downloaders and runtimes raise
+            mend = (
+                f"check the network and the free space: it is downloaded once, into {self._folder}. "
+                f"Or put its files into {provided}"
+            )
             raise EmbedderUnavailable(self._shown, f"it cannot be loaded ({type(error).__name__})", mend) from error
         return loaded

@@ -1,4 +1,4 @@
-"""What an embedder must promise."""
+"""What an embedder must promise, and the embedders that a process has loaded."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+REST_S = 10.0
+
 
 class Embedder(Protocol):
-    """Text to vectors. The same text gives the same vector for as long as `name` stays the same."""
+    """Turns text into vectors. While `name` is the same, the same text has the same vector."""
 
     @property
     def name(self) -> str:
-        """Identify model and recipe; under a different name an index makes its vectors anew."""
+        """Return the name of model and recipe; under a different name an index makes its vectors again."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector; 0 while only asking the model would tell."""
+        """Return the length of a vector; 0 until the model was asked, if that alone can tell."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -39,18 +41,14 @@ class Embedder(Protocol):
 
 
 EmbedderOf = Callable[[IndexIdentity], Awaitable[Embedder]]
-"""Gives the embedder that vectors of that identity are made with; `EmbedderUnavailable` if this process has no such one."""
-
-
-REST_S = 10.0
-Key = tuple[str, int]
+"""Returns the embedder that made the vectors of an identity; raises `EmbedderUnavailable` if this process has none."""
 
 
 class KnownEmbedders:
-    """Gives the embedder of an identity; `load` builds each at its first use, off the event loop, and only once.
+    """The embedders of a process by identity; while an index changes from one to another, both are needed.
 
-    `check` raises `EmbedderUnavailable` of one that turns out not to be what was asked for. After a failure it is not
-    tried for `rest_s`: searches must not wait for it again and again.
+    `load` builds each at its first use, in a thread, once. `check` raises `EmbedderUnavailable` if it turns out to be a
+    different model. After a failure it is not tried for `rest_s`, so that searches don't wait for it again and again.
     """
 
     def __init__(
@@ -62,11 +60,11 @@ class KnownEmbedders:
     ) -> None:
         self._load, self._check, self._rest_s = load, check, rest_s
         self._lock = anyio.Lock()
-        self._loaded: dict[Key, Embedder] = {}
-        self._failed: dict[Key, tuple[float, EmbedderUnavailable]] = {}
+        self._loaded: dict[tuple[str, int], Embedder] = {}
+        self._failed: dict[tuple[str, int], tuple[float, EmbedderUnavailable]] = {}
 
     async def of(self, identity: IndexIdentity) -> Embedder:
-        """Return the embedder that vectors of `identity` are made with.
+        """Return the embedder that made the vectors of `identity`.
 
         Raises:
             EmbedderUnavailable: it cannot be loaded here, or could not a moment ago.
@@ -75,10 +73,10 @@ class KnownEmbedders:
         if key not in self._loaded:
             async with self._lock:
                 if key not in self._loaded:
-                    self._loaded[key] = await self._tried(key, identity)
+                    self._loaded[key] = await self._try(key, identity)
         return self._loaded[key]
 
-    async def _tried(self, key: Key, identity: IndexIdentity) -> Embedder:
+    async def _try(self, key: tuple[str, int], identity: IndexIdentity) -> Embedder:
         until, last = self._failed.get(key, (0.0, None))
         if last is not None and anyio.current_time() < until:
             raise EmbedderUnavailable(last.embedder, last.reason, last.mend)

@@ -6,7 +6,7 @@ import base64
 import importlib.util
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -19,40 +19,35 @@ from tokenizers import Tokenizer
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.center import CENTER_FLOAT16
+from knowledge.search.query.analysis import remembered_words
 
 DIMENSIONS = 256
 MOST_WORDS = 49_152
-"""Distinct words whose vectors are kept (1 KiB each)."""
+"""Distinct words whose vectors are cached (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
-"""The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""
+"""The first words, mostly frequent ones, are cached for good; when the cache is full, only the rest is dropped."""
 AT_ONCE_CHARACTERS = 1_000
-"""A question is embedded in less time than a thread takes to wake."""
+"""A text this short is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048
-"""Words whose vectors are added up in one go: few enough to stay near the processor."""
+"""Words whose vectors are added up together: few enough to stay in the processor's cache."""
 _NO_WORD = ""
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
 class StaticEmbedder:
-    """A text's vector is the weighted sum of its words' vectors, made 1 long; a word's is the sum of its tokens', centered.
+    """A text's vector is the weighted sum of its words' vectors, normalised; a word's is the sum of its tokens', centered.
 
-    Nothing is loaded before the first text. `words` cuts a text; `weights` says how much a word counts, by default
-    the more the rarer it is in general. Other weights need another name.
+    Words weigh more the rarer they are in general. Nothing is loaded before the first text.
     """
 
-    def __init__(
-        self,
-        words: Callable[[str], Sequence[str]] | None = None,
-        weights: Callable[[str], float] | None = None,
-    ) -> None:
-        self._words, self._weights = words, weights
+    def __init__(self) -> None:
         self._lock, self._next = threading.Lock(), threading.Lock()
         self._lexicon: _Lexicon | None = None
 
     @property
     def name(self) -> str:
-        """Identify model and recipe."""
+        """Return the name of model and recipe; any change of the vectors needs another one."""
         return "static-l2_supercat-256/2"
 
     @property
@@ -71,24 +66,22 @@ class StaticEmbedder:
         return await anyio.to_thread.run_sync(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return what `embed` does, on this thread."""
+        """Return the same as `embed`, on the calling thread."""
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
-        cut = self._words or _default_words()
-        said = [cut(text) for text in texts]
-        for numbers, stretches in _groups(said):
-            # Taken anew for each group, so that a question need not wait until a whole batch is done.
-            with self._my_turn():
-                lexicon = self._lexicon = self._lexicon or _Lexicon(self._weights)
+        for numbers, stretches in _groups([remembered_words(text) for text in texts]):
+            # Locked for each group alone, so that a question need not wait until a whole batch is done.
+            with self._turn():
+                lexicon = self._lexicon = self._lexicon or _Lexicon()
                 sums = lexicon.sums(stretches)
-            # One after the other, because a long text may be here twice.
+            # `rows[numbers] += sums` would count a long text with several stretches once.
             np.add.at(rows, numbers, sums)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         np.divide(rows, lengths, out=rows, where=lengths > 0)
         return rows
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
-        # A lock alone would be taken again by whoever just gave it back, group after group.
+    def _turn(self) -> Iterator[None]:
+        # With one lock the thread that just released it would take it again, group after group.
         with self._next:
             self._lock.acquire()
         try:
@@ -97,18 +90,18 @@ class StaticEmbedder:
             self._lock.release()
 
 
-def _groups(said: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
-    """Yield stretches of texts with the numbers of the texts, as many at a time as make `GROUP_WORDS` words.
+def _groups(texts: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
+    """Yield stretches of words with the numbers of their texts, about `GROUP_WORDS` words at a time.
 
-    How a text is cut into stretches does not depend on the others: the same sums in the same order are the same vector.
-    Texts of about the same length come together, because the shorter ones are filled up.
+    How a text is cut into stretches does not depend on the others: the same sums in the same order are the same vector,
+    to the last bit. Texts of similar length share a group, because shorter ones are padded.
     """
     most = min(GROUP_WORDS, MOST_WORDS - KEPT_WORDS - 1)
     numbers: list[int] = []
     stretches: list[Sequence[str]] = []
     longest = 0
-    for number in sorted(range(len(said)), key=lambda n: len(said[n])):
-        words = said[number]
+    for number in sorted(range(len(texts)), key=lambda n: len(texts[n])):
+        words = texts[number]
         for start in range(0, len(words), most):
             stretch = words if len(words) <= most else words[start : start + most]
             longest = max(longest, len(stretch))
@@ -122,10 +115,14 @@ def _groups(said: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], list[Seq
 
 
 class _Lexicon:
-    """Weighted vectors of the words met so far; each word is tokenised once."""
+    """Weighted vectors of the words seen so far; each word is tokenised once."""
 
-    def __init__(self, weights: Callable[[str], float] | None) -> None:
-        folder = _wheel()
+    def __init__(self) -> None:
+        # Found, not imported: importing wordllama is slow and configures logging for the whole process.
+        package = importlib.util.find_spec("wordllama")
+        if package is None or not package.submodule_search_locations:
+            raise EmbedderUnavailable("wordllama", "it is not installed")
+        folder = Path(package.submodule_search_locations[0])
         try:
             (self._tokens,) = load_file(folder / _WEIGHTS).values()
             self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
@@ -133,30 +130,29 @@ class _Lexicon:
             raise EmbedderUnavailable(str(folder), str(error)) from error
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._weights = weights
         self._center = np.frombuffer(base64.b85decode(CENTER_FLOAT16), "<f2").astype(np.float32)
         self._places = _Places({_NO_WORD: 0})
         self._vectors = np.zeros((1024, DIMENSIONS), np.float32)
         self._taken = np.empty((GROUP_WORDS, DIMENSIONS), np.float32)
 
     def sums(self, stretches: Sequence[Sequence[str]]) -> NDArray[np.float32]:
-        """Return for each stretch, none of them empty, the sum of the vectors of its words in their order."""
+        """Return the sum of the word vectors of each stretch; none may be empty."""
         longest = max(map(len, stretches))
-        filled: list[str] = []
+        padded: list[str] = []
         for words in stretches:
-            filled += words
-            filled += [_NO_WORD] * (longest - len(words))
-        # Rows are added up one after the other, so that a text's sum depends on its own words alone. `reduceat` would
-        # not need to fill up and is ten times slower.
-        places = self._known(filled)  # first, because it may put another matrix in the place of this one
-        taken = self._taken[: len(filled)]
-        # Every place is there; `clip` only says that nothing need be checked, which would cost a copy.
+            padded += words
+            padded += [_NO_WORD] * (longest - len(words))
+        # Rows are added one after the other, so that a text's sum depends on its own words alone. `reduceat` would need
+        # no padding and is ten times slower.
+        places = self._known(padded)  # first, because it may replace the matrix
+        taken = self._taken[: len(padded)]
+        # All places are valid; `clip` only skips a check that would cost a copy.
         np.take(self._vectors, places, axis=0, out=taken, mode="clip")
         summed: NDArray[np.float32] = np.add.reduce(taken.reshape(len(stretches), longest, DIMENSIONS), axis=1)
         return summed
 
     def _known(self, words: Sequence[str]) -> NDArray[np.intp]:
-        """Return where in the matrix the vector of each word is; new ones are added."""
+        """Return the row of each word's vector; vectors of new words are added."""
         if len(self._places) + len(words) > MOST_WORDS:
             self._places = _Places((word, place) for word, place in self._places.items() if place < KEPT_WORDS)
         found = self._places
@@ -173,18 +169,16 @@ class _Lexicon:
         return places
 
     def _learn(self, words: Sequence[str]) -> None:
-        """Put the vectors of `words` at the last places, which they were given."""
+        """Compute the vectors of `words`, whose places are the last ones."""
         needed = len(self._places)
         first = needed - len(words)
         if needed > len(self._vectors):
             bigger = np.zeros((min(MOST_WORDS, max(needed, 2 * len(self._vectors))), DIMENSIONS), np.float32)
             bigger[:first] = self._vectors[:first]
             self._vectors = bigger
-        # The blank makes the tokenizer see a whole word instead of the end of one.
+        # With the space before it the tokenizer takes it for a whole word, not for the end of one.
         encoded = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
-        self._vectors[first:needed] = self._weighted(words, [each.ids for each in encoded])
-
-    def _weighted(self, words: Sequence[str], tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        tokens = [each.ids for each in encoded]
         vectors = np.zeros((len(words), DIMENSIONS), np.float32)
         lengths = np.fromiter(map(len, tokens), np.intp, len(tokens))
         ids = np.fromiter(chain.from_iterable(tokens), np.intp)
@@ -194,17 +188,13 @@ class _Lexicon:
             having = np.flatnonzero(lengths > position)
             vectors[having] += self._tokens[ids[firsts[having] + position]]
         vectors[lengths > 0] -= self._center
-        weight = self._weights
-        weights = [
-            (weight(word) if weight else general_weight(max(of_word))) if of_word else 0.0
-            for word, of_word in zip(words, tokens, strict=True)
-        ]
+        weights = [general_weight(max(of_word)) if of_word else 0.0 for of_word in tokens]
         vectors *= np.array(weights, np.float32)[:, np.newaxis]
-        return vectors
+        self._vectors[first:needed] = vectors
 
 
 class _Places(dict[str, int]):
-    """Where the vector of each word is. A word that is asked for the first time gets the next place and counts as new."""
+    """The row of each word's vector. A word that is looked up for the first time gets the next row and counts as new."""
 
     def __init__(self, known: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
         super().__init__(known)
@@ -217,21 +207,5 @@ class _Places(dict[str, int]):
 
 
 def general_weight(rank: int) -> float:
-    """Return how much a word counts whose rarest token has that rank in the vocabulary (frequent tokens come first)."""
+    """Return the weight of a word whose rarest token has that rank in the vocabulary (frequent tokens come first)."""
     return math.log1p(rank)
-
-
-def _default_words() -> Callable[[str], Sequence[str]]:
-    from knowledge.search.query.analysis import (
-        remembered_words,  # finding imports embedding's port; the cycle stays open
-    )
-
-    return remembered_words
-
-
-def _wheel() -> Path:
-    # Found, not imported: importing wordllama is slow and configures logging for the whole process.
-    found = importlib.util.find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
-        raise EmbedderUnavailable("wordllama", "it is not installed")
-    return Path(found.submodule_search_locations[0])

@@ -213,7 +213,7 @@ async def test_one_vector_that_is_no_vector_becomes_zeros(desk: Desk, caplog: py
     found = await desk.embedder().embed([UNSPOKEN, "two"])
     assert not found[0].any()
     assert np.linalg.norm(found[1]) == pytest.approx(1, abs=1e-5)
-    assert "gave no numbers for 1 passages" in caplog.text
+    assert "returned no numbers for 1 passages" in caplog.text
     assert UNSPOKEN not in caplog.text
 
 
