@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.engines.qdrant.fill import MARK
+from knowledge.index.engines.qdrant.points import MARK
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexPosition, Remove
 from tests.contract.index.test_index_store import IDENTITY

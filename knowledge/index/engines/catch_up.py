@@ -1,14 +1,15 @@
-"""One worker at a time among processes, by a lock that the system lifts when its holder dies."""
+"""What engines share: where catching up begins, and the lock that lets one process at a time do it."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from knowledge.private_files import private_folder
+from knowledge.state.ports import IndexPosition
 
 if sys.platform == "win32":
     import msvcrt
@@ -23,29 +24,26 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+NOWHERE = IndexPosition("", 0)
+"""The position of an index with nothing in it."""
+
+
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold the lock at `path` inside the block and yield True, or yield False at once if somebody else holds it.
+    """Hold the lock at `path` inside the block and yield True, or yield False at once if another process holds it.
 
-    The file stays: deleting it would let two processes hold the same name.
+    The system releases the lock when its holder dies. The file is never deleted: otherwise two processes could each lock
+    a different file of the same name.
     """
     private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield _taken(descriptor) and _is_at(descriptor, path)
+        try:
+            _lock(descriptor)
+            # The folder may have been deleted between opening and locking: then the locked file is no longer at `path`.
+            mine = os.path.samestat(os.fstat(descriptor), path.stat())
+        except OSError:
+            mine = False
+        yield mine
     finally:
-        os.close(descriptor)  # closing is what unlocks, on every system
-
-
-def _taken(descriptor: int) -> bool:
-    with suppress(OSError):
-        _lock(descriptor)
-        return True
-    return False
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether the locked file is still the one at `path`: its folder may have been deleted in between."""
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    return False
+        os.close(descriptor)  # closing releases the lock, on every system

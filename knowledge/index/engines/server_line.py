@@ -1,34 +1,175 @@
-"""What the lines to all search servers have alike: nobody waits for one that is away."""
+"""What engines on search servers share: requests with retries and a rest after failures, and filling an index."""
 
 from __future__ import annotations
 
+import logging
+import random
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+import anyio
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.engines.catch_up import try_lock
+from knowledge.state.ports import IndexStore
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+READ_S = 5.0
+WRITE_S = 60.0
+TRIES = 4
+FIRST_PAUSE_S = 0.25
+READ_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 10.0
+REST_S = 5.0
+"""After a failure searches fail at once for this long, instead of each waiting for a server that is down."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+FRESH_S = 1.0
+"""How long a change that another process made on the server may go unnoticed."""
+STARTS_OVER = 3
+WIDER = 8
+"""How many times more is fetched if a filter admits more than may be found."""
 
 
-class Away:
-    """Whether a server is known to be away: for a while after a failure searches fail at once, instead of each waiting for it."""
+class Missing(Exception):
+    """The server has no such index, collection or document. Raised inside the adapters only."""
 
-    def __init__(self, engine: str) -> None:
-        self._engine = engine
-        self._until = float("-inf")
-        self._problem = ""
 
-    def require_back(self) -> None:
-        """Return unless the server is known to be away.
+@dataclass(frozen=True, slots=True)
+class ServerFailure:
+    """A failed request in our words, which never quote what was sent; `again` if repeating it may help.
+
+    `pause_s` is the pause that the server asked for.
+    """
+
+    problem: str
+    again: bool
+    pause_s: float = 0.0
+
+
+class ServerLine(ABC):
+    """Requests to one server. A subclass sends them with `_within_read` or `_within_write` and explains failures."""
+
+    def __init__(self, engine: str, shown: str) -> None:
+        self._engine, self.shown = engine, shown
+        self._down_until, self._problem = float("-inf"), ""
+
+    @abstractmethod
+    def _failure(self, error: Exception, limit_s: float) -> ServerFailure:
+        """Return what went wrong.
 
         Raises:
-            EngineUnavailable: it is; says why.
+            Missing: there is no such index, collection or document.
+            Exception: `error` itself, if neither server nor network caused it.
         """
-        if time.monotonic() < self._until:
+
+    async def _within_read(self, send: Callable[[float], Awaitable[T]]) -> T:
+        """Return the answer to a request that a search waits for; fail at once while the server is known to be down.
+
+        `send` gets its time limit in seconds.
+        """
+        if time.monotonic() < self._down_until:
             raise EngineUnavailable(self._engine, self._problem)
+        # Twice, because the server may just have closed the kept-alive connection.
+        return await self._tried(send, READ_S, tries=2)
 
-    def begins(self, problem: str, *, for_s: float) -> EngineUnavailable:
-        """Note that the server is away, and return the error that says so."""
-        self._problem, self._until = problem, time.monotonic() + for_s
-        return EngineUnavailable(self._engine, problem)
+    async def _within_write(self, send: Callable[[float], Awaitable[T]]) -> T:
+        """Return the answer to a request that may take its time, tried again with growing pauses."""
+        return await self._tried(send, WRITE_S, tries=TRIES)
 
-    def ends(self) -> None:
-        """Note that the server answered."""
-        self._until = float("-inf")
+    async def _tried(self, send: Callable[[float], Awaitable[T]], limit_s: float, *, tries: int) -> T:
+        for attempt in range(tries):
+            try:
+                answer = await send(limit_s)
+            except (EngineUnavailable, Missing):
+                raise
+            except Exception as error:
+                failure = self._failure(error, limit_s)
+                if not failure.again or attempt == tries - 1:
+                    self._problem, self._down_until = failure.problem, time.monotonic() + REST_S
+                    raise EngineUnavailable(self._engine, failure.problem) from error
+                pause_s = FIRST_PAUSE_S * 4**attempt if limit_s == WRITE_S else READ_PAUSE_S
+                # Spread out, so that callers that failed together don't return together.
+                pause_s *= 0.5 + random.random() / 2  # noqa: S311 - not a secret
+                await anyio.sleep(min(max(failure.pause_s, pause_s), LONGEST_PAUSE_S))
+            else:
+                self._down_until = float("-inf")
+                return answer
+        raise AssertionError  # the last attempt returned or raised
+
+
+def warn_of_plain_key(key: str | None, url: str, shown: str) -> None:
+    """Log a warning if `key` would be sent unencrypted over a network."""
+    parts = urlsplit(url)
+    if key and parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        log.warning("the key for %s is sent unencrypted: its address begins with http:", shown)
+
+
+class ServerIndex(ABC, Generic[M]):
+    """One store's index on a server. `M` is its mark, which says up to where it has the store's rows.
+
+    `name` is the name that searches use, and the beginning of the names of those that are being filled beside it; no two
+    stores may share it. `lock` is a file beside the store: one process fills at a time.
+    """
+
+    def __init__(self, engine: str, name: str, lock: Path, store: IndexStore | None) -> None:
+        self._engine, self._name, self._lock, self._store = engine, name, lock, store
+        self._looking = anyio.Lock()
+        self._mark: M | None = None
+        self._looked_at = float("-inf")
+        self._swept = False
+        """Whether what crashed processes left on the server was deleted."""
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and the server lacks, and return the number of rows.
+
+        Returns 0 at once while another process does it.
+        """
+        self._store = store
+        taken = 0
+        with try_lock(self._lock) as mine:
+            for attempt in range(STARTS_OVER if mine else 0):
+                try:
+                    rows, complete = await self._fill(store, anew=attempt > 0)
+                except Missing as error:
+                    # Someone deleted what was being filled. Once may happen.
+                    if attempt == STARTS_OVER - 1:
+                        raise EngineUnavailable(self._engine, f"{self._name} is deleted while it is filled") from error
+                    rows, complete = 0, False
+                taken += rows
+                if complete:
+                    break
+        return taken
+
+    @abstractmethod
+    async def _fill(self, store: IndexStore, *, anew: bool) -> tuple[int, bool]:
+        """Bring the server up to the store; return the number of rows, and whether it is complete.
+
+        It is not if the store started over meanwhile. With `anew` nothing that serves is extended.
+        """
+
+    @abstractmethod
+    async def _read_mark(self, *, wait: bool) -> M | None:
+        """Return the mark of what serves; None if nothing does. With `wait` the request may take long."""
+
+    async def mark(self, *, fresh: bool = False) -> M | None:
+        """Return the mark of what serves, at most `FRESH_S` old, or just read; None if nothing does."""
+        if fresh:
+            # Outside the lock: this may take a minute, and searches wait for the lock.
+            self._serves(await self._read_mark(wait=True))
+            return self._mark
+        async with self._looking:
+            if time.monotonic() - self._looked_at >= FRESH_S:
+                self._serves(await self._read_mark(wait=False))
+            return self._mark
+
+    def _serves(self, mark: M | None) -> None:
+        self._mark, self._looked_at = mark, time.monotonic()

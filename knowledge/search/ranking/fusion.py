@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from knowledge.index.ports import Scored
 
+RRF_K = 60
+"""The constant of reciprocal rank fusion; 60 is the value of the paper below."""
 SAME_SHARE = 0.9
 """Share of common words from which two chunks of one document count as duplicates."""
 COSINE_WEIGHT = 1.0
@@ -24,7 +26,7 @@ class Fused:
     ranks: tuple[int | None, ...]
 
 
-def fuse(lists: Sequence[Sequence[Scored]], k: int = 60) -> list[Fused]:
+def fuse(lists: Sequence[Sequence[Scored]], k: int = RRF_K) -> list[Fused]:
     """Return every chunk of `lists` once, best first, by the sum of 1 / (k + rank); equal scores by `seq`.
 
     Only places count, never scores, so engines with different scales can be joined. If a list names a chunk twice, its

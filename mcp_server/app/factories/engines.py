@@ -16,7 +16,7 @@ from knowledge.errors import EngineUnavailable, StorageError
 from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
 from knowledge.index.engines.qdrant.engine import QdrantEngine
-from knowledge.index.engines.qdrant.fill import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.points import QdrantOptions, Terms
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
 from knowledge.search.ranking.ranker import Engines

@@ -26,9 +26,10 @@ from agents.loop.providers import vendor_client as line
 from agents.loop.providers.access import RequestPatience as ModelPatience
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index.embed.endpoint import EmbedderPatience, Endpoint, EndpointEmbedder, endpoint_client
+from knowledge.index.engines import server_line
+from knowledge.index.engines.meilisearch import client as meilisearch_client
 from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
-from knowledge.index.engines.qdrant import server as qdrant_server
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.wire.compression import PIECE, BadPacking, Unpacking
 from mcp_server.connectors.errors import ConnectorError
@@ -99,9 +100,9 @@ ASKING = {"embedder": embedder_asks, "qdrant": qdrant_asks, "meilisearch": meili
 @pytest.fixture(params=sorted(ASKING))
 def asking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Asking:
     pytest.importorskip("qdrant_client")  # loaded here, where nothing is measured
-    for name in ("READ_S", "CONNECT_S", "SLACK_S"):
-        monkeypatch.setattr(meilisearch_server, name, 0.5)
-    monkeypatch.setattr(qdrant_server, "READ_S", 0.5)
+    monkeypatch.setattr(server_line, "READ_S", 0.5)
+    monkeypatch.setattr(meilisearch_client, "CONNECT_S", 0.5)
+    monkeypatch.setattr(meilisearch_server, "GRACE_S", 1.0)
     return ASKING[request.param]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.engines import server_line
 from knowledge.index.engines.meilisearch import engine as meilisearch
-from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch import wire as meilisearch_wire
 from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
@@ -50,9 +50,9 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeilisearchDouble]:
     """Yield a double; what waits for one that is away waits shortly."""
-    monkeypatch.setattr(meilisearch_server, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(meilisearch_server, "REST_S", 0.2)
-    monkeypatch.setattr(meilisearch, "FRESH_S", 0.0)
+    monkeypatch.setattr(server_line, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(server_line, "REST_S", 0.2)
+    monkeypatch.setattr(server_line, "FRESH_S", 0.0)
     with serving("the right key") as started:
         yield started
 

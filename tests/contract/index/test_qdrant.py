@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.engines import server_line
 from knowledge.index.engines.qdrant import engine as qdrant
 from knowledge.index.engines.qdrant import fill as qdrant_fill
 from knowledge.index.engines.qdrant import points as qdrant_points
-from knowledge.index.engines.qdrant import server as qdrant_server
 from knowledge.index.engines.qdrant.engine import QdrantEngine
-from knowledge.index.engines.qdrant.fill import QdrantOptions
+from knowledge.index.engines.qdrant.points import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.ports import QueryTerm
 from knowledge.search.ranking.fusion import fuse
@@ -68,7 +68,7 @@ async def points_at(place: str) -> dict[int, dict[str, object]]:
     line, name, _ = line_to(place)
     found, _ = await line.do(lambda client: client.scroll(name, limit=10_000, with_payload=True))
     await line.close()
-    return {int(point.id): dict(point.payload or {}) for point in found if point.id != qdrant_fill.MARK}
+    return {int(point.id): dict(point.payload or {}) for point in found if point.id != qdrant_points.MARK}
 
 
 async def collections_at(place: str) -> list[str]:
@@ -241,7 +241,7 @@ async def test_no_search_sees_half_of_a_rebuild(
 ) -> None:
     """While a collection is filled anew another engine answers from the old one, or says that it cannot."""
     monkeypatch.setattr(qdrant_fill, "ROWS", 10)
-    monkeypatch.setattr(qdrant, "FRESH_S", 0.0)
+    monkeypatch.setattr(server_line, "FRESH_S", 0.0)
     vectors = some(60)
     await store.apply([embedded("a.md", vectors)], fence=1)
     writing, reading = engine_at(place, None), engine_at(place, None)
@@ -440,7 +440,7 @@ def nobody_there() -> QdrantEngine:
 async def test_a_server_that_is_away_fails_plainly_and_then_at_once(
     store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qdrant_server, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(server_line, "FIRST_PAUSE_S", 0.001)
     engine = nobody_there()
     with pytest.raises(EngineUnavailable, match=r"http://127\.0\.0\.1:9 does not answer") as raised:
         await engine.vectors.search(store, some(1)[0], limit=5)

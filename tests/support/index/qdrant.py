@@ -13,7 +13,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient
 
 from knowledge.index.engines.qdrant.engine import QdrantEngine
-from knowledge.index.engines.qdrant.fill import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.points import QdrantOptions, Terms
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.state.ports import IndexStore
 

@@ -68,6 +68,7 @@ PURE = [
     "knowledge/pages/markdown/chunk.py",
     "knowledge/pages/map_view.py",
     "knowledge/search/ranking/fusion.py",
+    "knowledge/index/engines/server_filters.py",
     "knowledge/index/engines/qdrant/points.py",
     "knowledge/index/embed/identity.py",
     "knowledge/index/embed/endpoint_wire.py",

@@ -1,0 +1,130 @@
+"""The `qdrant-client` package: opening a client, queries, and failures in our words. Imported with the first request.
+
+Importing the package takes most of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+from grpc import StatusCode
+from grpc.aio import AioRpcError
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from knowledge.index.engines.qdrant.points import MEANING, WORDS, Condition, QdrantOptions
+from knowledge.index.engines.server_line import WRITE_S, Missing, ServerFailure
+from knowledge.search.ranking.fusion import RRF_K
+from knowledge.wire.compression import ACCEPTED, bounding
+
+LASTING = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.UNIMPLEMENTED)
+
+
+def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> AsyncQdrantClient:
+    """Return a client; nothing is sent yet."""
+    return AsyncQdrantClient(
+        url=url,
+        # Not as `api_key`: over plain HTTP that raises a Python warning. The line logs one instead.
+        headers={"accept-encoding": ACCEPTED} | ({"api-key": key} if key else {}),
+        prefer_grpc=grpc,
+        grpc_port=grpc_port,
+        timeout=int(WRITE_S),
+        # Its check warns from a thread. What an older server can't do is checked where it matters.
+        check_compatibility=False,
+        # By default the client opens a new connection for every request to this machine.
+        limits=httpx.Limits(max_connections=32, max_keepalive_connections=16),
+        event_hooks={"response": [bounding(httpx)]},
+    )
+
+
+def queries(
+    *,
+    words: Mapping[int, float] | None,
+    meaning: Sequence[float] | None,
+    conditions: Sequence[Condition],
+    limit: int,
+    options: QdrantOptions,
+    fused: bool,
+) -> list[models.QueryRequest]:
+    """Return one request for each given side of a question, and with `fused` one that joins both."""
+    only = models.Filter.model_validate({"must": list(conditions)}) if conditions else None
+    sides: list[dict[str, Any]] = []
+    if words:
+        sparse = models.SparseVector(indices=list(words), values=list(words.values()))
+        sides.append({"query": sparse, "using": WORDS, "filter": only, "limit": limit})
+    if meaning is not None:
+        dense: dict[str, Any] = {"query": meaning, "using": MEANING, "filter": only, "limit": limit}
+        if options.quantization != "none":
+            oversampling = 4.0 if options.quantization == "binary" else 2.0
+            rescore = models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
+            dense["params"] = models.SearchParams(quantization=rescore)
+        sides.append(dense)
+    requests = [models.QueryRequest(**side, with_payload=["doc"]) for side in sides]
+    if fused:
+        requests.append(
+            models.QueryRequest(
+                prefetch=[models.Prefetch(**side) for side in sides],
+                # The server counts places from 0, we from 1.
+                query=models.RrfQuery(rrf=models.Rrf(k=RRF_K + 1)),
+                limit=2 * limit,
+                with_payload=["doc"],
+            )
+        )
+    return requests
+
+
+def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
+    """Return what went wrong, without what was sent.
+
+    Raises:
+        Missing: there is no such collection.
+        Exception: `error` itself, if neither server nor network caused it.
+    """
+    if isinstance(error, TimeoutError):
+        return ServerFailure(f"{shown} did not answer within {limit_s:g} s", again=True)
+    if isinstance(error, ResponseHandlingException):
+        return ServerFailure(f"{shown} does not answer ({type(error.source).__name__})", again=True)
+    if isinstance(error, ResourceExhaustedResponse):
+        return ServerFailure(f"{shown} is overloaded", again=True, pause_s=float(error.retry_after_s))
+    if isinstance(error, UnexpectedResponse):
+        status = error.status_code or 0
+        if status == 404:
+            raise Missing from error
+        if status in (401, 403):
+            return _refused_key(shown, status)
+        return ServerFailure(
+            f"{shown} answered {status}{_sentence(error)}", again=status in (408, 429) or status >= 500
+        )
+    if isinstance(error, AioRpcError):
+        code = error.code()
+        if code is StatusCode.NOT_FOUND:
+            raise Missing from error
+        if code in (StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED):
+            return _refused_key(shown, code.name)
+        return ServerFailure(f"{shown} answered {code.name}", again=code not in LASTING)
+    return _unreadable(error, shown)
+
+
+def _refused_key(shown: str, code: object) -> ServerFailure:
+    return ServerFailure(f"{shown} refuses the key in FORGE_QDRANT_KEY ({code})", again=False)
+
+
+def _sentence(error: UnexpectedResponse) -> str:
+    """Return the server's own sentence, shortened. It is about structure, not about content."""
+    try:
+        sentence = error.structured()["status"]["error"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return f": {' '.join(str(sentence).split())[:200]}"
+
+
+def _unreadable(error: Exception, shown: str) -> ServerFailure:
+    if isinstance(error, ValueError) and str(error).startswith("Collection ") and "not found" in str(error):
+        raise Missing from error  # how the client's local mode says it
+    # The client asserts that an answer has a result.
+    if isinstance(error, ValueError | RecursionError | AssertionError | LookupError | TypeError | AttributeError):
+        return ServerFailure(f"{shown} sends an answer that can't be read; is it Qdrant?", again=False)
+    raise error
