@@ -1,20 +1,17 @@
-"""Hearing of changed files from the operating system."""
+"""Change events of files from the operating system."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio.from_thread
 import anyio.to_thread
 
 from knowledge.pages.paths import is_hidden, is_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 STEP_MS = 20
 DEBOUNCE_MS = 100
@@ -26,15 +23,15 @@ ADDED, DELETED = 1, 3
 async def follow(root: Path, changed: Callable[[set[str]], object], ready: Callable[[], object]) -> None:
     """Call `changed` with the relative paths of documents and folders that changed below `root`, until cancelled.
 
-    Both callbacks run on the event loop; `ready` at least once, when no later change can be missed. A folder that was
-    moved or removed is named itself, not its documents; `""` is the root. Returns if the system stops watching.
+    Both callbacks run on the event loop; `ready` when no later change can be missed. For a folder that was moved or
+    removed its own path is given, not those of its documents; `""` is the root. Returns if the system stops watching.
 
     Raises:
-        OSError: the system cannot watch it, for example because it watches too many folders already.
+        OSError: the system cannot watch, for example because it watches too many folders already.
     """
     stop = threading.Event()
     try:
-        # A limiter of its own: this thread lives as long as the process and must not use up those for short work.
+        # With a limiter of its own: this thread runs as long as the process, and must not use up those for short work.
         await anyio.to_thread.run_sync(
             partial(_listen, root, changed, ready, stop), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
         )
@@ -45,10 +42,10 @@ async def follow(root: Path, changed: Callable[[set[str]], object], ready: Calla
 def _listen(
     root: Path, changed: Callable[[set[str]], object], ready: Callable[[], object], stop: threading.Event
 ) -> None:
-    import watchfiles  # only the process that indexes pays for it
+    import watchfiles  # needed only in the process that indexes
 
-    told = False
-    # The blocking form in a thread, not `awatch`: that one sets up the watches of all folders on the event loop.
+    is_ready = False
+    # The blocking form in a thread, because `awatch` sets up the watches of all folders on the event loop.
     for batch in watchfiles.watch(
         root,
         watch_filter=None,
@@ -63,20 +60,20 @@ def _listen(
     ):
         if stop.is_set():
             return
-        paths = {path for change, name in batch if (path := _concerning(str(root), change, name)) is not None}
+        paths = {path for change, name in batch if (path := _relevant(str(root), change, name)) is not None}
         if paths:
             anyio.from_thread.run_sync(changed, paths)
-        if not told:
+        if not is_ready:
             anyio.from_thread.run_sync(ready)
-            told = True
+            is_ready = True
 
 
-def _concerning(root: str, change: int, name: str) -> str | None:
-    """Return the relative path if the change can concern a document; what is gone may have been a folder of them."""
+def _relevant(root: str, change: int, name: str) -> str | None:
+    """Return the relative path if the change may be about documents; a deleted path may have been a folder of them."""
     relative = os.path.relpath(name, root).replace(os.sep, "/")
     if relative == ".":
         return ""
     if any(is_hidden(part) for part in relative.split("/")):
         return None
-    may_be_folder = change == DELETED or (change == ADDED and os.path.isdir(name))  # noqa: PTH112  it is a string
+    may_be_folder = change == DELETED or (change == ADDED and os.path.isdir(name))  # noqa: PTH112 - it is a string
     return relative if is_markdown(relative) or may_be_folder else None

@@ -1,75 +1,63 @@
-"""Keeps the index equal to the files: what changed is read, cut, embedded and stored, in batches that overlap."""
+"""Keeps the index equal to the files: reads, cuts, embeds and stores what changed, in batches that overlap."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
-from knowledge.index.page_rows import (
-    DirectoryTrust,
-    Known,
-    Outcome,
-    Prepared,
-    UnusablePage,
-    index_of,
-    prepare,
-)
-from knowledge.index.ports import IndexedPages, PageBatch
+from knowledge.index.embed.ports import EmbedderOf
+from knowledge.index.page_rows import DirectoryTrust, Outcome, Prepared, UnusablePage, index_of, prepare
+from knowledge.index.ports import Apart, IndexedPages, KeywordIndex, Known, PageBatch
 from knowledge.index.preparation_process import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
 from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
-from knowledge.state.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-
-    from knowledge.index.embed.ports import EmbedderOf
-    from knowledge.index.ports import Apart, KeywordIndex
-    from knowledge.state.ports import IndexIdentity
+from knowledge.state.ports import IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
 
 log = logging.getLogger(__name__)
 
 BATCH_DOCUMENTS = 256
 BATCH_PIECES = 1_500
 BATCH_BESIDE = 128
-"""Documents asked for at a time of the process that prepares them in a long run."""
+"""Documents requested at a time from the process that prepares them in a long run."""
 BATCH_REMOVALS = 1_000
 LARGE_BYTES = 64_000
 """Pages from this size on are indexed in another process: in a thread they would slow every caller and leave memory behind."""
 APART_BYTES = 4_000_000
-"""Bytes of large pages that are indexed in one step; it can be stopped between steps."""
+"""Bytes of large pages that are indexed in one step; a run can be stopped between steps."""
 KEYWORD_EVERY_S = 2.0
-"""During a long run the keyword index is caught up this often, so that a search finds what is there."""
+"""How often a long run brings the keyword index up, so that searches find what is stored."""
 EMBED_S = 30.0
-"""Longer than this pages do not wait for the vectors of a batch: they are stored without, and get them later."""
+"""How long pages wait for the vectors of a batch; then they are stored without, and get them later."""
 TURN_S = 0.001
 RACY_NS = 2_000_000_000
-"""A file whose time is this close to when it was read may have been written again within the clock's grain."""
+"""A file whose time is this close to when it was read may have been written again within the clock's resolution."""
 MANY_PATHS = 1_000
 LOOKED_AT_ONCE = 500
 EVERYTHING = 2**31 - 1
 MOST_PROBLEMS = 200
 
 T = TypeVar("T")
+Vectors = dict[bytes, tuple[bytes, bytes]]
+"""`(half, code)` by the digest of the embedded text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What a run did. `changed` are the documents that say something else now or are gone, `embedded` counts chunks."""
+    """The result of a run: documents that were changed or removed, the number of embedded chunks, and of new stamps."""
 
     changed: tuple[str, ...] = ()
     embedded: int = 0
@@ -92,14 +80,14 @@ class _IndexingRun:
     fence: int
     jobs: deque[tuple[str, Known | None]]
     removals: deque[str]
-    late: deque[tuple[str, Known | None]]
     trust: DirectoryTrust
     stored: frozenset[str]
     reuse: bool
     """Whether the index may have vectors of the same texts."""
     embedder: IndexIdentity
-    """Whose vectors serve during the whole run."""
+    """The identity of the vectors in use during the whole run."""
     total: int
+    late: deque[tuple[str, Known | None]] = field(default_factory=deque)
     large: deque[_Large] = field(default_factory=deque)
     """Pages that another process indexes, after `jobs`."""
     large_late: deque[_Large] = field(default_factory=deque)
@@ -109,13 +97,13 @@ class _IndexingRun:
     touched: int = 0
     beside: PreparingProcess | None = None
     """The process that prepares documents, in a run that is long enough."""
-    mute: str = ""
-    """Why the embedder cannot be asked, once it could not; the rest is stored without vectors and gets them later."""
+    no_vectors: str = ""
+    """Why the embedder is not asked any more in this run; the rest is stored without vectors and gets them later."""
 
 
 @dataclass(slots=True)
 class _Ready:
-    """A batch on its way to the database: how many documents it settles, and the changes."""
+    """A batch for the database: how many documents it settles, the changes, and how many chunks were embedded."""
 
     documents: int
     changes: list[IndexChange]
@@ -123,10 +111,10 @@ class _Ready:
 
 
 class Indexer:
-    """Makes an `IndexStore` and a keyword index say what the files say.
+    """Makes an `IndexStore` and a keyword index equal to the files.
 
-    `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory
-    that a run without work must not cost. `apart` indexes large pages; without it they are indexed here.
+    `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory that
+    a run without work should not cost. `apart` indexes large pages; without it they are indexed here.
     """
 
     def __init__(
@@ -141,9 +129,8 @@ class Indexer:
         on_renewal: Callable[[Progress], None] = lambda _: None,
         apart: Apart | None = None,
     ) -> None:
-        self.index = index
+        self.vault, self.index = vault, index
         self._apart = apart
-        self._vault = vault
         self._keyword_factory, self._embedder = keyword, embedder
         self._keyword: KeywordIndex | None = None
         self._now_ns, self._on_progress = now_ns, on_progress
@@ -153,34 +140,29 @@ class Indexer:
         self._renewal = Renewal(index, embedder, turn=self._turn, on_progress=on_renewal)
 
     @property
-    def vault(self) -> Vault:
-        """Return the knowledge base that is indexed."""
-        return self._vault
-
-    @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return what is left out or odd, as far as this process has looked: the first few hundred."""
-        return (*self._vault.problems, *(VaultProblem(path, reason) for path, reason in self._problems.items()))
+        """Return the pages that are left out or odd, as far as this process has seen them; the first few hundred."""
+        return (*self.vault.problems, *(VaultProblem(path, reason) for path, reason in self._problems.items()))
 
     async def reconcile(self, fence: int) -> Outcomes:
-        """Compare every file with the index and store what differs; return what that was.
+        """Compare every file with the index and store the differences.
 
         Raises:
-            VaultUnavailable: the folder is not there; what is indexed stays.
+            VaultUnavailable: the folder does not exist; the index is not changed.
             LeaseLost: a writer with a higher fence has been here.
             StorageError: the index cannot be written.
         """
         if await self._is_settled():
             await self._all_is_done()
             return Outcomes()
-        found = await _in_thread(lambda: {scanned.path: scanned.stamp for scanned in self._vault.scan()})
+        found = await _in_thread(lambda: {scanned.path: scanned.stamp for scanned in self.vault.scan()})
         known = await self.index.stamps()
         self._problems = {path: reason for path, reason in self._problems.items() if path in found}
         return await self._settle(found, known, fence=fence, everything=True)
 
     async def _is_settled(self) -> bool:
-        """Return whether the index has every file as it is, and no other; the usual case at a start, and in little memory."""
-        scan = self._vault.scan()
+        """Return whether the index matches the files: the usual case at a start, checked with little memory."""
+        scan = self.vault.scan()
         seen = 0
         while batch := await _in_thread(lambda: list(islice(scan, LOOKED_AT_ONCE))):
             known = await self.index.stamps([scanned.path for scanned in batch])
@@ -190,15 +172,23 @@ class Indexer:
         return seen == (await self.index.progress()).done
 
     async def update(self, paths: Iterable[str], fence: int) -> Outcomes:
-        """As `reconcile`, for documents at or below `paths`, which may name files and directories that are gone."""
+        """Do the same as `reconcile` for documents at or below `paths`, which may name removed files and directories."""
         asked = {path for path in paths if not any(is_hidden(part) for part in path.split("/"))}
         if "" in asked or len(asked) > MANY_PATHS:
             return await self.reconcile(fence)
-        found = await _in_thread(partial(self._look, asked))
-        return await self._settle(found, await self._known(asked), fence=fence, everything=False)
+
+        def look() -> dict[str, Stamp]:
+            self.vault.check()
+            found: dict[str, Stamp] = {}
+            for path in asked:
+                scanned = self.vault.look(path)
+                found |= {one.path: one.stamp for one in ([scanned] if scanned else self.vault.scan(path))}
+            return found
+
+        return await self._settle(await _in_thread(look), await self._known(asked), fence=fence, everything=False)
 
     async def catch_up(self) -> bool:
-        """Bring the keyword index up to the store; a failure is a problem to report, never an error. Return whether it is."""
+        """Bring the keyword index up to the store; return whether that worked. A failure is reported as a problem."""
         try:
             async with self._catching_up:
                 if self._keyword is None:
@@ -208,18 +198,18 @@ class Indexer:
             raise
         except Exception as error:
             log.exception("the keyword index is behind")
-            self._report("", f"the keyword index is behind ({type(error).__name__}: {error}); it is tried again")
+            self._report("", f"the keyword index is behind ({type(error).__name__}: {error}); it will be tried again")
             return False
         self._problems.pop("", None)
         return True
 
     async def renew(self, fence: int) -> bool:
-        """Give every chunk a vector of the wanted embedder, then let those serve; return whether they were exchanged.
+        """Give every chunk a vector of the wanted embedder, then use those; return whether vectors were exchanged.
 
-        May go on beside `update`. A killed run is taken up where it was. `on_renewal` hears how many chunks are done.
+        May run beside `update`. A run that was killed is continued. `on_renewal` gets the number of finished chunks.
 
         Raises:
-            EmbedderUnavailable: the embedder cannot be asked now; what serves goes on serving.
+            EmbedderUnavailable: the embedder cannot be asked now; the vectors in use stay.
             LeaseLost, StorageError: as for `reconcile`.
         """
         exchanged = await self._renewal.run(fence)
@@ -227,16 +217,7 @@ class Indexer:
             await self.catch_up()
         return exchanged
 
-    # --- what there is to do ------------------------------------------------------------------------------------------
-
-    def _look(self, paths: Iterable[str]) -> dict[str, Stamp]:
-        self._vault.check()
-        found: dict[str, Stamp] = {}
-        for path in paths:
-            scanned = self._vault.find(path)
-            for one in [scanned] if scanned else self._vault.scan(path):
-                found[one.path] = one.stamp
-        return found
+    # --- planning -----------------------------------------------------------------------------------------------------
 
     async def _known(self, paths: Iterable[str]) -> dict[str, Known]:
         known: dict[str, Known] = {}
@@ -258,6 +239,7 @@ class Indexer:
     async def _settle(
         self, found: Mapping[str, Stamp], known: Mapping[str, Known], *, fence: int, everything: bool
     ) -> Outcomes:
+        """Index what differs between `found` (the files) and `known` (the index)."""
         todo = [path for path, stamp in found.items() if not _settled(stamp, known.get(path))]
         gone = [path for path in known if path not in found]
         if not todo and not gone:
@@ -265,9 +247,28 @@ class Indexer:
                 await self._all_is_done()
             return Outcomes()
         async with self._turn:
-            return await self._settle_in_turn(found, known, todo, gone, fence=fence, everything=everything)
+            run = await self._planned(found, known, todo, gone, fence=fence)
+            progress = await self.index.progress()
+            jobs = len(run.jobs) + len(run.large)
+            if everything:
+                await self.index.set_total(len(found))
+            elif jobs > BATCH_DOCUMENTS:
+                planned = [*(path for path, _ in run.jobs), *(page.path for page in run.large)]
+                await self.index.set_total(progress.done + sum(path not in known for path in planned))
+            with _turns_for_others():
+                try:
+                    await self._pipeline(run)
+                    await self._index_apart(run, run.large_late)
+                    if run.jobs:  # no other process could be started for them
+                        await self._pipeline(run)
+                    if run.changed:
+                        await self.catch_up()
+                finally:
+                    forget_words()
+            await self._all_is_done()
+            return Outcomes(tuple(run.changed), run.embedded, run.touched)
 
-    async def _settle_in_turn(
+    async def _planned(
         self,
         found: Mapping[str, Stamp],
         known: Mapping[str, Known],
@@ -275,25 +276,23 @@ class Indexer:
         gone: list[str],
         *,
         fence: int,
-        everything: bool,
-    ) -> Outcomes:
-        trust = DirectoryTrust(self._vault)
+    ) -> _IndexingRun:
+        trust = DirectoryTrust(self.vault)
         flipped = await self._flipped([*todo, *gone], known, trust)
         below = {path for directory in flipped for path in await self._stored_below(directory)}
         late = {index_of(directory) for directory in flipped}
-        # Pages that describe a directory come first, for the map of a half-indexed knowledge base; those that change
-        # whom to trust come last of all, so that a run that dies is repeated until all below them are recorded anew.
+        # Pages that describe a directory come first, for the map of a half-indexed knowledge base. Those that change its
+        # trust come last, so that a run that dies is repeated until all pages below them are recorded again.
         todo.sort(key=lambda path: (not path.endswith(INDEX_NAME), path))
         jobs = dict.fromkeys([*(p for p in todo if p not in late), *sorted(below - late - set(gone))])
         last = sorted(late, key=len, reverse=True)
         large = await _in_thread(partial(self._large, [*jobs, *last], found)) if self._apart else {}
-        progress = await self.index.progress()
         stored = frozenset(below.union(known))
 
         def of(path: str) -> Known | None:
             return None if path in below else known.get(path)
 
-        run = _IndexingRun(
+        return _IndexingRun(
             fence=fence,
             jobs=deque((path, of(path)) for path in jobs if path not in large),
             large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
@@ -306,65 +305,45 @@ class Indexer:
             embedder=(await self.index.space()).identity,
             total=len(jobs) + len(gone) + len(late - set(gone)),
         )
-        if everything or len(jobs) > BATCH_DOCUMENTS:
-            news = sum(1 for path in jobs if path not in known)
-            await self.index.set_total(len(found) if everything else progress.done + news)
-        with _turns_for_others():
-            try:
-                await self._pipeline(run)
-                await self._index_apart(run, run.large_late)
-                if run.jobs:  # no other process could be started for them
-                    await self._pipeline(run)
-                if run.changed:
-                    await self.catch_up()
-            finally:
-                forget_words()
-        await self._all_is_done()
-        return Outcomes(tuple(run.changed), run.embedded, run.touched)
 
     def _large(self, paths: Iterable[str], found: Mapping[str, Stamp]) -> dict[str, int]:
-        """Return the size of those pages that are large."""
+        """Return the size of each large page."""
         large: dict[str, int] = {}
         for path in paths:
             stamp = found.get(path)
             if stamp is None:
-                scanned = self._vault.find(path)
+                scanned = self.vault.look(path)
                 stamp = scanned.stamp if scanned else None
             if stamp is not None and stamp.size >= LARGE_BYTES:
                 large[path] = stamp.size
         return large
 
     async def _all_is_done(self) -> None:
-        """Whatever is indexed now is all that can be indexed: the rest is in `problems`, and nobody waits for it."""
+        """Set the total to what is indexed: the rest cannot be indexed, is in `problems`, and nobody waits for it."""
         progress = await self.index.progress()
         if progress.total != progress.done:
             await self.index.set_total(progress.done)
 
     async def _flipped(self, paths: Iterable[str], known: Mapping[str, Known], trust: DirectoryTrust) -> list[str]:
-        """Return the directories that the index trusts and the files do not, or the other way round."""
-        directories = [parent(path) for path in paths if path == index_of(parent(path))]
+        """Return the directories that are trusted in the index and not in the files, or the other way round."""
         if not known:
             return []
         flipped = []
-        for directory in directories:
-            now = await _in_thread(partial(trust.untrusted, directory))
-            if now != await self._untrusted_as_stored(directory):
+        for directory in [parent(path) for path in paths if path == index_of(parent(path))]:
+            above = directory
+            record = await self.index.document(index_of(above))
+            while record is None and above:
+                above = parent(above)
+                record = await self.index.document(index_of(above))
+            stored = record is not None and record.untrusted
+            if stored != await _in_thread(partial(trust.untrusted, directory)):
                 flipped.append(directory)
         return flipped
-
-    async def _untrusted_as_stored(self, directory: str) -> bool:
-        while True:
-            record = await self.index.document(index_of(directory))
-            if record is not None:
-                return record.untrusted
-            if not directory:
-                return False
-            directory = parent(directory)
 
     # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
 
     async def _pipeline(self, run: _IndexingRun) -> None:
-        """Do all jobs of `run`; the first error of any stage stops the others and is raised as itself, not in a group."""
+        """Do all jobs of `run`; the first error of any stage stops the others and is raised itself, not in a group."""
         failures: list[Exception] = []
         to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
         to_store, stores = anyio.create_memory_object_stream[_Ready](1)
@@ -373,7 +352,7 @@ class Indexer:
             async def guarded(stage: Callable[[], Awaitable[object]]) -> None:
                 try:
                     await stage()
-                except Exception as error:  # noqa: BLE001  raised again below
+                except Exception as error:  # noqa: BLE001 - raised below
                     failures.append(error)
                     stages.cancel_scope.cancel()
 
@@ -389,7 +368,7 @@ class Indexer:
     async def _read_stage(self, run: _IndexingRun, send: MemoryObjectSendStream[list[Outcome]]) -> None:
         async with send:
             if is_worth_it(len(run.jobs)):
-                run.beside = await _in_thread(self._started_beside)
+                run.beside = await _in_thread(self._start_beside)
             try:
                 while run.jobs:
                     await send.send(await _in_thread(partial(self._next_batch, run)))
@@ -405,17 +384,17 @@ class Indexer:
         batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
         if run.jobs or run.large:
             return batch
-        # After the rest, so that what was renamed finds the vectors of its old name, and with it, so that nobody sees
-        # neither or both if one batch can hold them.
+        # Removals come last, so that a renamed page finds the vectors of its old name; and in the same batch if possible,
+        # so that nobody sees neither name or both.
         batch += [Remove(run.removals.popleft()) for _ in range(min(len(run.removals), BATCH_REMOVALS))]
         if not batch and run.late:
-            batch = [prepare(self._vault, *job, run.trust, at_ns=self._now_ns()) for job in run.late]
+            batch = [prepare(self.vault, *job, run.trust, at_ns=self._now_ns()) for job in run.late]
             run.late.clear()
         return batch
 
-    def _started_beside(self) -> PreparingProcess | None:
+    def _start_beside(self) -> PreparingProcess | None:
         try:
-            return PreparingProcess(self._vault.root)
+            return PreparingProcess(self.vault.root)
         except (OSError, PreparingLost):
             log.warning("documents are prepared in this process: no other can be started", exc_info=True)
             return None
@@ -424,7 +403,7 @@ class Indexer:
         batch: list[Outcome] = []
         pieces = 0
         while run.jobs and len(batch) < BATCH_DOCUMENTS and pieces < BATCH_PIECES:
-            outcome = prepare(self._vault, *run.jobs.popleft(), run.trust, at_ns=self._now_ns())
+            outcome = prepare(self.vault, *run.jobs.popleft(), run.trust, at_ns=self._now_ns())
             pieces += len(outcome.pieces) if isinstance(outcome, Prepared) else 0
             batch.append(outcome)
         return batch
@@ -436,7 +415,7 @@ class Indexer:
         try:
             return run.beside.prepare(jobs, at_ns=self._now_ns())
         except PreparingLost:
-            log.warning("the process that prepares documents is gone; it goes on in this one", exc_info=True)
+            log.warning("the process that prepares documents is gone; this one continues", exc_info=True)
             run.beside.close()
             run.beside = None
             run.jobs.extendleft(reversed(jobs))
@@ -452,78 +431,113 @@ class Indexer:
     async def _with_vectors(self, run: _IndexingRun, batch: list[Outcome]) -> _Ready:
         prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
         texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
-        vectors = dict(await self.index.vectors(list(texts))) if texts and run.reuse else {}
-        missing = [digest for digest in texts if digest not in vectors]
+        vectors: Vectors = dict(await self.index.vectors(list(texts))) if texts and run.reuse else {}
+        missing = {digest: text for digest, text in texts.items() if digest not in vectors}
         failed: dict[str, str] = {}
         try:
-            vectors |= await self._embed(run, missing, texts)
+            vectors |= await self._embed(run, missing)
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001  raised again if it is not one document's fault
+        except Exception as error:  # noqa: BLE001 - raised again unless single documents caused it
             failed = await self._embed_one_by_one(run, prepared, vectors, error)
         changes: list[IndexChange] = []
         for outcome in batch:
-            path, reason = _path(outcome), ""
-            if isinstance(outcome, Prepared) and path not in failed:
-                changes.append(outcome.with_vectors(vectors))
-                reason = "; ".join(outcome.problems)
-            elif isinstance(outcome, Touch):
+            if isinstance(outcome, Touch):
                 changes.append(outcome)
                 continue
+            if isinstance(outcome, Prepared) and outcome.path not in failed:
+                changes.append(outcome.with_vectors(vectors))
+                reason = "; ".join(outcome.problems)
             else:
-                reason = outcome.reason if isinstance(outcome, UnusablePage) else failed.get(path, "")
-                if path in run.stored:
-                    changes.append(Remove(path))
-            self._note(path, reason)
-        return _Ready(len(batch), changes, 0 if run.mute else len(missing))
+                reason = outcome.reason if isinstance(outcome, UnusablePage) else failed.get(outcome.path, "")
+                if outcome.path in run.stored:
+                    changes.append(Remove(outcome.path))
+            self._note(outcome.path, reason)
+        return _Ready(len(batch), changes, 0 if run.no_vectors else len(missing))
 
-    async def _embed(
-        self, run: _IndexingRun, digests: Sequence[bytes], texts: Mapping[bytes, str]
-    ) -> dict[bytes, tuple[bytes, bytes]]:
-        """Return the vectors; of none where the embedder cannot be asked, because words must not wait for it."""
-        if not digests:
+    async def _embed(self, run: _IndexingRun, texts: Mapping[bytes, str]) -> Vectors:
+        """Return the vectors of `texts`; empty ones if the embedder is unavailable, because words must not wait for it."""
+        if not texts:
             return {}
-        if not run.mute:
+        if not run.no_vectors:
             try:
                 with anyio.move_on_after(EMBED_S):
                     embedder = await self._embedder(run.embedder)
-                    vectors = await embedder.embed([texts[digest] for digest in digests])
-                    return dict(zip(digests, await _in_thread(partial(packed, vectors)), strict=True))
-                run.mute = f"{run.embedder.embedder} takes longer than {EMBED_S:.0f} s"
+                    vectors = await embedder.embed(list(texts.values()))
+                    return dict(zip(texts, await _in_thread(partial(packed, vectors)), strict=True))
+                run.no_vectors = f"{run.embedder.embedder} takes longer than {EMBED_S:.0f} s"
             except EmbedderUnavailable as error:
-                run.mute = str(error)
-            log.warning("pages are stored without vectors, which are made later: %s", run.mute)
-        return dict.fromkeys(digests, NO_VECTOR)
+                run.no_vectors = str(error)
+            log.warning("pages are stored without vectors, which are made later: %s", run.no_vectors)
+        return dict.fromkeys(texts, NO_VECTOR)
 
     async def _embed_one_by_one(
-        self,
-        run: _IndexingRun,
-        prepared: Sequence[Prepared],
-        vectors: dict[bytes, tuple[bytes, bytes]],
-        error: Exception,
+        self, run: _IndexingRun, prepared: Sequence[Prepared], vectors: Vectors, error: Exception
     ) -> dict[str, str]:
-        """Return which documents cannot be embedded and why. If none can, the embedder is at fault: raise `error`."""
+        """Add to `vectors`, and return the documents that cannot be embedded, with reasons.
+
+        If none can, the embedder is at fault: raise `error`.
+        """
         failed = {}
         for one in prepared:
             texts = {piece.digest: piece.embedded for piece in one.pieces if piece.digest not in vectors}
             try:
-                vectors |= await self._embed(run, list(texts), texts)
-            except Exception as odd:  # noqa: BLE001  reported for this document
-                failed[one.record.path] = f"cannot be embedded ({type(odd).__name__}: {odd})"
+                vectors |= await self._embed(run, texts)
+            except Exception as odd:  # noqa: BLE001 - reported for this document
+                failed[one.path] = f"cannot be embedded ({type(odd).__name__}: {odd})"
         if len(failed) == len(prepared) and len(prepared) > 1:
             raise error
         return failed
 
+    async def _store_stage(
+        self,
+        run: _IndexingRun,
+        receive: MemoryObjectReceiveStream[_Ready],
+        beside: Callable[[Callable[[], Awaitable[object]]], None],
+    ) -> None:
+        last_catch_up = anyio.current_time()
+        async with receive:
+            async for ready in receive:
+                if ready.changes:
+                    await self._store(ready.changes, run.fence)
+                run.embedded += ready.embedded
+                run.touched += sum(isinstance(change, Touch) for change in ready.changes)
+                run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
+                self._advance(run, ready.documents)
+                if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
+                    beside(self.catch_up)
+                    last_catch_up = anyio.current_time()
+
+    async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:
+        """Store all changes in one transaction; if that fails, one by one, and remove a page that cannot be stored."""
+        try:
+            await self.index.apply(changes, fence=fence)
+        except StorageError:
+            raise
+        except Exception as error:
+            if len(changes) == 1 and isinstance(changes[0], Remove):
+                raise
+            log.exception("a batch cannot be stored; trying its documents one by one")
+            if len(changes) == 1:
+                path = _changed_path(changes[0])
+                self._report(path, f"cannot be stored ({type(error).__name__}: {error})")
+                await self._store([Remove(path)], fence)
+                return
+            for change in changes:
+                await self._store([change], fence)
+
     # --- large pages: all three stages in another process ---------------------------------------------------------------
 
     async def _index_apart(self, run: _IndexingRun, large: deque[_Large]) -> None:
-        """Index these pages in steps of bounded size, each in another process. A page beyond its budget is a problem."""
-        # A renamed page has one of its names at any moment, if there is nothing else to do.
-        all_there_is = run.total == len(large) + len(run.removals)
-        with_removals = all_there_is and len(run.removals) <= BATCH_REMOVALS and _bytes(large) <= APART_BYTES
+        """Index these pages in steps of bounded size, each in another process. A page that takes too much is left out."""
+        # If there is nothing else to do, removals join the first step: a renamed page has one of its names at any moment.
+        nothing_else = run.total == len(large) + len(run.removals)
+        with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(large) <= APART_BYTES
         alone = False
         while large and self._apart is not None:
-            step = _next_step(large, alone=alone)
+            step = [large.popleft()]
+            while large and not alone and _bytes(step) + large[0].size <= APART_BYTES:
+                step.append(large.popleft())
             removals = tuple(run.removals) if with_removals else ()
             pages = PageBatch(
                 jobs=tuple((page.path, page.known) for page in step),
@@ -543,10 +557,15 @@ class Indexer:
             except TooMuchWork as error:
                 if len(step) > 1:
                     large.extendleft(reversed(step))
-                    alone = True  # to tell which one it is
+                    alone = True  # to find out which one it is
                     continue
                 with_removals = False
-                await self._leave_out(run, step[0].path, error)
+                path = step[0].path
+                self._report(path, f"it takes too much work to index: {error.why}; split the page")
+                if path in run.stored:
+                    await self._store([Remove(path)], run.fence)
+                    run.changed.append(path)
+                self._advance(run, 1)
                 continue
             for _ in removals:
                 run.removals.popleft()
@@ -555,18 +574,7 @@ class Indexer:
             run.changed += indexed.changed
             run.embedded += indexed.embedded
             run.touched += indexed.touched
-            self._is_further(run, len(step) + len(removals))
-
-    async def _leave_out(self, run: _IndexingRun, path: str, error: TooMuchWork) -> None:
-        self._report(path, f"it takes too much work to index: {error.why}; split the page")
-        if path in run.stored:
-            await self._store([Remove(path)], run.fence)
-            run.changed.append(path)
-        self._is_further(run, 1)
-
-    def _is_further(self, run: _IndexingRun, documents: int) -> None:
-        run.done += documents
-        self._on_progress(Progress(run.done, max(run.total, run.done)))
+            self._advance(run, len(step) + len(removals))
 
     async def index_here(self, pages: PageBatch) -> IndexedPages:
         """Do what `Apart` promises, in this process.
@@ -578,8 +586,7 @@ class Indexer:
             fence=pages.fence,
             jobs=deque(pages.jobs),
             removals=deque(pages.removals),
-            late=deque(),
-            trust=DirectoryTrust(self._vault),
+            trust=DirectoryTrust(self.vault),
             stored=pages.stored,
             reuse=pages.reuse,
             embedder=pages.embedder,
@@ -594,43 +601,14 @@ class Indexer:
         problems = {path: self._problems[path] for path, _ in pages.jobs if path in self._problems}
         return IndexedPages(tuple(run.changed), run.embedded, run.touched, problems)
 
-    async def _store_stage(
-        self,
-        run: _IndexingRun,
-        receive: MemoryObjectReceiveStream[_Ready],
-        beside: Callable[[Callable[[], Awaitable[object]]], None],
-    ) -> None:
-        last_catch_up = anyio.current_time()
-        async with receive:
-            async for ready in receive:
-                if ready.changes:
-                    await self._store(ready.changes, run.fence)
-                run.embedded += ready.embedded
-                run.touched += sum(isinstance(change, Touch) for change in ready.changes)
-                run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
-                self._is_further(run, ready.documents)
-                if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
-                    beside(self.catch_up)
-                    last_catch_up = anyio.current_time()
+    # --- reporting ----------------------------------------------------------------------------------------------------
 
-    async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:
-        try:
-            await self.index.apply(changes, fence=fence)
-        except StorageError:
-            raise
-        except Exception as error:
-            if len(changes) == 1 and isinstance(changes[0], Remove):
-                raise
-            log.exception("a batch cannot be stored; trying its documents one by one")
-            if len(changes) == 1:
-                path = _changed_path(changes[0])
-                self._report(path, f"cannot be stored ({type(error).__name__}: {error})")
-                await self._store([Remove(path)], fence)
-                return
-            for change in changes:
-                await self._store([change], fence)
+    def _advance(self, run: _IndexingRun, documents: int) -> None:
+        run.done += documents
+        self._on_progress(Progress(run.done, max(run.total, run.done)))
 
     def _note(self, path: str, reason: str) -> None:
+        """Record a problem, or that there is none any more."""
         if reason:
             self._report(path, reason)
         else:
@@ -643,7 +621,7 @@ class Indexer:
 
 @contextmanager
 def _turns_for_others() -> Iterator[None]:
-    """Let threads hand over more often: a search during a long run does so a dozen times, and waits each time."""
+    """Let threads switch more often: a search during a long run switches a dozen times, and waits each time."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(min(usual, TURN_S))
     try:
@@ -660,22 +638,10 @@ def _bytes(pages: Iterable[_Large]) -> int:
     return sum(page.size for page in pages)
 
 
-def _next_step(large: deque[_Large], *, alone: bool) -> list[_Large]:
-    """Take as many pages as one step indexes, one at least."""
-    step = [large.popleft()]
-    while large and not alone and _bytes(step) + large[0].size <= APART_BYTES:
-        step.append(large.popleft())
-    return step
-
-
-def _path(outcome: Outcome) -> str:
-    return outcome.record.path if isinstance(outcome, Prepared) else outcome.path
-
-
 def _changed_path(change: IndexChange) -> str:
     return change.path if isinstance(change, Touch | Remove) else change.record.path
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    # What runs there only reads, so a cancelled run need not wait for a slow disk.
+    # These threads only read, so a cancelled run need not wait for a slow disk.
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

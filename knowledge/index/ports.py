@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from knowledge.state.ports import Filters, IndexPosition, IndexStore
+from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore, Stamp
 
 if TYPE_CHECKING:
+    # Loading numpy takes longer than everything else that a start needs.
     import numpy as np
     from numpy.typing import NDArray
 
-    from knowledge.index.page_rows import Known
-    from knowledge.state.ports import IndexIdentity
+# --- searching --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A chunk and how well it fits; higher is closer. Scores of different engines cannot be compared."""
+    """A chunk and its score; higher is closer. Scores of different engines cannot be compared."""
 
     seq: int
     doc: int
@@ -31,7 +31,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """One word of a question and the indexed terms that count as it, each with its weight in 0..1.
+    """One word of a question, and the indexed terms that count as it, each with its weight in 0..1.
 
     A document scores for a query term by the best of its alternatives, not by their sum.
     """
@@ -43,16 +43,16 @@ class QueryTerm:
 class KeywordIndex(Protocol):
     """Ranks chunks by the words they share with a question.
 
-    The embedded engines rank by BM25 (k1 = 1.2, b = 0.75) over terms that we analyse. A server engine may analyse and
-    rank in its own way; what it must find, leave out and forget is the same.
+    The embedded engines rank by BM25 (k1 = 1.2, b = 0.75) over terms that we analyse. A server may analyse and rank in its
+    own way; what it must find, leave out and forget is the same.
 
     Any method may raise `EngineUnavailable`: the engine is down, too slow or refuses us; nothing was done.
     """
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index has not, and return how many rows that were.
+        """Take in what the store has and this index lacks, and return the number of rows.
 
-        Safe to call in several processes at once (one works, the others wait or return 0), and to be killed in.
+        Several processes may call it at once (one works, the others wait or return 0), and it may be killed.
         """
         ...
 
@@ -66,17 +66,17 @@ class KeywordIndex(Protocol):
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first.
 
-        `docs` restricts to these documents; `filters` says the same restriction in words, for an engine that keeps
-        its own copy of what documents say of themselves and would not be sent thousands of numbers.
+        `docs` restricts to these documents. `filters` is the same restriction in words, for an engine that stores the
+        documents' fields itself and should not be sent thousands of numbers.
         """
         ...
 
     async def position(self) -> IndexPosition:
-        """Return up to where searches find the store's rows; an empty generation while there is nothing yet. Cheap."""
+        """Return up to where searches find the store's rows; an empty generation if there is nothing yet. Cheap."""
         ...
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...
 
 
@@ -84,7 +84,7 @@ class VectorIndex(Protocol):
     """Ranks chunks by the angle between their vector and a question's. May raise `EngineUnavailable` as above."""
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index has not, as a keyword index does; 0 if searching does that."""
+        """Take in what the store has and this index lacks, as a keyword index does; 0 if searches do that."""
         ...
 
     async def search(
@@ -98,33 +98,33 @@ class VectorIndex(Protocol):
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, score = cosine in -1..1.
 
-        An embedded engine first takes in what the store has now; a server engine has what `catch_up` brought. Both
-        compare only with vectors of the store's current space (`store.space().position.generation`); an engine that
-        still has those of another embedder raises `EngineUnavailable`. `docs` and `filters` as for a keyword index.
+        An embedded engine first takes in what the store has now; a server has what `catch_up` brought. Both compare only
+        vectors of the store's current space (`store.space().position.generation`); an engine that still has those of
+        another embedder raises `EngineUnavailable`. `docs` and `filters` as for a keyword index.
         """
         ...
 
     async def position(self) -> IndexPosition | None:
-        """Return up to where searches find the store's rows, in the line of `IndexStore.space`; None if that is always there."""
+        """Return up to where searches find the store's rows, counted as `IndexStore.space` does; None if always all."""
         ...
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...
 
 
 @runtime_checkable
 class HoldsVectors(Protocol):
-    """A vector index that may have vectors at hand, so that they need not be read from the store."""
+    """A vector index with vectors in memory, which need not be read from the store."""
 
     def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosine, 0 for zeros, of those of these chunks whose vector, as of the last search, is at hand."""
+        """Return the cosine (0 for zeros) of those of these chunks whose vector was in memory at the last search."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """What one engine that holds words and vectors found in one round trip; `fused` is the joined list, best first."""
+    """The hits of an engine with words and vectors, from one round trip; `fused` is the joined list, best first."""
 
     keyword: Sequence[Scored]
     vectors: Sequence[Scored]
@@ -132,7 +132,7 @@ class Both:
 
 
 class HybridIndex(KeywordIndex, Protocol):
-    """A keyword index that holds the vectors as well, and joins both lists where they are."""
+    """A keyword index that has the vectors as well, and joins both lists itself."""
 
     async def search_both(
         self,
@@ -148,11 +148,17 @@ class HybridIndex(KeywordIndex, Protocol):
 
 
 class Noted(list[Scored]):
-    """What an index found, with what a reader should hear about who found it."""
+    """Hits with a note for the reader about the engine that found them."""
 
     def __init__(self, found: Iterable[Scored], note: str) -> None:
         super().__init__(found)
         self.note = note
+
+
+# --- indexing large pages in another process --------------------------------------------------------------------------
+
+Known = tuple[Stamp, str, int]
+"""What the index has of a document: stamp, revision, `indexed_at_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,7 @@ class PageBatch:
     jobs: tuple[tuple[str, Known | None], ...]
     removals: tuple[str, ...]
     stored: frozenset[str]
-    """Those of the pages that the index has."""
+    """Those of the pages that are in the index."""
     reuse: bool
     """Whether the index may have vectors of the same texts."""
     embedder: IndexIdentity
@@ -171,7 +177,7 @@ class PageBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedPages:
-    """What was done. `changed` are pages that say something else now or are gone, `problems` by path."""
+    """The result of a batch. `changed` are pages with a new content or removed; `problems` are sentences by path."""
 
     changed: tuple[str, ...] = ()
     embedded: int = 0
@@ -180,13 +186,13 @@ class IndexedPages:
 
 
 class Apart(Protocol):
-    """Indexes pages in another process, which ends when the caller is cancelled."""
+    """Indexes pages in another process, which ends if the caller is cancelled."""
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
-        """Store the pages, with the keyword index caught up. `size` is how many bytes they have.
+        """Store the pages and bring the keyword index up to them. `size` is their size in bytes.
 
         Raises:
-            TooMuchWork: it took more time or memory than one step may take; perhaps nothing was stored.
+            TooMuchWork: it took more time or memory than one step may; possibly nothing was stored.
             OSError: no process can be started.
             LeaseLost, StorageError, VaultUnavailable: as for `Indexer.reconcile`.
         """

@@ -1,12 +1,11 @@
-"""A second process that reads, cuts and takes apart documents during a long run, so that both halves have a core.
+"""A second process that reads and cuts documents during a long run, so that both halves of the work have a core.
 
-It speaks pickles over pipes with the process that started it, and with nobody else. It ends when its input does: a
-parent that was killed leaves none behind. It writes nothing to standard output that is not an answer.
+It exchanges pickles over pipes with the process that started it, and with no other. It ends when its input ends, so a
+killed parent leaves none behind. It writes nothing but answers to standard output.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import pickle
@@ -17,33 +16,33 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from knowledge.errors import VaultUnavailable
-from knowledge.index.page_rows import DirectoryTrust, Known, Outcome, Prepared, prepare
+from knowledge.index.page_rows import DirectoryTrust, Outcome, Prepared, prepare
+from knowledge.index.ports import Known
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import keep_words, remember_words
 
 log = logging.getLogger(__name__)
 
 WORTH_IT = 1_000
-"""Documents to be read from which on starting a process (a third of a second) pays."""
+"""Documents from which on starting a process (a third of a second) pays."""
 PATIENCE_S = 5.0
 
-_PACKAGES = Path(__file__).resolve().parents[3]
-# The parent's module path comes first, so that the child finds this package as the parent did.
+_PACKAGES = Path(__file__).resolve().parents[2]
+# The parent's module path is set first, so that the child finds this package as the parent did.
 _START = f"import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from {__name__} import serve; serve()"
 
 Job = tuple[str, Known | None]
 
 
 class PreparingLost(Exception):
-    """The second process is gone or does not answer sense; the work can be done here."""
+    """The second process is gone or sends nonsense; the work can be done in this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PreparedPieces:
-    """The outcomes of a request and the words of every piece, in order; or why the folder cannot be used."""
+    """The outcomes of a request and the words of every piece, in order; or why the folder is unavailable."""
 
     outcomes: Sequence[Outcome] = ()
     words: Sequence[Sequence[str]] = ()
@@ -51,7 +50,7 @@ class _PreparedPieces:
 
 
 def is_worth_it(documents: int) -> bool:
-    """Return whether a second process makes a run over so many documents shorter: not on a single core."""
+    """Return whether a second process makes a run over this many documents shorter; not on a single core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return documents >= WORTH_IT and cores > 1
 
@@ -59,17 +58,17 @@ def is_worth_it(documents: int) -> bool:
 class PreparingProcess:
     """Prepares documents of the vault at `root` in another process. All methods block: call them from a thread.
 
-    Starting one raises OSError or PreparingLost where the system does not allow it.
+    Starting one raises OSError or PreparingLost if the system does not allow it.
     """
 
     def __init__(self, root: Path) -> None:
-        # Without -P the child would take its first modules from the working directory, which may be a stranger's.
+        # Without -P the child would import its first modules from the working directory, which may be a stranger's.
         command = [sys.executable, "-P", "-c", _START]
-        self._child = subprocess.Popen(  # noqa: S603 - ourselves
+        self._child = subprocess.Popen(  # noqa: S603 - this program
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # Its words would reach the terminal as they are. A page that ends it fails here again, and is logged by us.
+            # Its errors would reach the terminal unfiltered. A page that crashes it fails again here, and is logged.
             stderr=subprocess.DEVNULL,
             cwd=Path(sys.executable).anchor or None,
         )
@@ -81,10 +80,10 @@ class PreparingProcess:
             raise
 
     def prepare(self, jobs: Sequence[Job], *, at_ns: int) -> list[Outcome]:
-        """Return what `prepare` returns for each job; the words of the pieces are remembered as if made here.
+        """Return the outcome of `prepare` for each job; the words of the pieces are cached as if computed here.
 
         Raises:
-            VaultUnavailable: the whole folder went away.
+            VaultUnavailable: the whole folder is gone.
             PreparingLost: the process is gone; nothing was done.
         """
         self._send((list(jobs), at_ns))
@@ -97,13 +96,13 @@ class PreparingProcess:
         return list(answer.outcomes)
 
     def close(self) -> None:
-        """End the process and give the pipes back."""
+        """End the process and close the pipes."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
                 except OSError:
-                    log.debug("a pipe of a process that is gone", exc_info=True)
+                    log.debug("the pipe of a process that is gone", exc_info=True)
         try:
             self._child.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -134,6 +133,7 @@ class PreparingProcess:
 def serve() -> None:
     """Answer requests from standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when a run ends
+    # Nothing else may write to the pipe of answers: what prints goes to standard error.
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer
@@ -145,14 +145,15 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            wire.write(_packed(_answer(vault, trust, jobs, at_ns)))
+            # One pickle of everything, so that a word in many pieces is sent once.
+            wire.write(pickle.dumps(_answer(vault, trust, jobs, at_ns), protocol=pickle.HIGHEST_PROTOCOL))
             wire.flush()
         except BrokenPipeError:
             return
 
 
 def _answer(vault: Vault, trust: DirectoryTrust, jobs: Sequence[Job], at_ns: int) -> _PreparedPieces:
-    # The parent's clock, carried on: what is written to a file later must look newer.
+    # The parent's clock, continued here: a later change of a file must look newer.
     began = time.monotonic_ns()
     outcomes: list[Outcome] = []
     try:
@@ -162,10 +163,3 @@ def _answer(vault: Vault, trust: DirectoryTrust, jobs: Sequence[Job], at_ns: int
         return _PreparedPieces(unavailable=(error.root, error.reason))
     pieces = [piece for outcome in outcomes if isinstance(outcome, Prepared) for piece in outcome.pieces]
     return _PreparedPieces(outcomes, [remember_words(piece.embedded) for piece in pieces])
-
-
-def _packed(answer: Any) -> bytes:
-    # One pickle, so that a word that stands in many pieces is sent once.
-    buffer = io.BytesIO()
-    pickle.dump(answer, buffer, protocol=pickle.HIGHEST_PROTOCOL)
-    return buffer.getvalue()

@@ -1,8 +1,9 @@
-"""Making all vectors of an index anew, beside those that serve, until they can take their place."""
+"""Making all vectors of an index again, beside the ones in use, until they can replace those."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,40 +11,38 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from knowledge.pages.markdown.chunk import Chunk
-from knowledge.state.ports import Progress
+from knowledge.index.embed.ports import Embedder, EmbedderOf
+from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.state.ports import IndexIdentity, IndexStore, LackingRow, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
-
-    from knowledge.index.embed.ports import Embedder, EmbedderOf
-    from knowledge.state.ports import IndexIdentity, IndexStore, LackingRow
 
 log = logging.getLogger(__name__)
 
 BATCH = 256
 """Chunks embedded between two writes: what a killed process loses at most."""
 NO_VECTOR = (b"", bytes(32))
-"""What is stored of a chunk whose embedder could not be asked."""
+"""What is stored for a chunk whose embedder could not be asked."""
 
 
 async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity | None) -> None:
-    """Make `index` fit `wanted`; an empty one `at_once` instead, if given.
+    """Prepare `index` for `wanted`; an empty one for `at_once` instead, if given.
 
-    That is an embedder which is always there: so a first index need not wait for a slow one. `begin` again with what is
-    wanted when the index is filled.
+    That is an embedder that is always available, so that a first index need not wait for a slow one. When the index is
+    filled, begin again with `wanted`.
     """
     recorded = (await index.space()).identity
-    nothing = recorded.recipe != wanted.recipe or not (await index.progress()).done
-    instead = at_once is not None and nothing and not recorded.same_vectors(wanted)
-    await index.begin(at_once if instead and at_once is not None else wanted)
+    empty = recorded.recipe != wanted.recipe or not (await index.progress()).done
+    first = wanted
+    if at_once is not None and empty and not recorded.same_vectors(wanted):
+        first = at_once
+    await index.begin(first)
 
 
 class Renewal:
-    """Gives every chunk a vector of the wanted embedder. `turn` is held by whoever stores vectors that serve now."""
+    """Gives every chunk a vector of the wanted embedder. `turn` is a lock that writers of vectors in use hold."""
 
     def __init__(
         self,
@@ -56,9 +55,9 @@ class Renewal:
         self._index, self._embedder, self._turn, self._on_progress = index, embedder, turn, on_progress
 
     async def run(self, fence: int) -> bool:
-        """Supply what is lacking, batch by batch, then exchange the vectors; return whether that was done.
+        """Supply missing vectors batch by batch, then exchange all; return whether that was done.
 
-        What was supplied stays when the process is killed, and the next run goes on from there.
+        If the process is killed, the supplied vectors stay, and the next run continues there.
 
         Raises:
             EmbedderUnavailable: the wanted embedder cannot be asked now.
@@ -68,7 +67,7 @@ class Renewal:
         if space.coming is None and not await self._index.lacking(0, limit=1):
             return False
         while await self._supply(space.wanted, fence):
-            # Nobody may be about to store vectors of the old embedder after the exchange.
+            # After the exchange nobody may store vectors of the old embedder.
             async with self._turn:
                 if await self._index.swap(fence=fence):
                     log.info("all passages have vectors of %s now", space.wanted.embedder)
@@ -76,7 +75,7 @@ class Renewal:
         return False
 
     async def _supply(self, wanted: IndexIdentity, fence: int) -> bool:
-        """Give all chunks that are there their vectors; False if somebody wants those of another embedder meanwhile."""
+        """Give all present chunks their vectors; False if another embedder is wanted meanwhile."""
         progress = await self._index.renewal() or Progress(0, 0)
         done, after = progress.done, 0
         while rows := await self._index.lacking(after, limit=BATCH):
@@ -88,19 +87,19 @@ class Renewal:
         return True
 
     async def _vectors(self, embedder: Embedder, rows: Sequence[LackingRow]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        texts = {row.digest: Chunk(0, row.section, 0, 0, row.text).indexed_text for row in rows}
+        texts = {row.digest: indexed_text(row.section, row.text) for row in rows}
         try:
             vectors = await embedder.embed(list(texts.values()))
         except KnowledgeError:
             raise
-        except Exception as error:  # noqa: BLE001  raised again if it is not one text's fault
+        except Exception as error:  # noqa: BLE001 - raised again unless single texts caused it
             vectors = await _one_by_one(embedder, list(texts.values()), error)
         return dict(zip(texts, await anyio.to_thread.run_sync(partial(packed, vectors)), strict=True))
 
 
 async def _one_by_one(embedder: Embedder, texts: Sequence[str], error: Exception) -> NDArray[np.float32]:
     """Return zeros for a text that cannot be embedded: it is found by its words. If none can, raise `error`."""
-    import numpy as np
+    import numpy as np  # loaded with the embedder; a run without work does not need it
 
     found: list[NDArray[np.float32] | None] = []
     for text in texts:
@@ -108,13 +107,13 @@ async def _one_by_one(embedder: Embedder, texts: Sequence[str], error: Exception
             found.append((await embedder.embed([text]))[0])
         except KnowledgeError:
             raise
-        except Exception as odd:  # noqa: BLE001  said once for each
+        except Exception as odd:  # noqa: BLE001 - logged for each text
             log.warning("a passage cannot be embedded (%s)", type(odd).__name__)
             found.append(None)
-    there = next((vector for vector in found if vector is not None), None)
-    if there is None:
+    some = next((vector for vector in found if vector is not None), None)
+    if some is None:
         raise error
-    return np.stack([np.zeros_like(there) if vector is None else vector for vector in found])
+    return np.stack([np.zeros_like(some) if vector is None else vector for vector in found])
 
 
 def packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Keyword search by SQLite's FTS5, for machines without a tantivy build. Slower, the same answers."""
+"""Keyword search by SQLite's FTS5, for machines without a tantivy build. Slower, with the same results."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 import anyio.to_thread
 import apsw
 
+from knowledge.index.engines.catch_up import NOWHERE
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.private_files import private_folder
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
 
 BATCH = 2_000
 SHAPE = 1
-"""Grows when the tables or the spelling of terms change; a file of another shape is started over."""
+"""Goes up when the tables or the spelling of terms change; a file of another shape is replaced."""
 
 _SCHEMA = f"""
 create table if not exists applied (generation text not null, seq integer not null);
@@ -28,7 +29,7 @@ create virtual table if not exists postings using fts5vocab (chunks, row);
 pragma user_version = {SHAPE};
 """
 
-# FTS5's bm25() has our k1 and b but lets the idf of a common word vanish; `factor` puts the right idf in its place.
+# FTS5's bm25() has our k1 and b, but lets the idf of a common word vanish; `factor` puts the right idf in its place.
 # Materialized, because bm25() works only where its table is scanned, not under an aggregate.
 _SEARCH = """
 with asked as (
@@ -50,14 +51,14 @@ class Fts5KeywordIndex:
 
     def __init__(self, path: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
         self._path, self._terms = path, terms
-        # One connection, one user at a time: the fallback is kept simple rather than fast.
+        # One connection, one user at a time: the fallback is simple rather than fast.
         self._using = threading.Lock()
         self._connection: apsw.Connection | None = None
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index has not, and return how many rows that were.
+        """Take in what the store has and this index lacks, and return the number of rows.
 
-        Each batch is one transaction together with the position it leads to. Of several processes one works and the
+        Each batch is one transaction, together with the position that it reaches. Of several processes one works and the
         others return at once.
         """
         try:
@@ -68,7 +69,7 @@ class Fts5KeywordIndex:
     async def _take_all(self, store: IndexStore) -> int:
         taken = 0
         while True:
-            applied = await anyio.to_thread.run_sync(self._applied)
+            applied = await self.position()
             delta = await store.delta(applied, limit=BATCH, texts=True)
             if delta.upto == applied or not await anyio.to_thread.run_sync(self._take, applied, delta):
                 return taken
@@ -76,7 +77,12 @@ class Fts5KeywordIndex:
 
     async def position(self) -> IndexPosition:
         """Return up to where searches find the store's rows."""
-        return await anyio.to_thread.run_sync(self._applied)
+
+        def read() -> IndexPosition:
+            with self._opened() as connection:
+                return _position(connection)
+
+        return await anyio.to_thread.run_sync(read)
 
     async def search(
         self,
@@ -84,7 +90,7 @@ class Fts5KeywordIndex:
         *,
         limit: int,
         docs: frozenset[int] | None = None,
-        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         if not terms or limit <= 0 or (docs is not None and not docs):
@@ -92,33 +98,38 @@ class Fts5KeywordIndex:
         try:
             return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
         except _Unusable:
-            return []  # what was discarded comes back with the next catch-up
+            return []  # the next catch-up restores what was discarded
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close the file."""
         with self._using:
             self._forget()
 
-    def _applied(self) -> IndexPosition:
-        with self._opened() as connection:
-            return _position(connection)
-
     def _take(self, after: IndexPosition, delta: Delta) -> bool:
-        """Store `delta` and return True, or False if another process has moved the file from `after`."""
+        """Store `delta` and return True, or False if another process has moved the file on from `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
         with self._opened() as connection:
-            return _taken(connection, after, delta, rows)
+            connection.execute("begin immediate")
+            try:
+                if fits := _position(connection) == after:
+                    _store(connection, after, delta, rows)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            return fits
 
     def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
         found: list[Scored] = []
-        # Inside one transaction, so that all parts of the answer are of one state.
+        # In one transaction, so that all parts of the answer are of one state.
         with self._opened() as connection, connection:
             (total,) = next(connection.execute("select count(*) from rows"))
             asked = [
                 (number, f'"{_spell(term)}"', weight * factor)
                 for number, query in enumerate(terms)
                 for term, weight in query.alternatives
-                if (factor := _factor(connection, term, total))
+                if (factor := _idf_factor(connection, term, total))
             ]
             admitted = None if docs is None else json.dumps(sorted(docs))
             bindings = {"asked": json.dumps(asked), "docs": admitted, "limit": limit}
@@ -127,7 +138,7 @@ class Fts5KeywordIndex:
 
     @contextmanager
     def _opened(self) -> Iterator[apsw.Connection]:
-        """Yield the connection; a damaged or foreign file is deleted, and the caller told by `_Unusable`."""
+        """Yield the connection; a damaged or foreign file is deleted, and `_Unusable` raised."""
         with self._using:
             try:
                 if self._connection is not None and not self._path.exists():
@@ -137,13 +148,10 @@ class Fts5KeywordIndex:
             except apsw.BusyError as error:
                 raise _Unusable(discarded=False) from error
             except (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.SQLError, _OtherShape) as error:
-                self._discard()
+                self._forget()
+                for suffix in ("", "-wal", "-shm"):
+                    Path(f"{self._path}{suffix}").unlink(missing_ok=True)
                 raise _Unusable(discarded=True) from error
-
-    def _discard(self) -> None:
-        self._forget()
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
     def _forget(self) -> None:
         if self._connection is not None:
@@ -152,7 +160,7 @@ class Fts5KeywordIndex:
 
 
 class _Unusable(Exception):
-    """The file gives no answer now; `discarded` if it was damaged and is gone. Nobody outside sees this."""
+    """The file cannot be read now; `discarded` if it was damaged and is deleted."""
 
     def __init__(self, *, discarded: bool) -> None:
         self.discarded = discarded
@@ -160,7 +168,7 @@ class _Unusable(Exception):
 
 
 class _OtherShape(Exception):
-    """The file was written by another version of this module. Nobody outside sees this."""
+    """The file was written by another version of this module."""
 
 
 def spelled(terms: Sequence[str]) -> str:
@@ -169,8 +177,8 @@ def spelled(terms: Sequence[str]) -> str:
 
 
 def _spell(term: str) -> str:
-    # The tokenizer folds case and splits at signs, so all but plain words go in as hexadecimal; the first letter
-    # tells the two apart.
+    # The tokenizer folds case and splits at punctuation, so everything but plain words is written in hexadecimal; the
+    # first letter tells the two apart.
     if term.isascii() and term.isalnum() and term == term.lower():
         return "w" + term
     return "x" + term.encode("utf-8", "surrogatepass").hex()
@@ -182,12 +190,12 @@ def _connected(path: Path) -> apsw.Connection:
     try:
         connection.set_busy_timeout(5_000)
         connection.execute("pragma journal_mode = wal").fetchall()
-        # A cache: a commit lost with the machine's power is caught up again.
+        # A cache: a commit lost in a power cut is caught up again.
         connection.execute("pragma synchronous = normal").fetchall()
         (shape,) = next(connection.execute("pragma user_version"))
         (tables,) = next(connection.execute("select count(*) from sqlite_master"))
         if shape != SHAPE and (shape or tables):
-            raise _OtherShape  # noqa: TRY301 - the connection must be closed on this way out too
+            raise _OtherShape  # noqa: TRY301 - the connection must be closed in this case too
         if shape != SHAPE:
             with connection:
                 connection.execute(_SCHEMA).fetchall()
@@ -199,22 +207,7 @@ def _connected(path: Path) -> apsw.Connection:
 
 def _position(connection: apsw.Connection) -> IndexPosition:
     row = connection.execute("select generation, seq from applied").fetchone()
-    return IndexPosition(*row) if row else IndexPosition("", 0)
-
-
-def _taken(
-    connection: apsw.Connection, after: IndexPosition, delta: Delta, rows: Sequence[tuple[int, int, str]]
-) -> bool:
-    connection.execute("begin immediate")
-    try:
-        if fits := _position(connection) == after:
-            _store(connection, after, delta, rows)
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise
-    return fits
+    return IndexPosition(*row) if row else NOWHERE
 
 
 def _store(
@@ -231,8 +224,8 @@ def _store(
     connection.execute("insert into applied values (?, ?)", (delta.upto.generation, delta.upto.seq))
 
 
-def _factor(connection: apsw.Connection, term: str, total: int) -> float:
-    """Return our idf over FTS5's for `term`; 0 if no chunk has it."""
+def _idf_factor(connection: apsw.Connection, term: str, total: int) -> float:
+    """Return our idf divided by FTS5's for `term`; 0 if no chunk has it."""
     row = connection.execute("select doc from postings where term = ?", (_spell(term),)).fetchone()
     if row is None or not row[0]:
         return 0.0

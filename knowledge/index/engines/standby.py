@@ -1,4 +1,8 @@
-"""A search server with an embedded engine that stands in for it, and says so."""
+"""A search server with an embedded engine that answers while the server can't, and says so.
+
+The embedded engine alone is caught up by indexing: it is on this machine. Servers are filled by a task of their own, so
+that no page waits for them.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +19,13 @@ if TYPE_CHECKING:
 
 
 class StandbyKeyword:
-    """Asks `primary`, the server called `name`; while that is away or has nothing of this store's generation, `spare`.
-
-    Catching up is the spare's alone: it is on this machine. The server is brought up by whoever keeps servers up, so that
-    no page waits for it.
-    """
+    """Asks `primary`, the server called `name`; if it is down or has nothing of the store's generation, `spare`."""
 
     def __init__(self, name: str, primary: KeywordIndex, spare: KeywordIndex, store: IndexStore) -> None:
         self._name, self.primary, self.spare, self._store = name, primary, spare, store
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Bring the spare up to the store, and return how many rows that took."""
+        """Bring the spare up to the store, and return the number of rows."""
         return await self.spare.catch_up(store)
 
     async def search(
@@ -36,10 +36,10 @@ class StandbyKeyword:
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return what the server finds; a `Noted` list when the spare had to be asked.
+        """Return the server's hits; a `Noted` list if they are the spare's.
 
         Raises:
-            EngineUnavailable: the server cannot be asked, and the spare has nothing yet.
+            EngineUnavailable: the server cannot be asked, and the spare is empty.
         """
         try:
             await self._filled()
@@ -51,14 +51,14 @@ class StandbyKeyword:
             return Noted(found, f"words were searched by the embedded index: {error}")
 
     async def position(self) -> IndexPosition:
-        """Return where the one is that a search would ask."""
+        """Return the position of the engine that a search would ask."""
         try:
             return await self._filled()
         except EngineUnavailable:
             return await self.spare.position()
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close both."""
         await self.primary.close()
         await self.spare.close()
 
@@ -66,7 +66,7 @@ class StandbyKeyword:
         """Return the server's position.
 
         Raises:
-            EngineUnavailable: it is away, or has nothing of this generation, so that its numbers mean other chunks.
+            EngineUnavailable: it is down, or of another generation, so that its numbers name other chunks.
         """
         position = await self.primary.position()
         if position.generation != (await self._store.position()).generation:
@@ -75,13 +75,13 @@ class StandbyKeyword:
 
 
 class StandbyVectors:
-    """The same for vectors: `primary` is the server called `name`."""
+    """The same for vectors."""
 
     def __init__(self, name: str, primary: VectorIndex, spare: VectorIndex) -> None:
         self._name, self.primary, self.spare = name, primary, spare
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Bring the spare up to the store, and return how many rows that took."""
+        """Bring the spare up to the store, and return the number of rows."""
         return await self.spare.catch_up(store)
 
     async def search(
@@ -93,9 +93,9 @@ class StandbyVectors:
         docs: frozenset[int] | None = None,
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return what the server finds; a `Noted` list when the spare had to be asked."""
+        """Return the server's hits; a `Noted` list if they are the spare's."""
         try:
-            await self._filled(store)
+            await self._require_filled(store)
             return await self.primary.search(store, vector, limit=limit, docs=docs, filters=filters)
         except EngineUnavailable as error:
             found = await self.spare.search(store, vector, limit=limit, docs=docs, filters=filters)
@@ -109,11 +109,11 @@ class StandbyVectors:
             return await self.spare.position()
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close both."""
         await self.primary.close()
         await self.spare.close()
 
-    async def _filled(self, store: IndexStore) -> None:
+    async def _require_filled(self, store: IndexStore) -> None:
         position = await self.primary.position()
         if position is not None and position.generation != (await store.space()).position.generation:
             raise EngineUnavailable(self._name, "it is still being filled")

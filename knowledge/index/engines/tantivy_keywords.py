@@ -1,4 +1,4 @@
-"""Keyword search by tantivy. The folder is a cache of the store: late, damaged or deleted, it is made anew."""
+"""Keyword search by tantivy. The folder is a cache of the store: if it is late, damaged or deleted, it is built again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import anyio.to_thread
 import tantivy
 from tantivy import Occur, Query
 
-from knowledge.index.engines.catch_up import try_lock
+from knowledge.index.engines.catch_up import NOWHERE, try_lock
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.private_files import private_folder
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, TextRow
 
 SHAPE = 1
-"""Grows when the schema changes; a folder of another shape is started over."""
+"""Goes up when the schema changes; a folder of another shape is replaced."""
 AT_ONCE = 500
-"""Terms and documents of a question that is answered in half a millisecond, less than a thread takes to wake."""
+"""Terms and documents of a question that takes half a millisecond, less than a thread needs to wake."""
 BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_HEAP_BYTES = 15_000_000
@@ -36,7 +36,7 @@ _LOCK = "lock"
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What `applied.json` says: which data folder counts, and up to where it has the store's rows."""
+    """The content of `applied.json`: which data folder is valid, and up to where it has the store's rows."""
 
     data: str
     at: IndexPosition
@@ -50,31 +50,27 @@ class _Reading:
     searcher: tantivy.Searcher
 
 
-def _schema() -> tantivy.Schema:
-    return (
-        tantivy.SchemaBuilder()
-        .add_unsigned_field("seq", indexed=True, fast=True)
-        .add_unsigned_field("doc", indexed=True, fast=True)
-        .add_text_field("terms", tokenizer_name=_TOKENIZER, index_option="freq")
-        .build()
-    )
-
-
 class TantivyKeywordIndex:
     """Indexes the terms that `terms` makes of a chunk in `folder`, shared by any number of processes.
 
-    One of them writes at a time, under a file lock. The data folder is recorded, with the position it has, only
-    after its commit; what a killed process left beyond that position is deleted by the next one.
+    One of them writes at a time, under a file lock. A data folder and its position are recorded only after its commit;
+    the next writer deletes what a killed process left beyond that position.
     """
 
     def __init__(self, folder: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
         self._folder, self._terms = folder, terms
-        self._schema = _schema()
+        self._schema = (
+            tantivy.SchemaBuilder()
+            .add_unsigned_field("seq", indexed=True, fast=True)
+            .add_unsigned_field("doc", indexed=True, fast=True)
+            .add_text_field("terms", tokenizer_name=_TOKENIZER, index_option="freq")
+            .build()
+        )
         self._opening = threading.Lock()
         self._reading: _Reading | None = None
 
     async def catch_up(self, store: IndexStore) -> int:
-        """Take in what the store has and this index has not, and return how many rows that were.
+        """Take in what the store has and this index lacks, and return the number of rows.
 
         Returns 0 at once while another process does it.
         """
@@ -82,14 +78,13 @@ class TantivyKeywordIndex:
         if applied and applied.at == await store.position():
             return 0
         with try_lock(self._folder / _LOCK) as mine:
-            return await self._drain(store) if mine else 0
-
-    async def _drain(self, store: IndexStore) -> int:
-        try:
-            return await self._take_all(store, await anyio.to_thread.run_sync(self._applied))
-        except _Damaged:
-            # Nothing in the folder is worth a repair: the store has it all.
-            return await self._take_all(store, None)
+            if not mine:
+                return 0
+            try:
+                return await self._take_all(store, await anyio.to_thread.run_sync(self._applied))
+            except _Damaged:
+                # Nothing in the folder is worth repairing: the store has everything.
+                return await self._take_all(store, None)
 
     async def _take_all(self, store: IndexStore, applied: _Applied | None) -> int:
         work = _TantivyCatchUp(self._folder, self._schema, applied)
@@ -109,7 +104,7 @@ class TantivyKeywordIndex:
         reading = self._reading
         if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
             reading = await anyio.to_thread.run_sync(self._current)
-        return reading.applied.at if reading else IndexPosition("", 0)
+        return reading.applied.at if reading else NOWHERE
 
     async def search(
         self,
@@ -117,7 +112,7 @@ class TantivyKeywordIndex:
         *,
         limit: int,
         docs: frozenset[int] | None = None,
-        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         if not terms or limit <= 0 or (docs is not None and not docs):
@@ -128,7 +123,7 @@ class TantivyKeywordIndex:
         return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close the index."""
         self._reading = None
 
     def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
@@ -139,7 +134,7 @@ class TantivyKeywordIndex:
             with _damage():
                 hits = _hits(reading.searcher, self._query(terms, docs), limit)
         except _Damaged:
-            # Without its record the folder is started over by the next catch-up; until then there is nothing to tell.
+            # Without its record the next catch-up replaces the folder; until then nothing is found.
             self._reading = None
             (self._folder / _APPLIED).unlink(missing_ok=True)
             return []
@@ -157,12 +152,12 @@ class TantivyKeywordIndex:
             [
                 Query.boost_query(Query.term_query(self._schema, "terms", text, "freq"), weight)
                 for text, weight in term.alternatives
-                if text.isascii() or _is_spoken(text)
+                if _is_encodable(text)
             ]
         )
 
     def _current(self) -> _Reading | None:
-        """Return a searcher on the newest commit that was recorded; None while there is none."""
+        """Return a searcher on the newest recorded commit; None if there is none."""
         stamp = _stamp(self._folder / _APPLIED)
         reading = self._reading
         if stamp is None or (reading and reading.stamp == stamp):
@@ -175,23 +170,24 @@ class TantivyKeywordIndex:
         applied = self._applied()
         if applied is None:
             return None
-        same = known is not None and known.applied.data == applied.data
         try:
             with _damage():
-                index = known.index if known and same else _open(self._folder / applied.data, self._schema)
-                if not same:
+                if known is not None and known.applied.data == applied.data:
+                    index = known.index
+                else:
+                    index = _open(self._folder / applied.data, self._schema)
                     index.config_reader("manual")
                 index.reload()
                 return _Reading(stamp, applied, index, index.searcher())
         except _Damaged:
-            # Perhaps only replaced this moment; if not, the next catch-up finds the same and mends it.
+            # Perhaps it was just replaced; if not, the next catch-up notices the damage and repairs it.
             return None
 
     def _applied(self) -> _Applied | None:
-        """Return what is recorded; None if there is nothing, or nothing this version understands."""
+        """Return the record; None if there is none, or it is of another version."""
         try:
-            said = json.loads((self._folder / _APPLIED).read_text(encoding="utf-8"))
-            shape, data, generation, seq = (said[key] for key in ("shape", "data", "generation", "seq"))
+            record = json.loads((self._folder / _APPLIED).read_text(encoding="utf-8"))
+            shape, data, generation, seq = (record[key] for key in ("shape", "data", "generation", "seq"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
         known = shape == SHAPE and isinstance(data, str) and isinstance(seq, int) and (self._folder / data).is_dir()
@@ -206,20 +202,24 @@ class _TantivyCatchUp:
         self._data = applied.data if applied else ""
         self._writer: tantivy.IndexWriter | None = None
         self._uncommitted = 0
-        self.at = applied.at if applied else IndexPosition("", 0)
+        self.at = applied.at if applied else NOWHERE
         self.taken = 0
 
     def take(self, delta: Delta, terms: Callable[[TextRow], Sequence[str]]) -> None:
-        """Add and delete what `delta` says, and commit now and then."""
+        """Add and delete the rows of `delta`, and commit if there are many."""
         if delta.upto.generation != self.at.generation or not self._data:
-            self._start_over(delta.upto.generation)
+            # A new folder: another process may be reading the old one, and Windows does not delete open files.
+            self._writer = None
+            self._data = f"data-{secrets.token_hex(4)}"
+            private_folder(self._folder / self._data)
+            self.at = IndexPosition(delta.upto.generation, 0)
         writer = self._writer or self._begin(len(delta.texts))
         if delta.removed:
-            # By query: deleting by term takes a Python int for a signed number and silently finds nothing.
+            # By query: deleting by term takes a Python int for a signed number, and silently finds nothing.
             writer.delete_documents_by_query(Query.term_set_query(self._schema, "seq", list(delta.removed)))
         for row in delta.texts:
             document = tantivy.Document()
-            # Typed calls: a keyword argument would make signed numbers, and the writer dies of those.
+            # Typed calls: keyword arguments would make signed numbers, which crash the writer.
             document.add_unsigned("seq", row.seq)
             document.add_unsigned("doc", row.doc)
             document.add_text("terms", " ".join(terms(row)))
@@ -232,11 +232,11 @@ class _TantivyCatchUp:
             self._commit(writer)
 
     def finish(self) -> None:
-        """Commit what is left, merge what is due and let go of the folder."""
+        """Commit the rest, wait for merges, and delete old data folders."""
         if self._writer is None:
             return
         self._commit(self._writer)
-        # Merging happens in the writer's threads and would be thrown away with it.
+        # Merges run in the writer's threads and would be thrown away with it.
         self._writer.wait_merging_threads()
         self._writer = None
         for other in self._folder.glob("data-*"):
@@ -244,21 +244,14 @@ class _TantivyCatchUp:
                 shutil.rmtree(other, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Let go of what was not committed."""
+        """Drop what was not committed."""
         self._writer = None
-
-    def _start_over(self, generation: str) -> None:
-        # A new folder, because another process may be reading the old one (and Windows would not let it go).
-        self._writer = None
-        self._data = f"data-{secrets.token_hex(4)}"
-        private_folder(self._folder / self._data)
-        self.at = IndexPosition(generation, 0)
 
     def _begin(self, rows: int) -> tantivy.IndexWriter:
         heap = BULK_HEAP_BYTES if rows == BATCH else SMALL_HEAP_BYTES
         with _damage():
             writer = _open(self._folder / self._data, self._schema, create=self.at.seq == 0).writer(heap, 1)
-            # Without this the delete file of a killed commit makes the next commit fail.
+            # Otherwise the delete file of a killed commit makes the next commit fail.
             writer.garbage_collect_files()
             beyond = Query.range_query(
                 self._schema, "seq", tantivy.FieldType.Unsigned, lower_bound=self.at.seq, include_lower=False
@@ -271,30 +264,37 @@ class _TantivyCatchUp:
         with _damage():
             writer.commit()
         self._uncommitted = 0
-        said = {"shape": SHAPE, "data": self._data, "generation": self.at.generation, "seq": self.at.seq}
-        _replace(self._folder / _APPLIED, json.dumps(said))
+        record = {"shape": SHAPE, "data": self._data, "generation": self.at.generation, "seq": self.at.seq}
+        path = self._folder / _APPLIED
+        # Written beside it and moved, so that a reader sees the old or the new record, and never half of one.
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(record))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
 
 
 class _Damaged(Exception):
-    """The data folder cannot be used. Nobody outside sees this."""
+    """The data folder cannot be used."""
 
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Turn whatever tantivy says of a damaged folder into `_Damaged`."""
+    """Raise `_Damaged` for any error that tantivy raises over a damaged folder."""
     try:
         yield
     except (ValueError, OSError) as error:
         raise _Damaged from error
     except BaseException as error:
-        # Rust code that panics over broken bytes arrives as a class that cannot be imported and is no Exception.
+        # Rust code that panics over broken bytes raises a class that can't be imported and is not an Exception.
         if type(error).__name__ == "PanicException":
             raise _Damaged from error
         raise
 
 
-def _is_spoken(text: str) -> bool:
-    """Return whether `text` is without lone surrogates: no chunk has one, and tantivy's refusal would be taken for damage."""
+def _is_encodable(text: str) -> bool:
+    """Return whether `text` has no lone surrogates: no chunk has one, and tantivy's refusal would look like damage."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -314,7 +314,7 @@ def _open(data: Path, schema: tantivy.Schema, *, create: bool = False) -> tantiv
 def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[Scored]:
     found = searcher.search(query, limit=limit, count=False).hits
     places = [place for _, place in found]
-    # Fast fields: a stored document each would cost a decompression each.
+    # Fast fields: each stored document would have to be decompressed.
     seqs, docs = searcher.fast_field_values("seq", places), searcher.fast_field_values("doc", places)
     return [Scored(int(seq or 0), int(doc or 0), hit[0]) for hit, seq, doc in zip(found, seqs, docs, strict=True)]
 
@@ -325,13 +325,3 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def _replace(path: Path, text: str) -> None:
-    """Make `path` hold `text`, wholly or not at all."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

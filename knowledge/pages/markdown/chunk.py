@@ -34,8 +34,16 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """Return the text to embed and search: the heading path, then the text. Without the file's name, so a rename is free."""
-        return " > ".join(self.section) + "\n" + self.text if self.section else self.text
+        """Return the text to embed and search."""
+        return indexed_text(self.section, self.text)
+
+
+def indexed_text(section: tuple[str, ...], text: str) -> str:
+    """Return the text of a chunk to embed and search: its heading path, then its text.
+
+    The file's name is not part of it, so that a rename needs no new vectors.
+    """
+    return " > ".join(section) + "\n" + text if section else text
 
 
 def cut(document: Document) -> list[Chunk]:

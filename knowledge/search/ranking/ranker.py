@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
 from knowledge.index.embed.ports import Embedder, EmbedderOf
 from knowledge.index.ports import HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
-from knowledge.pages.markdown.chunk import Chunk
+from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
@@ -258,9 +258,7 @@ class _SecondSearch:
         rows = await self.index.chunks(best)
         # In ranked order, so that floating-point sums are the same each time.
         texts = [
-            (Chunk(0, row.section, 0, 0, row.text).indexed_text[:MOST_READ], row.language)
-            for seq in best
-            if (row := rows.get(seq))
+            (indexed_text(row.section, row.text)[:MOST_READ], row.language) for seq in best if (row := rows.get(seq))
         ]
         feedback = RelevanceWords(texts, self.question.terms)
         return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()

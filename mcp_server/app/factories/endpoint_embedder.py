@@ -17,7 +17,7 @@ from knowledge.index.embed.endpoint import (
 )
 from knowledge.index.embed.identity import EmbedderName
 from knowledge.index.embed.ports import Embedder
-from knowledge.pages.markdown.chunk import Chunk
+from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.state.ports import IndexIdentity, IndexPosition, IndexStore
 from mcp_server.app.settings.settings import Settings
 
@@ -76,7 +76,7 @@ class EndpointEmbedders:
             if sample is None:
                 return
             row, half = sample
-            text = Chunk(0, row.section, 0, 0, row.text).indexed_text
+            text = indexed_text(row.section, row.text)
             (now,) = await self.embedder(identity, name, prefix, asking=True).embed([text])
             then = np.frombuffer(half, "<f2").astype(np.float32)
             same = len(now) == len(then) and float(now @ then) >= SAME_COSINE * float(np.linalg.norm(then))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knowledge.index.ports import KeywordIndex
-from knowledge.pages.markdown.chunk import Chunk
+from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.analysis import analyzer
 from knowledge.state.ports import TextRow
 
@@ -29,4 +29,4 @@ def keyword_engine(folder: Path) -> KeywordIndex:
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return the terms of a chunk's heading path and text."""
     # The same text that was embedded: while indexing runs, its words are still cached.
-    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
+    return analyzer(row.language).terms(indexed_text(row.section, row.text))

@@ -146,7 +146,7 @@ async def test_vectors_in_memory_say_the_same_as_those_in_the_store(
         await store.apply([embedded(f"{number}.md", vectors[20 * number : 20 * number + 20])], fence=1)
         hits = await held.search(store, vectors[5], limit=60)
         with monkeypatch.context() as none:
-            none.setattr("knowledge.index.engines.codes.HELD_BYTES", 0)
+            none.setattr("knowledge.index.engines.codes.MEMORY_BYTES", 0)
             assert await read.search(store, vectors[5], limit=60) == hits
             assert read.cosines(vectors[5], [1]) == {}
         assert held.cosines(vectors[5], [hit.seq for hit in hits] + [999]) == {hit.seq: hit.score for hit in hits}

@@ -237,7 +237,7 @@ async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_t
     house.put("in/a.md", "text a")
     await house.indexer.reconcile(FENCE)
     house.put("in/_index.md", "# Index, changed\n")
-    look = DirectoryTrust._says_so
+    look = DirectoryTrust._says_untrusted
 
     def change_after_the_look(trust: DirectoryTrust, directory: str) -> bool:
         said = look(trust, directory)
@@ -245,7 +245,7 @@ async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_t
             house.put("in/_index.md", UNTRUSTED)
         return said
 
-    monkeypatch.setattr(DirectoryTrust, "_says_so", change_after_the_look)
+    monkeypatch.setattr(DirectoryTrust, "_says_untrusted", change_after_the_look)
     await house.indexer.reconcile(FENCE)
     monkeypatch.undo()
     assert len(set((await house.untrusted()).values())) == 1, "nobody's record says more than its neighbours'"
