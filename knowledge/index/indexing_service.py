@@ -1,26 +1,22 @@
-"""One process keeps the index fresh: it holds a lease, compares all files once, then follows every change."""
+"""Keeps the index fresh, in one process at a time: holds a lease, compares all files once, then follows every change."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, LeaseLost, StorageError, VaultUnavailable
 from knowledge.index.file_events import follow
+from knowledge.index.indexer import Indexer, Outcomes
 from knowledge.index.vector_renewal import begin
 from knowledge.pages.vault import VaultProblem
 from knowledge.state.locations import INDEXING_LEASE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from knowledge.index.indexer import Indexer, Outcomes
-    from knowledge.state.ports import IndexIdentity, Lease, StateStore
+from knowledge.state.ports import IndexIdentity, Lease, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -28,35 +24,35 @@ LEASE = INDEXING_LEASE
 TTL_S = 3.0
 RENEW_S = 1.0
 ASK_S = 0.5
-"""How often a process that does not index asks whether it may."""
+"""How often a process that does not index tries to take the lease."""
 HEARTBEAT_S = 1.0
 RESCAN_S = 600.0
-"""Watching misses changes on some file systems and when the kernel's queue overflows; all files are compared this often."""
+"""How often all files are compared: watching misses changes on some file systems, and if the kernel's queue overflows."""
 LOOK_S = 2.0
-"""Where files cannot be watched, they are compared this often, or as seldom as keeps it under a twentieth of the time."""
+"""How often files are compared if they cannot be watched; less often if comparing takes more than a twentieth of the time."""
 RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
 RENEW_LOOK_S = 2.0
-"""How often it is asked, for next to nothing, whether chunks lack a vector."""
+"""How often chunks without a vector are looked for, which costs next to nothing."""
 RESTS = 3
 LONGEST_REST_S = 0.5
-"""A page that keeps changing is taken in again after three times as long as it took, half a second at most: writers come first."""
+"""A page that keeps changing is indexed again after three times as long as that took, at most half a second: writers come first."""
 MOST_EVENTS = 100
 MOST_PENDING = 5_000
 
 
 class _StartOver(Exception):
-    """No error: the folder or the index is another one now, or the system stopped telling of changes."""
+    """The folder or the index was replaced, or the system stopped watching. Not an error."""
 
 
 class IndexingService:
-    """Runs in every process; in exactly one of them at a time it indexes.
+    """Runs in every process, and indexes in exactly one of them at a time.
 
-    `holder` names this process among all that share the knowledge base, `lease` the right to write this very index.
-    `rebuild` replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). An empty index is begun with the
-    embedder `at_once`, if given, so that it serves before that of `identity` has embedded everything. `settle_s` after a
-    comparison that found nothing new the keyword index is caught up all the same, because a killed process may have
-    left it behind; until then a quiet start loads no engine.
+    `holder` names this process among all that share the knowledge base, `lease` the right to write this index. `rebuild`
+    replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). An empty index begins with the embedder
+    `at_once`, if given, so that it can be searched before that of `identity` has embedded everything. `settle_s` after a
+    comparison without differences the keyword index is caught up anyway, because a killed process may have left it
+    behind; until then a quiet start loads no engine.
     """
 
     def __init__(
@@ -87,11 +83,11 @@ class IndexingService:
 
     @property
     def problems(self) -> tuple[VaultProblem, ...]:
-        """Return what stands in the way of a complete and fresh index, as far as this process knows."""
+        """Return why the index is not complete or fresh, as far as this process knows."""
         return (*(VaultProblem("", trouble) for trouble in self._troubles.values()), *self._indexer.problems)
 
     async def run(self) -> None:
-        """Index whenever no other process does, until cancelled. Nothing that goes wrong with files or index ends it."""
+        """Index whenever no other process does, until cancelled. No problem with files or index ends it."""
         while True:
             lease = await self._ask()
             if lease is not None:
@@ -108,8 +104,8 @@ class IndexingService:
     async def _ask(self) -> Lease | None:
         try:
             lease = await self._state.acquire_lease(self._lease, self._holder, now=self._now(), ttl_s=TTL_S)
-        except Exception as error:  # noqa: BLE001  whatever the store has, the process that searches must live on
-            self._trouble("state", f"cannot ask whether to index: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the state, searching goes on
+            self._trouble("state", f"the right to index cannot be requested: {error}")
             return None
         self._troubles.pop("state", None)
         return lease
@@ -119,25 +115,22 @@ class IndexingService:
             try:
                 await self._state.release_lease(self._lease, self._holder)
             except Exception:
-                log.warning("the indexing lease was not given back; it expires", exc_info=True)
+                log.warning("the indexing lease was not released; it expires", exc_info=True)
 
     async def _lead(self, lease: Lease) -> None:
-        async with anyio.create_task_group() as both:
-            both.start_soon(self._work, lease.fence, both.cancel_scope)
-            await self._renew(lease)
-            both.cancel_scope.cancel()
-
-    async def _renew(self, lease: Lease) -> None:
-        """Return when the lease is lost. All long work runs in other threads, so this is never late by much."""
-        expires_at = lease.expires_at
-        while True:
-            await anyio.sleep(RENEW_S)
-            renewed = await self._ask()
-            if renewed is None and "state" in self._troubles and self._now() < expires_at:
-                continue
-            if renewed is None or renewed.fence != lease.fence:
-                return
-            expires_at = renewed.expires_at
+        """Index until the lease is lost. All long work runs in other threads, so the lease is renewed in time."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._work, lease.fence, tasks.cancel_scope)
+            expires_at = lease.expires_at
+            while True:
+                await anyio.sleep(RENEW_S)
+                renewed = await self._ask()
+                if renewed is None and "state" in self._troubles and self._now() < expires_at:
+                    continue  # the database is unavailable, and the lease is still ours
+                if renewed is None or renewed.fence != lease.fence:
+                    break
+                expires_at = renewed.expires_at
+            tasks.cancel_scope.cancel()
 
     # --- the work -----------------------------------------------------------------------------------------------------
 
@@ -155,20 +148,17 @@ class IndexingService:
                 self._trouble("work", str(error))
                 wait_s = RETRY_S
             except CorruptDatabase as error:
-                await self._rebuild_index(error)
-            except Exception as error:  # the outermost loop: the next try may fare better
+                self._trouble("work", f"the index is damaged and is being rebuilt ({error.reason})")
+                try:
+                    if self._rebuild is not None:
+                        await self._rebuild(error.reason)
+                except Exception as again:  # noqa: BLE001 - tried again with the next round
+                    self._trouble("work", f"the index is damaged and cannot be rebuilt: {again}")
+            except Exception as error:  # the outermost loop: the next try may succeed
                 log.exception("indexing stopped")
-                self._trouble("work", f"indexing stopped and is tried again ({type(error).__name__}: {error})")
+                self._trouble("work", f"indexing stopped and will be tried again ({type(error).__name__}: {error})")
             await anyio.sleep(wait_s)
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
-
-    async def _rebuild_index(self, error: CorruptDatabase) -> None:
-        self._trouble("work", f"the index is damaged and is built anew ({error.reason})")
-        try:
-            if self._rebuild is not None:
-                await self._rebuild(error.reason)
-        except Exception as again:  # noqa: BLE001  tried again with the next round
-            self._trouble("work", f"the index is damaged and cannot be built anew: {again}")
 
     async def _keep_fresh(self, fence: int) -> None:
         """Compare everything, then follow changes; ends only by an exception."""
@@ -179,28 +169,29 @@ class IndexingService:
             async def guarded(work: Callable[[], Awaitable[object]]) -> None:
                 try:
                     await work()
-                except Exception as error:  # noqa: BLE001  raised below, as itself and not in a group
+                except Exception as error:  # noqa: BLE001 - raised below as itself, not in a group
                     failures.append(error)
                 tasks.cancel_scope.cancel()
 
             started, compared = anyio.Event(), anyio.Event()
             if self._watching:
+                # Before the comparison, so that no change falls between the two.
                 tasks.start_soon(self._watch, started)
                 await started.wait()
-            if self._watching and not self._watch_ended:
+            watched = self._watching and not self._watch_ended
+            if watched:
                 self._troubles.pop("watch", None)
             tasks.start_soon(guarded, partial(self._renew_vectors, fence, compared))
-            watched = self._watching and not self._watch_ended
             await guarded(partial(self._follow, fence, compared, watched=watched))
         if failures:
             raise failures[0]
 
     async def _watch(self, started: anyio.Event) -> None:
-        """Collect changes in `_pending`; `started` is set once nothing can be missed any more, or it is known that it can."""
+        """Collect changes in `_pending`; `started` is set when none can be missed, or files turn out to be unwatchable."""
         try:
             await follow(self._indexer.vault.root, self._collect, started.set)
             reason = "watching ended"
-        except Exception as error:  # noqa: BLE001  the library raises what the system says, in several types
+        except Exception as error:  # noqa: BLE001 - the library raises the system's errors as several types
             reason = str(error)
         self._trouble("watch", f"files cannot be watched ({reason}); they are compared every few seconds instead")
         self._watch_ended = True
@@ -215,7 +206,7 @@ class IndexingService:
         self._arrived.set()
 
     async def _renew_vectors(self, fence: int, compared: anyio.Event) -> None:
-        """Make vectors anew whenever some are lacking; ends only by what the index's database says."""
+        """Make vectors whenever some are missing; ends only by an error of the index's database."""
         await compared.wait()
         wait_s = RETRY_S
         while True:
@@ -223,7 +214,7 @@ class IndexingService:
                 await self._indexer.renew(fence)
             except StorageError:
                 raise
-            except Exception as error:  # what serves goes on serving, and the next try may fare better
+            except Exception as error:  # the vectors in use stay, and the next try may succeed
                 if not isinstance(error, EmbedderUnavailable):
                     log.exception("embedding stopped")
                 self._trouble("vectors", f"passages wait for their vectors: {error}")
@@ -245,35 +236,34 @@ class IndexingService:
             generation = (await index.position()).generation
         compared.set()
         self._troubles.pop("work", None)
-        rested_at, taken_in = 0.0, set[str]()
+        rested_at, last_indexed = 0.0, set[str]()
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
                 await self._arrived.wait()
-            if self._pending and self._pending <= taken_in:
+            if self._pending and self._pending <= last_indexed:
                 await anyio.sleep_until(rested_at)
             paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
             if paths:
                 began = anyio.current_time()
                 await self._publish(await self._indexer.update(paths, fence))
                 ended = anyio.current_time()
-                rested_at, taken_in = ended + min(RESTS * (ended - began), LONGEST_REST_S), paths
-                # Its keyword part may have failed, or found a predecessor at work; looking again costs next to nothing.
+                rested_at, last_indexed = ended + min(RESTS * (ended - began), LONGEST_REST_S), paths
+                # The keyword index may have failed, or another process may have been at work; looking costs little.
                 settled_at = min(settled_at, anyio.current_time() + self._settle_s)
-            same = folder == await anyio.to_thread.run_sync(vault.identity)
-            other = generation != (await index.position()).generation
-            # Somebody who was asked for another embedder may have had the lease for a moment.
-            other = other or not (await index.space()).wanted.same_vectors(self._identity)
-            if not same or (watched and self._watch_ended) or other:
+            other_folder = folder != await anyio.to_thread.run_sync(vault.identity)
+            other_index = generation != (await index.position()).generation
+            # A process with another embedder in its settings may have held the lease for a moment.
+            other_embedder = not (await index.space()).wanted.same_vectors(self._identity)
+            if other_folder or other_index or other_embedder or (watched and self._watch_ended):
                 raise _StartOver
             if anyio.current_time() >= settled_at:
-                settled_at = anyio.current_time() + (
-                    self._rescan_s if await self._indexer.catch_up() else LONGEST_RETRY_S
-                )
+                wait_s = self._rescan_s if await self._indexer.catch_up() else LONGEST_RETRY_S
+                settled_at = anyio.current_time() + wait_s
             if anyio.current_time() >= next_rescan:
                 next_rescan, settled_at = await self._compare(fence, watched=watched)
 
     async def _compare(self, fence: int, *, watched: bool) -> tuple[float, float]:
-        """Reconcile; return when to do so again, and when to see that the keyword index is there."""
+        """Reconcile; return when to do it again, and when to catch up the keyword index."""
         began = anyio.current_time()
         await self._publish(await self._indexer.reconcile(fence))
         ended = anyio.current_time()
@@ -284,13 +274,12 @@ class IndexingService:
         if not outcomes.changed:
             return
         few = len(outcomes.changed) <= MOST_EVENTS
-        publish = partial(self._state.publish, *(("doc", outcomes.changed) if few else ("map", ("",))))
         try:
-            await publish()
+            await self._state.publish(*(("doc", outcomes.changed) if few else ("map", ("",))))
         except Exception:  # the index is right all the same
-            log.warning("what changed could not be announced", exc_info=True)
+            log.warning("changes could not be published", exc_info=True)
 
-    def _trouble(self, what: str, sentence: str) -> None:
-        if self._troubles.get(what) != sentence:
+    def _trouble(self, subject: str, sentence: str) -> None:
+        if self._troubles.get(subject) != sentence:
             log.warning("%s", sentence)
-        self._troubles[what] = sentence
+        self._troubles[subject] = sentence
