@@ -181,7 +181,7 @@ class Indexer:
             self.vault.check()
             found: dict[str, Stamp] = {}
             for path in asked:
-                scanned = self.vault.look(path)
+                scanned = self.vault.find(path)
                 found |= {one.path: one.stamp for one in ([scanned] if scanned else self.vault.scan(path))}
             return found
 
@@ -312,7 +312,7 @@ class Indexer:
         for path in paths:
             stamp = found.get(path)
             if stamp is None:
-                scanned = self.vault.look(path)
+                scanned = self.vault.find(path)
                 stamp = scanned.stamp if scanned else None
             if stamp is not None and stamp.size >= LARGE_BYTES:
                 large[path] = stamp.size

@@ -117,7 +117,7 @@ class EndpointEmbedder:
         """
         if self._resting is not None and anyio.current_time() < self._resting[0]:
             last = self._resting[1]
-            raise EmbedderUnavailable(last.asked, last.reason, last.mend)
+            raise EmbedderUnavailable(last.embedder, last.reason, last.mend)
         sent = {
             place: self._prefix + wire.sendable(text)[:MOST_CHARACTERS]
             for place, text in enumerate(texts)

@@ -1,4 +1,4 @@
-"""The index on SQLite: a cache, made anew when it is damaged, noticed by all who share it when it is replaced."""
+"""The index in SQLite: a cache, rebuilt when it is damaged; every process that shares it notices when it is replaced."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, ForeignDatabase
-from knowledge.index.store import sqlite_vectors as exchanging
-from knowledge.index.store import sqlite_write as writing
+from knowledge.index.store import sqlite_vectors, sqlite_write
 from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
 from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
 from knowledge.state.ports import (
@@ -55,97 +54,97 @@ class SqliteIndexStore:
     def __init__(self, database: Database, rebuilt: str | None = None) -> None:
         self._database = database
         self.rebuilt = rebuilt
-        """Why the index had to be made anew when it was opened or later, or None."""
+        """Why the index had to be rebuilt, when it was opened or later; None if it was not."""
 
     @classmethod
     async def open(cls, path: Path, *, engine: str | None = None) -> SqliteIndexStore:
-        """Return the store at `path`. A damaged one is deleted and begun anew; `rebuilt` then says why.
+        """Return the store at `path`. A damaged one is replaced by an empty one; `rebuilt` then says why.
 
         Raises:
             UnsafeDatabaseEngine, NewerDatabase, DatabaseUnavailable: nothing was changed.
-            ForeignDatabase: something that may be of worth to another program is in its place.
+            ForeignDatabase: the file may belong to another program.
         """
-        return await anyio.to_thread.run_sync(partial(cls._open_now, path, engine))
 
-    @classmethod
-    def _open_now(cls, path: Path, engine: str | None) -> SqliteIndexStore:
-        require_safe_engine(engine or apsw.sqlite_lib_version())
-        database = Database(path, load_schema("index", APPLICATION_ID, durable=False))
-        return cls(database, _reopen_or_begin_anew(database))
+        def opened() -> SqliteIndexStore:
+            require_safe_engine(engine or apsw.sqlite_lib_version())
+            database = Database(path, load_schema("index", APPLICATION_ID, durable=False))
+            return cls(database, _reopen_or_replace(database))
+
+        return await anyio.to_thread.run_sync(opened)
 
     @property
     def path(self) -> Path:
-        """Return where the database lies."""
+        """Return the path of the database."""
         return self._database.path
 
     @property
     def damaged(self) -> bool:
-        """Whether this store has met damage that nobody has mended yet."""
+        """Whether this store has found damage that is not repaired yet."""
         return self._database.damaged
 
     async def rebuild(self, reason: str) -> None:
-        """Replace the index, in which this store met damage, by an empty one; another process may have done so already."""
+        """Replace the index, in which this store found damage, by an empty one, unless another process did already."""
         await anyio.to_thread.run_sync(self._database.discard_damaged)
         await anyio.to_thread.run_sync(self._follow)
         self.rebuilt = reason
 
     def _follow(self) -> None:
         if self._database.replaced:
-            self.rebuilt = _reopen_or_begin_anew(self._database) or self.rebuilt
+            self.rebuilt = _reopen_or_replace(self._database) or self.rebuilt
 
     async def position(self) -> IndexPosition:
-        """Return how far it is; a file that another process has put in its place counts at once."""
+        """Return the position; a file with which another process has replaced this one counts at once."""
         self._follow()
         rows: Any = self._database.query("SELECT generation, seq FROM meta")
         return IndexPosition(*rows[0])
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Return whether what is stored stays; if not, it is empty now and has another generation."""
+        """Return whether the content stays; if not, the store is empty now and has another generation."""
         self._follow()
-        return await self._database.write(partial(writing.begin, identity))
+        return await self._database.write(partial(sqlite_write.begin, identity))
 
     async def space(self) -> Space:
-        """Return whose vectors it holds, and which are coming."""
+        """Return whose vectors are stored, and which are being made."""
         self._follow()
-        return exchanging.space_of(self._database.query(exchanging.META))
+        return sqlite_vectors.space_of(self._database.query(sqlite_vectors.META))
 
     async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
-        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
-        return await self._database.bulk(partial(exchanging.lacking, after, limit))
+        """Return at most `limit` chunks above `after`, by `seq`, without a vector of the wanted embedder."""
+        return await self._database.bulk(partial(sqlite_vectors.lacking, after, limit))
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
-        return await self._database.write(partial(exchanging.supply, vectors, of, fence))
+        """Store these vectors beside those in use; False, and nothing stored, if `of` is not wanted."""
+        return await self._database.write(partial(sqlite_vectors.supply, vectors, of, fence))
 
     async def swap(self, *, fence: int) -> bool:
-        """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
-        return await self._database.write(partial(exchanging.swap, fence))
+        """Use the supplied vectors from now on; False, and nothing done, while a chunk lacks one."""
+        return await self._database.write(partial(sqlite_vectors.swap, fence))
 
     async def renewal(self) -> Progress | None:
-        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
-        return await self._database.bulk(exchanging.renewal)
+        """Return how many chunks have a vector of the wanted embedder, of how many; None if all do."""
+        return await self._database.bulk(sqlite_vectors.renewal)
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
         """Make all `changes`, or none, and return the new position.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.
-            DatabaseUnavailable: among others, the file was replaced: what the caller knows of the index is void.
+            DatabaseUnavailable: the database failed, or its file was replaced: then the caller's knowledge is outdated.
         """
-        return await self._database.write(partial(writing.apply, changes, fence))
+        return await self._database.write(partial(sqlite_write.apply, changes, fence))
 
     async def set_total(self, total: int) -> None:
-        """Record how many documents there are to be indexed."""
+        """Store how many documents are to be indexed."""
         await self._database.write(lambda c: c.execute("UPDATE meta SET total = ?", (total,)).fetchall())
 
     async def progress(self) -> Progress:
-        """Return documents indexed, and to be indexed (at least `done`)."""
+        """Return the number of documents indexed, and to be indexed (at least `done`)."""
         rows: Any = self._database.query("SELECT documents, total FROM directory, meta WHERE path = ''")
         done, total = rows[0]
         return Progress(done, max(done, total))
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        """Return stamp, revision and `indexed_at_ns` by path, of those of `paths` that are documents, or of every document."""
         sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document INDEXED BY document_stamp"
         if paths is None:
             rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
@@ -155,19 +154,19 @@ class SqliteIndexStore:
         return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that have a serving vector."""
+        """Return `(half, code)` of those chunk texts that have a vector in use."""
         sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? AND half <> x'' LIMIT 1"
         asked = [(digest,) for digest in set(digests)]
         rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
         return {digest: (half, code) for digest, half, code in rows}
 
     async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
-        """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
+        """Return at most `limit` rows and removals after `after`; from the beginning if the generation differs."""
         return await self._database.bulk(partial(_delta, after, limit, texts, codes))
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
-        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
-        # A left join reads the numbers in their order, and looks each one up: nothing has to be sorted again.
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is removed or has none yet."""
+        # A left join looks the numbers up in their order, so nothing needs sorting.
         sql = "SELECT half FROM carray(?) LEFT JOIN vector ON seq = value"
         rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()
         return [half or b"" for (half,) in rows]
@@ -209,7 +208,7 @@ class SqliteIndexStore:
         return [DirectoryRecord(*row) for row in folders], [record_of(row) for row in files]
 
     async def select(self, filters: Filters) -> frozenset[int] | None:
-        """Return the document numbers that `filters` admit; None when they are not set."""
+        """Return the numbers of the documents that `filters` admit; None without filters."""
         where, args = _condition(filters)
         if not where:
             return None
@@ -217,17 +216,17 @@ class SqliteIndexStore:
         return frozenset(doc for (doc,) in self._database.query(sql, args) if isinstance(doc, int))
 
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return what bears `name`, each document and section once, by its best reason."""
+        """Return the documents and sections called `name`, each once, by its best match."""
         return self._database.read(partial(_named, name_key(name), limit))
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
-        """Return the chunk with which the document or its section begins; None if there is none."""
+        """Return the first chunk of the document or of its section; None if there is none."""
         sql = "SELECT chunk.seq, section FROM code JOIN chunk USING (seq) WHERE code.doc = ? ORDER BY ordinal"
         rows: Any = self._database.query(sql, (doc,))
         return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)
 
     async def languages(self) -> Sequence[str]:
-        """Return the languages that documents are in, most frequent first."""
+        """Return the languages of the documents, most frequent first."""
         rows: Any = self._database.query("SELECT language FROM document GROUP BY 1 ORDER BY count(*) DESC, 1")
         return [language for (language,) in rows]
 
@@ -258,7 +257,7 @@ class SqliteIndexStore:
         return await self._database.bulk(find) if keys else []
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        """Return in how many chunks each known word occurs."""
+        """Return the number of chunks with each known word."""
         asked = [(word,) for word in words]
         sql = "SELECT word, chunks FROM vocabulary WHERE word = ?"
         rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
@@ -274,36 +273,34 @@ class SqliteIndexStore:
         return [word for (word,) in rows]
 
     async def vocabulary(self) -> Sequence[tuple[str, int]]:
-        """Return every known word with its frequency, by word."""
+        """Return every known word with the number of its chunks, by word."""
         sql = "SELECT word, chunks FROM vocabulary ORDER BY word"
         rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
         found: list[tuple[str, int]] = rows
         return found
 
     async def check(self) -> Sequence[str]:
-        """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
+        """Return what is wrong with the file, or nothing. Reads all of it."""
         return await anyio.to_thread.run_sync(self._database.check)
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close the database."""
         await anyio.to_thread.run_sync(self._database.close)
 
 
-def _looks_like_sqlite(path: Path) -> bool:
-    """Return whether the file may be a sound database of another program, and not our own with its head torn off."""
-    with path.open("rb") as file:
-        return file.read(len(HEADER)) == HEADER
-
-
-def _reopen_or_begin_anew(database: Database) -> str | None:
-    """Connect to the file as it is now; return why it had to be made anew, or None if it was sound."""
+def _reopen_or_replace(database: Database) -> str | None:
+    """Connect to the current file; return why it had to be replaced, or None if it is sound."""
     try:
         database.reopen()
     except CorruptDatabase as error:
         reason = error.reason
     except ForeignDatabase as error:
-        if not database.path.is_file() or _looks_like_sqlite(database.path):
+        if not database.path.is_file():
             raise
+        with database.path.open("rb") as file:
+            # A sound database may belong to another program. Anything else is probably ours, with its beginning damaged.
+            if file.read(len(HEADER)) == HEADER:
+                raise
         reason = error.reason
     else:
         return None
@@ -316,30 +313,33 @@ def _delta(after: IndexPosition, limit: int, texts: bool, codes: bool, c: apsw.C
     meta: Any = c.execute(f"SELECT {'space' if codes else 'generation'}, seq FROM meta").fetchall()  # noqa: S608 - constants
     generation, newest = meta[0]
     start, upto = (after.seq if after.generation == generation else 0), newest
-    # Every row has a seq of its own, so that few numbers mean few rows and need no counting.
+    # Every row has its own seq, so few numbers mean few rows, which need no counting.
     if newest - start > limit:
         cut: Any = c.execute(_HAPPENED, (start, limit - 1)).fetchall()
         more: Any = c.execute(_HAPPENED, (start, limit)).fetchall()
         upto = cut[0][0] if more else newest
-    text_sql = (
-        "SELECT c.seq, c.doc, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
-        "WHERE c.seq > ? AND c.seq <= ? ORDER BY c.seq"
-    )
-    code_sql = "SELECT seq, doc, code FROM code WHERE seq > ? AND seq <= ? ORDER BY seq"
-    gone_sql = "SELECT gone FROM removal WHERE seq > ?1 AND seq <= ?2 AND gone <= ?1 ORDER BY seq"
     span = (start, upto)
-    text_rows: Any = c.execute(text_sql, span) if texts else ()
-    found_texts = [
-        TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in text_rows
-    ]
-    code_rows: Any = c.execute(code_sql, span) if codes else ()
-    found_codes = [CodeRow(*row) for row in code_rows]
-    removed: Any = c.execute(gone_sql, span).fetchall()
-    return Delta(found_texts, found_codes, [gone for (gone,) in removed], IndexPosition(generation, upto))
+    found_texts: list[TextRow] = []
+    if texts:
+        rows: Any = c.execute(
+            "SELECT c.seq, c.doc, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
+            "WHERE c.seq > ? AND c.seq <= ? ORDER BY c.seq",
+            span,
+        )
+        found_texts = [
+            TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in rows
+        ]
+    found_codes: list[CodeRow] = []
+    if codes:
+        rows = c.execute("SELECT seq, doc, code FROM code WHERE seq > ? AND seq <= ? ORDER BY seq", span)
+        found_codes = [CodeRow(*row) for row in rows]
+    # A row that was stored and removed within the span is not reported at all.
+    rows = c.execute("SELECT gone FROM removal WHERE seq > ?1 AND seq <= ?2 AND gone <= ?1 ORDER BY seq", span)
+    return Delta(found_texts, found_codes, [gone for (gone,) in rows], IndexPosition(generation, upto))
 
 
 def numbers(values: Sequence[int]) -> object:
-    """Return `values`, at least one, so that SQL reads them as a table; measured faster than JSON or a lookup each."""
+    """Return `values`, at least one, as a table for SQL; measured faster than JSON, or a query for each."""
     return apsw.carray(array("q", values))
 
 

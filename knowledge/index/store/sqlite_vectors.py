@@ -1,4 +1,4 @@
-"""Exchanging the vectors of an index: the new ones grow beside those that serve, and take their place at once."""
+"""Exchanging the vectors of an index: new ones are stored beside those in use, and replace them all at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LACKING_NONE = f"FROM vector JOIN code USING (seq) WHERE half = x'' AND seq > ?
 
 
 def space(c: apsw.Connection) -> Space:
-    """Return whose vectors it holds, and which are coming."""
+    """Return whose vectors are stored, and which are being made."""
     return space_of(c.execute(META).fetchall())
 
 
 def space_of(rows: Any) -> Space:
-    """Return the space from the one row of `META`."""
+    """Return the space in the one row of `META`."""
     ((generation, seq, embedder, dimensions, recipe, coming, coming_dimensions),) = rows
     identity = IndexIdentity(embedder or "", dimensions or 0, recipe or 0)
     arriving = None if coming is None else IndexIdentity(coming, coming_dimensions, identity.recipe)
@@ -31,10 +31,10 @@ def space_of(rows: Any) -> Space:
 
 
 def require_fence(fence: int, c: apsw.Connection) -> None:
-    """Return, and remember `fence`, unless a writer with a higher one has been here.
+    """Store `fence`.
 
     Raises:
-        LeaseLost: it has.
+        LeaseLost: a writer with a higher one has been here.
     """
     ((highest,),) = c.execute("SELECT fence FROM meta").fetchall()
     if isinstance(highest, int) and fence < highest:
@@ -43,18 +43,18 @@ def require_fence(fence: int, c: apsw.Connection) -> None:
 
 
 def want(identity: IndexIdentity, c: apsw.Connection) -> None:
-    """Make `identity` what every chunk is to have a vector of; what was supplied for another one is dropped."""
+    """Make `identity` the wanted one; vectors that were supplied for another one are deleted."""
     found = space(c)
     if found.wanted.same_vectors(identity):
         return
     c.execute("DELETE FROM coming")
-    back = found.identity.same_vectors(identity)
-    coming = (None, None) if back else (identity.embedder, identity.dimensions)
+    in_use = found.identity.same_vectors(identity)
+    coming = (None, None) if in_use else (identity.embedder, identity.dimensions)
     c.execute("UPDATE meta SET coming_embedder = ?, coming_dimensions = ?", coming)
 
 
 def lacking(after: int, limit: int, c: apsw.Connection) -> Sequence[LackingRow]:
-    """Return at most `limit` chunks above `after` that have no vector of the wanted embedder yet."""
+    """Return at most `limit` chunks above `after` without a vector of the wanted embedder."""
     rows: Any = c.execute(
         f"SELECT seq, digest, section, text FROM (SELECT seq, digest {_lacking(c)} ORDER BY seq LIMIT ?) "  # noqa: S608 - constants
         "JOIN chunk USING (seq) ORDER BY seq",
@@ -68,7 +68,7 @@ def _lacking(c: apsw.Connection) -> str:
 
 
 def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fence: int, c: apsw.Connection) -> bool:
-    """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+    """Store these vectors beside those in use; False, and nothing stored, if `of` is not wanted."""
     require_fence(fence, c)
     if not space(c).wanted.same_vectors(of):
         return False
@@ -80,7 +80,7 @@ def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fenc
 
 
 def swap(fence: int, c: apsw.Connection) -> bool:
-    """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+    """Use the supplied vectors from now on; False, and nothing done, while a chunk lacks one."""
     require_fence(fence, c)
     found = space(c)
     if c.execute(f"SELECT 1 {_lacking(c)} LIMIT 1", (0,)).fetchall():
@@ -99,7 +99,7 @@ def swap(fence: int, c: apsw.Connection) -> bool:
 
 
 def _exchange(where: str, c: apsw.Connection) -> None:
-    # The codes first: which chunks have none is known by the vectors.
+    # Codes before vectors: empty vectors are how chunks without one are found.
     c.execute(
         f"UPDATE code SET code = (SELECT coming.code FROM coming WHERE coming.digest = code.digest) {where}"  # noqa: S608 - constants
     )
@@ -113,7 +113,7 @@ def _some_missing(c: apsw.Connection) -> bool:
 
 
 def renewal(c: apsw.Connection) -> Progress | None:
-    """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+    """Return how many chunks have a vector of the wanted embedder, of how many; None if all do."""
     if space(c).coming is None and not _some_missing(c):
         return None
     total: Any = c.execute("SELECT count(*) FROM code").fetchall()[0][0]
