@@ -39,7 +39,7 @@ WIDER = 8
 """How many times more is fetched if a filter admits more than may be found."""
 
 
-class Missing(Exception):
+class MissingIndex(Exception):
     """The server has no such index, collection or document. Raised inside the adapters only."""
 
 
@@ -67,7 +67,7 @@ class ServerLine(ABC):
         """Return what went wrong.
 
         Raises:
-            Missing: there is no such index, collection or document.
+            MissingIndex: there is no such index, collection or document.
             Exception: `error` itself, if neither server nor network caused it.
         """
 
@@ -89,7 +89,7 @@ class ServerLine(ABC):
         for attempt in range(tries):
             try:
                 answer = await send(limit_s)
-            except (EngineUnavailable, Missing):
+            except (EngineUnavailable, MissingIndex):
                 raise
             except Exception as error:
                 failure = self._failure(error, limit_s)
@@ -139,7 +139,7 @@ class ServerIndex(ABC, Generic[M]):
             for attempt in range(STARTS_OVER if mine else 0):
                 try:
                     rows, complete = await self._fill(store, anew=attempt > 0)
-                except Missing as error:
+                except MissingIndex as error:
                     # Someone deleted what was being filled. Once may happen.
                     if attempt == STARTS_OVER - 1:
                         raise EngineUnavailable(self._engine, f"{self._name} is deleted while it is filled") from error

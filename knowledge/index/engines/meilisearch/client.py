@@ -20,7 +20,7 @@ from meilisearch.index import Index
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-from knowledge.index.engines.server_line import WRITE_S, Missing, ServerFailure
+from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
 from knowledge.wire.compression import BadPacking, Unpacking
 
 CONNECT_S = 2.0
@@ -164,7 +164,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
     """Return what went wrong, without what was sent. `key` says whether one is set.
 
     Raises:
-        Missing: there is no such index or document.
+        MissingIndex: there is no such index or document.
         Exception: `error` itself, if neither server nor network caused it.
     """
     if isinstance(error, MeilisearchApiError):
@@ -194,7 +194,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
 def _refusal(error: MeilisearchApiError, shown: str, *, key: bool) -> ServerFailure:
     status, code = error.status_code, error.code
     if code in NOT_FOUND:
-        raise Missing from error
+        raise MissingIndex from error
     if status in (401, 403):
         problem = "refuses the key in FORGE_MEILI_KEY" if key else "needs a key; set FORGE_MEILI_KEY"
         return ServerFailure(f"{shown} {problem} ({code or status})", again=False)

@@ -15,7 +15,7 @@ from knowledge.index.engines.meilisearch import wire
 from knowledge.index.engines.meilisearch.server import ENGINE, MeilisearchLine
 from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, MeilisearchAnswer
 from knowledge.index.engines.server_filters import has_times
-from knowledge.index.engines.server_line import WIDER, Missing, ServerIndex
+from knowledge.index.engines.server_line import WIDER, MissingIndex, ServerIndex
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore
 
@@ -142,7 +142,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         send = self._line.do if wait else self._line.ask
         try:
             mark = wire.mark_of(await send(lambda line: line.get(f"indexes/{index}/documents/{wire.MARK}")))
-        except Missing:
+        except MissingIndex:
             return None
         return mark if mark.shape else None
 
@@ -169,7 +169,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
             try:
                 results = await self._line.ask(methodcaller("search", searches))
                 answer = wire.answer(results, limit=limit, docs=docs)
-            except Missing:
+            except MissingIndex:
                 answer = MeilisearchAnswer(IndexMark(NOWHERE, 0), [], all=True)
             self._serves(answer.mark)
             if not within.wider or len(answer.found) >= limit or answer.all:

@@ -63,7 +63,7 @@ class MeilisearchLine(ServerLine):
 
         Raises:
             EngineUnavailable: no answer, or a refusal.
-            Missing: there is no such index or document.
+            MissingIndex: there is no such index or document.
         """
         return await self._within_read(partial(self._send, request))
 
@@ -71,7 +71,7 @@ class MeilisearchLine(ServerLine):
         """Return the answer to a request that may take its time; it is tried again with growing pauses.
 
         Raises:
-            EngineUnavailable, Missing: as for `ask`.
+            EngineUnavailable, MissingIndex: as for `ask`.
         """
         return await self._within_write(partial(self._send, request))
 

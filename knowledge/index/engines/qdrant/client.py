@@ -16,7 +16,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from knowledge.index.engines.qdrant.points import MEANING, WORDS, Condition, QdrantOptions
-from knowledge.index.engines.server_line import WRITE_S, Missing, ServerFailure
+from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
 from knowledge.search.ranking.fusion import RRF_K
 from knowledge.wire.compression import ACCEPTED, bounding
 
@@ -80,7 +80,7 @@ def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
     """Return what went wrong, without what was sent.
 
     Raises:
-        Missing: there is no such collection.
+        MissingIndex: there is no such collection.
         Exception: `error` itself, if neither server nor network caused it.
     """
     if isinstance(error, TimeoutError):
@@ -92,7 +92,7 @@ def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
     if isinstance(error, UnexpectedResponse):
         status = error.status_code or 0
         if status == 404:
-            raise Missing from error
+            raise MissingIndex from error
         if status in (401, 403):
             return _refused_key(shown, status)
         return ServerFailure(
@@ -101,7 +101,7 @@ def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
     if isinstance(error, AioRpcError):
         code = error.code()
         if code is StatusCode.NOT_FOUND:
-            raise Missing from error
+            raise MissingIndex from error
         if code in (StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED):
             return _refused_key(shown, code.name)
         return ServerFailure(f"{shown} answered {code.name}", again=code not in LASTING)
@@ -123,7 +123,7 @@ def _sentence(error: UnexpectedResponse) -> str:
 
 def _unreadable(error: Exception, shown: str) -> ServerFailure:
     if isinstance(error, ValueError) and str(error).startswith("Collection ") and "not found" in str(error):
-        raise Missing from error  # how the client's local mode says it
+        raise MissingIndex from error  # how the client's local mode says it
     # The client asserts that an answer has a result.
     if isinstance(error, ValueError | RecursionError | AssertionError | LookupError | TypeError | AttributeError):
         return ServerFailure(f"{shown} sends an answer that can't be read; is it Qdrant?", again=False)

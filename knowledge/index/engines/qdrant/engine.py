@@ -26,7 +26,7 @@ from knowledge.index.engines.qdrant.points import (
     restriction,
 )
 from knowledge.index.engines.qdrant.server import ENGINE, QdrantLine, read_mark
-from knowledge.index.engines.server_line import WIDER, Missing, ServerIndex
+from knowledge.index.engines.server_line import WIDER, MissingIndex, ServerIndex
 from knowledge.index.ports import Both, QueryTerm, Scored
 from knowledge.search.ranking.fusion import fuse
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
@@ -119,7 +119,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
         send = self._line.do if wait else self._line.ask
         try:
             return await send(lambda client: read_mark(client, self._name))
-        except Missing:
+        except MissingIndex:
             return None
 
     async def close(self) -> None:
@@ -149,7 +149,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
                 break
             try:
                 return await self._found(question, mark)
-            except Missing:
+            except MissingIndex:
                 # The alias was moved and the collection deleted; the next look finds the new one.
                 self._looked_at = float("-inf")
         return NOTHING
@@ -214,7 +214,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
             try:
                 version = (await self._line.ask(lambda client: client.info())).version
                 numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
-            except (EngineUnavailable, Missing, ValueError):
+            except (EngineUnavailable, MissingIndex, ValueError):
                 # A key may be valid for one collection only, and not for this question.
                 numbers = (0, 0)
             self._fuses = numbers >= FUSES_WITH_K

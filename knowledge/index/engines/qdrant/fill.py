@@ -32,7 +32,7 @@ from knowledge.index.engines.qdrant.points import (
     weighed,
 )
 from knowledge.index.engines.qdrant.server import QdrantLine, read_mark
-from knowledge.index.engines.server_line import Missing
+from knowledge.index.engines.server_line import MissingIndex
 from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexStore, TextRow
 
 ROWS = 2_000
@@ -59,7 +59,7 @@ class Filling:
         collection = f"{self._name}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
         try:
             mark = await self._line.do(lambda client: read_mark(client, collection))
-        except Missing:
+        except MissingIndex:
             mark = None
         if mark is None:
             mean, until = await self._mean_length(store)

@@ -67,7 +67,7 @@ class QdrantLine(ServerLine):
 
         Raises:
             EngineUnavailable: no answer, or a refusal.
-            Missing: there is no such collection.
+            MissingIndex: there is no such collection.
         """
         return await self._within_read(partial(_send, request, await self._opened()))
 
@@ -75,7 +75,7 @@ class QdrantLine(ServerLine):
         """Return the answer to a request that may take its time; it is tried again with growing pauses.
 
         Raises:
-            EngineUnavailable, Missing: as for `ask`.
+            EngineUnavailable, MissingIndex: as for `ask`.
         """
         return await self._within_write(partial(_send, request, await self._opened()))
 
