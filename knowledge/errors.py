@@ -29,7 +29,7 @@ class NoSuchPath(KnowledgeError):
     """Nothing is there; `nearest` are similar paths that exist, best first."""
 
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
-        self.path, self.nearest = path, tuple(nearest)
+        self.path = path
         hint = f"; nearest is {_listed(nearest)}" if nearest else "; call kb_map('') to see what exists"
         super().__init__(f"nothing at {_short(path)}{hint}")
 
@@ -55,7 +55,7 @@ class UnknownRevision(KnowledgeError):
     """That revision of the document is not kept."""
 
     def __init__(self, path: str, revision: str, current: str) -> None:
-        self.path, self.revision, self.current = path, revision, current
+        self.path, self.revision = path, revision
         super().__init__(f"{_ends(path)} has no stored revision {_short(revision)}; the current one is {current}")
 
 
@@ -87,7 +87,6 @@ class NotUtf8(KnowledgeError):
     """The document is not UTF-8 text, so merging into it would damage it."""
 
     def __init__(self, path: str, byte: int) -> None:
-        self.path, self.byte = path, byte
         super().__init__(
             f"{_ends(path)} is not UTF-8 (first at byte {byte}), so nothing was written; save it as UTF-8 in an editor first"
         )
@@ -116,7 +115,7 @@ class WriteUndone(KnowledgeError):
     """A write was found wrong when it was read back, and was undone. `problems` say why, one sentence each."""
 
     def __init__(self, path: str, problems: Sequence[str]) -> None:
-        self.path, self.problems = path, tuple(problems)
+        self.path = path
         super().__init__(
             f"the change to {_ends(path)} was undone because it did not read back as written; "
             f"the page is unchanged: {_listed(problems, '; ')}"
@@ -135,7 +134,7 @@ class DocumentBusy(KnowledgeError):
     """Other processes have kept the document locked for too long."""
 
     def __init__(self, path: str, waited_s: float) -> None:
-        self.path, self.waited_s = path, waited_s
+        self.path = path
         super().__init__(
             f"{_ends(path)} has been locked by another process for more than {waited_s:.0f} s; nothing was changed; "
             "try again, and if this persists look for a hung process"
@@ -146,7 +145,7 @@ class KeepsChanging(KnowledgeError):
     """Somebody kept saving the document while it was to be written. All of these saves are in its history."""
 
     def __init__(self, path: str, tries: int) -> None:
-        self.path, self.tries = path, tries
+        self.path = path
         super().__init__(
             f"{_ends(path)} was changed by someone else {tries} times during this write; nothing was written; "
             "those changes are in its history; try again in a moment"
@@ -173,7 +172,7 @@ class BadQuerySet(KnowledgeError):
     """A file of queries with judgements can't be used; `line` is the first that is wrong."""
 
     def __init__(self, file: str, line: int, reason: str) -> None:
-        self.file, self.line, self.reason = file, line, reason
+        self.file, self.line = file, line
         super().__init__(f"{_ends(file)}, line {line}: {reason}")
 
 
@@ -185,7 +184,6 @@ class UnsafeDatabaseEngine(StorageError):
     """The SQLite library in use corrupts a WAL database that several processes share."""
 
     def __init__(self, found: str, needed: str) -> None:
-        self.found, self.needed = found, needed
         super().__init__(
             f"SQLite {found} has the WAL-reset bug and may corrupt a database that several processes share; "
             f"{needed} or newer is needed (pip install --upgrade apsw)"
@@ -204,7 +202,7 @@ class NewerDatabase(StorageError):
     """A newer version of the program has migrated this database."""
 
     def __init__(self, path: str, found: int, known: int, other: str = "another state directory") -> None:
-        self.path, self.found, self.known = path, found, known
+        self.path = path
         super().__init__(
             f"{path} has schema {found}, this program knows up to {known}; upgrade knowledge-forge, or name {other}"
         )
@@ -240,7 +238,6 @@ class Unstorable(StorageError):
     """A text that this database can't store, however often it is tried. Nothing was changed."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
         super().__init__(
             f"{path} cannot store one of these texts: it is too long for a name, or contains a NUL or an incomplete character; "
             "nothing was changed; remove it and try again"
@@ -251,7 +248,7 @@ class DatabaseRefused(StorageError):
     """The database refuses to serve this server, however often it is tried; `way_out` is what a person can do."""
 
     def __init__(self, path: str, reason: str, way_out: str) -> None:
-        self.path, self.reason, self.way_out = path, reason, way_out
+        self.path, self.reason = path, reason
         super().__init__(f"cannot use {path}: {reason}; {way_out}")
 
 
@@ -259,7 +256,7 @@ class UnsafeStateDirectory(StorageError):
     """The folder for the databases can't be used."""
 
     def __init__(self, path: str, reason: str, mend: str = "") -> None:
-        self.path, self.reason, self.mend = path, reason, mend
+        self.mend = mend
         way_out = f"to fix it: {mend}, or name" if mend else "name"
         super().__init__(f"cannot keep the state in {path}: {reason}; {way_out} another directory with --state-dir")
 
@@ -275,7 +272,7 @@ class LeaseLost(StorageError):
     """Another process holds the lease now; what this one was going to write is not written."""
 
     def __init__(self, name: str, fence: int) -> None:
-        self.name, self.fence = name, fence
+        self.fence = fence
         super().__init__(f"the lease {name} has moved on from fence {fence}")
 
 
@@ -324,7 +321,7 @@ class TooManyPending(KnowledgeError):
     """A principal has as many waiting proposals as it may have."""
 
     def __init__(self, principal: str, most: int) -> None:
-        self.principal, self.most = principal, most
+        self.principal = principal
         super().__init__(
             f"{principal} has {most} proposals waiting for a person, which is as many as there may be; wait until some are "
             "decided, or withdraw one with proposal_withdraw"
@@ -431,7 +428,7 @@ class TooMuchWork(KnowledgeError):
     """A text that takes more time or memory than one call may use. Nothing was changed."""
 
     def __init__(self, what: str, why: str) -> None:
-        self.what, self.why = what, why
+        self.why = why
         super().__init__(
             f"{what} is too much work for one call: {why}. Nothing was changed. Split the text or the page: "
             "fewer rows, keys, list items or levels of nesting in each part"
@@ -442,7 +439,6 @@ class TooMuchWaiting(KnowledgeError):
     """A caller with too many long computations in progress; `waited_s` is how long this one waited for its turn."""
 
     def __init__(self, what: str, others: int, waited_s: float = 0) -> None:
-        self.what, self.others, self.waited_s = what, others, waited_s
         found = (
             f"it waited {waited_s:.0f} s for its turn" if waited_s else f"{others} of your large texts are not done yet"
         )

@@ -86,8 +86,11 @@ class Vault:
 
     def __init__(self, root: Path) -> None:
         self._root = os.path.realpath(root)
+        self.root = Path(self._root)
+        """The folder's real path."""
+        self.problem_count = 0
+        """How many things the last scan left out."""
         self._problems: list[VaultProblem] = []
-        self._problem_count = 0
 
     @classmethod
     def open(cls, root: Path) -> Self:
@@ -101,19 +104,9 @@ class Vault:
         return vault
 
     @property
-    def root(self) -> Path:
-        """Return the folder's real path."""
-        return Path(self._root)
-
-    @property
     def problems(self) -> tuple[VaultProblem, ...]:
         """Return the first 200 things that the last scan left out; `problem_count` counts all."""
         return tuple(self._problems)
-
-    @property
-    def problem_count(self) -> int:
-        """Return how many things the last scan left out."""
-        return self._problem_count
 
     def check(self) -> None:
         """Return if the folder can be used now.
@@ -235,7 +228,7 @@ class Vault:
             VaultUnavailable: the knowledge base's folder cannot be listed, or went away before the end. Only then a caller
                 must not conclude that a document which was not yielded is gone.
         """
-        self._problems, self._problem_count = [], 0
+        self._problems, self.problem_count = [], 0
         self.check()
         if below and not self.is_plain(parent(below)):
             return
@@ -305,7 +298,7 @@ class Vault:
         return os.path.join(self._root, *path.split("/")) if path else self._root  # noqa: PTH118  hot in scans
 
     def _report(self, path: str, reason: str) -> None:
-        self._problem_count += 1
+        self.problem_count += 1
         if len(self._problems) < MOST_PROBLEMS:
             self._problems.append(VaultProblem(printable(path), reason))
 

@@ -58,11 +58,6 @@ class Rehearsed(Generic[T]):
     contents: Contents
     work: ActWork[T]
 
-    @property
-    def result(self) -> T:
-        """Return what the caller would get."""
-        return self.work.result
-
 
 @dataclass(frozen=True, slots=True)
 class PageAct(Generic[T]):

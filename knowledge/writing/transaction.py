@@ -23,7 +23,7 @@ from knowledge.pages.vault import stamp_of
 from knowledge.writing.acts import audit_entries as entries
 from knowledge.writing.files.file_set import FileSet, FoundPage
 from knowledge.writing.files.patience import ActPatience
-from knowledge.writing.files.recovery import Recovery, Rejoin, keep_as_saved
+from knowledge.writing.files.recovery import Recovery, Rejoin
 from knowledge.writing.files.save_watch import SaveWatch
 from knowledge.writing.files.stale_save import NEAR, Lineage, half_written
 from knowledge.writing.files.swap import Save, StagedChange, Swap
@@ -55,7 +55,7 @@ class Transaction:
     """Carries out acts on the files of one knowledge base, safe against other processes and against editors that take no locks.
 
     `rejoin` restores what an editor overwrote unknowingly (see recovery.py); run `watch` in the background, so that this is
-    noticed soon. `new_id` names acts.
+    noticed soon.
     """
 
     def __init__(
@@ -65,12 +65,11 @@ class Transaction:
         locks: PageLocks,
         *,
         now: Callable[[], datetime],
-        rejoin: Rejoin = keep_as_saved,
-        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        rejoin: Rejoin,
         patience: Callable[[], ActPatience] = ActPatience,
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
-        self._now, self._rejoin, self._new_id, self._patience = now, rejoin, new_id, patience
+        self._now, self._rejoin, self._patience = now, rejoin, patience
         self._lineage = Lineage(ledger)
         self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
         self._watch = SaveWatch(files, ledger, mend=self.mend, late=self._merge_late_save)
@@ -238,7 +237,7 @@ class Transaction:
                 record = await self._ledger.commit(entries.noted(act, work, seen, self._now()))
             return ActDone(work.result, {}, record)
         at = self._now()
-        intent = Intent(self._new_id(), at, entries.written(act, work, changes, at))
+        intent = Intent(secrets.token_hex(8), at, entries.written(act, work, changes, at))
         for change in changes:
             if change.seen.raw is not None and change.path in leftovers.new_to_history:
                 # The history of a page begins with its state before our first write, so that one can go back to it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
 
@@ -42,6 +42,7 @@ from knowledge.writing.related.related_pages import RelatedPages
 from knowledge.writing.related.target_page import PageLookup, Target, may_configure, new_page_path, slug, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
+from knowledge.writing.transaction import Transaction
 
 LARGE_CHARACTERS = 16_000
 """From this length on, content and page are merged once before the page is locked, and checked in another process."""
@@ -65,18 +66,6 @@ def wrong_in(check: WriteCheck) -> list[str]:
     """Return what is wrong with the page and was not before."""
     names = names_in(Vault(check.root), check.called)
     return problems(check.path, check.before, check.after, names=names)
-
-
-class Transactions(Protocol):
-    """Carries out acts on files, atomically and on record."""
-
-    async def run(self, act: PageAct[T]) -> ActDone[T]:
-        """Carry out the act."""
-        ...
-
-    async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
-        """Return what the act would do now. Changes nothing."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +96,7 @@ class Writer:
         *,
         vault: Vault,
         past: PastStates,
-        acts: Transactions,
+        acts: Transaction,
         pages: PageLookup,
         merging: MergeActs,
         moving: MoveActs,
@@ -163,7 +152,7 @@ class Writer:
         if unseen or agreed:
             return WritePlan(request, act, names, note=notes)
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
-        merged = rehearsed.result.merged
+        merged = rehearsed.work.result.merged
         merged = replace(merged, note=join_notes(note, notes, merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
@@ -185,7 +174,7 @@ class Writer:
         if agreed:
             return WritePlan(request, act, names)
         rehearsed, stakes, effect = await self._rehearsed(act, names, dry_run=dry_run)
-        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.result, effect)
+        return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result, effect)
 
     async def _rehearsed(
         self, act: PageAct[Any], names: Sequence[str], *, dry_run: bool

@@ -69,22 +69,12 @@ class MoveActs:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             others = len(after) - 1
-            changed = ChangeAnswer(
-                status="done",
-                proposal=None,
-                path=new,
-                revision=revision_of(after[new].encode()),
-                changed=sorted(after),
-                diff=_diffs([(was, now, before[was], after[now]) for was, now in pairs]),
-                conflicts=(),
-                verified=True,
-                note=f"links in {others} other page{'s' if others > 1 else ''} lead to the new place"
-                if others
-                else None,
-            )
+            note = f"links in {others} other page{'s' if others > 1 else ''} lead to the new place"
+            diff = _diffs([(was, now, before[was], after[now]) for was, now in pairs])
+            revision = revision_of(after[new].encode())
             return ActWork(
                 contents={old: None, **{page: text.encode() for page, text in after.items()}},
-                result=changed,
+                result=_answer("done", new, revision, sorted(after), diff, note=note if others else None),
                 origins={now: await self._carried(was, before[was], after[now]) for was, now in pairs},
                 moved={new: old},
             )
@@ -102,21 +92,12 @@ class MoveActs:
             revision = revision_of(raw)
             if revision != request.base_revision:
                 note = f"nothing is deleted: the page is at {revision} and not at the revision you name; read it again"
-                return ActWork({}, ChangeAnswer("analysis", None, path, revision, [], "", (), None, note))
+                return ActWork({}, _answer("analysis", path, revision, [], "", note=note))
             more = len(linking) - MOST_DANGLING
             shown = ", ".join(linking[:MOST_DANGLING]) + (f" and {more} more" if more > 0 else "")
-            changed = ChangeAnswer(
-                status="done",
-                proposal=None,
-                path=path,
-                revision=None,
-                changed=[path],
-                diff=unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF),
-                conflicts=(),
-                verified=True,
-                note=f"links to it are left in {shown}" if linking else None,
-            )
-            return ActWork({path: None}, changed)
+            diff = unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF)
+            note = f"links to it are left in {shown}"
+            return ActWork({path: None}, _answer("done", path, None, [path], diff, note=note if linking else None))
 
         return PageAct(request.actor, (path,), work, intent=f"delete {path}")
 
@@ -138,18 +119,11 @@ class MoveActs:
             raw = contents[path]
             same = raw == wanted
             before, after = [(one or b"").decode("utf-8", "replace") for one in (raw, wanted)]
-            changed = ChangeAnswer(
-                status="unchanged" if same else "done",
-                proposal=None,
-                path=path,
-                revision=revision_of(wanted),
-                changed=[] if same else [path],
-                diff=unified(before, after, path, most_characters=MOST_DIFF),
-                conflicts=(),
-                verified=None if same else True,
-            )
+            diff = unified(before, after, path, most_characters=MOST_DIFF)
+            changed = [] if same else [path]
+            answer = _answer("unchanged" if same else "done", path, revision_of(wanted), changed, diff)
             origins = {path: await self._known(path, units(cut(after)))}
-            return ActWork({} if same else {path: wanted}, changed, origins=origins)
+            return ActWork({} if same else {path: wanted}, answer, origins=origins)
 
         return PageAct(request.actor, (path,), work, intent=f"restore revision {request.revision}")
 
@@ -198,22 +172,14 @@ class MoveActs:
                 if text.encode() != contents[change.path]:
                     written[change.path] = text.encode()
                     diffs.append((source, change.path, text_of(source, now), text))
-            status: Status = "partial" if conflicts else "done"
             raw = written.get(old.path)
-            changed = ChangeAnswer(
-                status=status,
-                proposal=None,
-                path=old.path,
-                revision=revision_of(raw) if raw is not None else None,
-                changed=sorted(path for path, content in written.items() if content is not None),
-                diff=_diffs(diffs),
-                conflicts=conflicts,
-                verified=True,
-                note=f"the move is undone: the page is at {old.path} again",
-            )
+            revision = revision_of(raw) if raw is not None else None
+            changed = sorted(path for path, content in written.items() if content is not None)
+            note = f"the move is undone: the page is at {old.path} again"
+            answer = _answer("partial" if conflicts else "done", old.path, revision, changed, _diffs(diffs), note=note)
             return ActWork(
                 contents=written,
-                result=changed,
+                result=replace(answer, conflicts=conflicts),
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
                 moved={old.path: new.path},
             )
@@ -253,6 +219,13 @@ class MoveActs:
             return ()
         kept = await self._ledger.content(path, tracked.revision)
         return trace(here, tracked.origins, units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None)
+
+
+def _answer(
+    status: Status, path: str, revision: str | None, changed: Sequence[str], diff: str, *, note: str | None = None
+) -> ChangeAnswer:
+    # `verified`: the transaction has read back what it wrote, or undone it and raised.
+    return ChangeAnswer(status, None, path, revision, changed, diff, (), True if changed else None, note)
 
 
 def _rejoined(base: str, current: str, incoming: str) -> tuple[str, Sequence[Conflict]]:

@@ -50,11 +50,6 @@ TRIES = 10
 log = logging.getLogger(__name__)
 
 
-def keep_as_saved(_before: bytes, current: bytes, _after: bytes) -> bytes:
-    """Merge nothing: a save stays as it is."""
-    return current
-
-
 @dataclass(frozen=True, slots=True)
 class _Remains:
     """One file of a dead process's act: the states it was to have, and what is at the page and beside it now."""

@@ -112,7 +112,7 @@ async def test_a_rehearsal_changes_nothing_and_waits_for_nobody(world: World) ->
     world.put(PAGE, TEXT)
     async with world.beside().locks.held([PAGE]):
         with anyio.fail_after(5):
-            assert (await world.acts.rehearse(appending(PAGE, b"Three."))).result == "appended"
+            assert (await world.acts.rehearse(appending(PAGE, b"Three."))).work.result == "appended"
     assert world.pages() == {PAGE: TEXT}
     assert await world.ledger.records() == []
 
