@@ -32,7 +32,7 @@ class PastStates:
             return
         try:
             await self._ledger.keep(path, raw, how="seen", at=at)
-        except StorageError:
+        except StorageError:  # reading must work without the database
             log.warning("cannot keep %s as the base of a later write", path, exc_info=True)
             return
         self._noted[key] = at

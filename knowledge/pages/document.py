@@ -300,6 +300,7 @@ def _first_sentence(text: str, block: Block) -> str:
     elif block.kind == "list":
         text = _LIST_MARK.sub("", text.split("\n", 1)[0])
     text = text.strip()
+    # Rows of badges, tables, tables of contents, formulas and link definitions are not prose.
     if _ONLY_LINKS.match(text) or text.startswith(("|", "[TOC]", "$$")) or re.match(r"\[[^\]]+\]:", text):
         return ""
     read = plain(re.sub(r"!\[[^\[\]]*+\](?:\([^()]*+\))?", "", text))
@@ -312,7 +313,7 @@ def _first_sentence(text: str, block: Block) -> str:
 
 def shortened(text: str, limit: int = SUMMARY_CHARACTERS) -> str:
     """Return `text` on one line, at most `limit` characters, cut after a word."""
-    line = " ".join(text[: limit * 8].split())
+    line = " ".join(text[: limit * 8].split())  # a prefix is enough, and a text may have megabytes
     if len(line) <= limit:
         return line
     head = line[: limit - 3]

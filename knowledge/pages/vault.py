@@ -37,10 +37,10 @@ _UNSENDABLE = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _LINK_IN_THE_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 _ABSENT = _LINK_IN_THE_WAY | {errno.ENOENT, errno.ENAMETOOLONG, errno.ENXIO}  # ENXIO: opening a socket
 # Windows has neither openat nor O_NOFOLLOW; there the opened file is compared with the resolved path instead.
-_HAS_OPENAT = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+HAS_OPENAT = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_FILE_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a fifo must not make us wait
-_FOLDER_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+FILE_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a fifo must not make us wait
+FOLDER_FLAGS = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +320,10 @@ class Vault:
 
     def _open_plain(self, path: str) -> int:
         """Open the file unless a link is in the way."""
-        if not _HAS_OPENAT and self.is_plain(path):
+        if not HAS_OPENAT and self.is_plain(path):
             return self._open_and_compare(path)
         try:
-            if _HAS_OPENAT:
+            if HAS_OPENAT:
                 return self._walk(path)
         except OSError as error:
             if error.errno not in _LINK_IN_THE_WAY:
@@ -334,7 +334,7 @@ class Vault:
 
     def _open_confined(self, path: str) -> int:
         """Open the file; no link that is swapped in at any moment leads outside."""
-        if not _HAS_OPENAT:
+        if not HAS_OPENAT:
             return self._open_and_compare(path)
         try:
             return self._walk(path)
@@ -347,19 +347,19 @@ class Vault:
     def _walk(self, path: str) -> int:
         """Open `path` part by part, each relative to the one before, following no link."""
         *folders, name = path.split("/")
-        here = os.open(self._root, _FOLDER_FLAGS)
+        here = os.open(self._root, FOLDER_FLAGS)
         try:
             for folder in folders:
-                below = os.open(folder, _FOLDER_FLAGS, dir_fd=here)
+                below = os.open(folder, FOLDER_FLAGS, dir_fd=here)
                 os.close(here)
                 here = below
-            return os.open(name or ".", _FILE_FLAGS, dir_fd=here)
+            return os.open(name or ".", FILE_FLAGS, dir_fd=here)
         finally:
             os.close(here)
 
     def _open_and_compare(self, path: str) -> int:
         """Open the file where there is no openat: then see that it is the one that the path really leads to."""
-        descriptor = os.open(self._absolute(path), _FILE_FLAGS)
+        descriptor = os.open(self._absolute(path), FILE_FLAGS)
         try:
             real = os.lstat(self._absolute(self.resolve(path)))
             same = os.path.samestat(os.fstat(descriptor), real)

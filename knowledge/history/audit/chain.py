@@ -18,6 +18,7 @@ from knowledge.history.timestamps import utc_text
 START = b""
 """The previous digest of the first record."""
 _SEQ = ',"seq":0,'
+"""The place of the number in a canonical body: the keys are sorted, and a quote inside a value is escaped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ BlockKind = Literal["heading", "paragraph", "fence", "code", "html", "quote", "l
 DEEPEST = 100
 """How many nested containers are followed. Deeper ones are text, so that a line of `>>>>` takes time in proportion to its length."""
 
+# Quantifiers are possessive (`++`, `*+`) wherever a hostile line could make a pattern try the same text again and again.
 _RULE = re.compile(r"(?:\*[ ]*){3,}+$|(?:-[ ]*){3,}+$|(?:_[ ]*){3,}+$")
 _SETEXT = re.compile(r"(?:=+|-+)[ ]*$")
 _FENCE = re.compile(r"`{3,}+(?=[^`]*$)|~{3,}+")
@@ -360,7 +361,7 @@ class _Scanner:
         return True
 
     def _comment(self, number: int) -> int:
-        """Return the line after the Obsidian comment that begins here, 0 if none does."""
+        """Return the line after the Obsidian comment that begins here, 0 if none does; one that never ends hides nothing."""
         line = self.lines[number]
         if line.find("%%", 2) > 0 or self.no_comment_end:
             return 0

@@ -95,12 +95,14 @@ class _Pieces:
                 if has_text:
                     yield section, start, end
                     start, size, has_text = -1, 0, False
+                # A heading without text stays open, and its chunk gets the path of the last heading before the text.
                 section = paths.get(block.start, section)
                 if start < 0:
                     start = block.start
                 end = block.end
                 size += len(block.text)
                 continue
+            # Blocks fill a chunk until the next one would make it too long; headings alone never end one.
             for first, last, length in self._parts(block):
                 if has_text and size + length > TARGET:
                     yield section, start, end

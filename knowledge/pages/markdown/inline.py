@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+# Possessive quantifiers (`++`, `*+`) keep these linear: a line may be the whole file, and brackets may never close.
 _MARKUP = re.compile(r"[`*_\[\]<&\\~=!%]")
 _TICKS = re.compile(r"`+")
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(\|[^\[\]\n]*+)?\]\]")

@@ -37,6 +37,7 @@ def repeats(text: str, other: str) -> bool:
 
 
 def _sentences(text: str) -> Iterator[str]:
+    # Invisible characters and other Unicode forms of the same letters must not hide a copy.
     seen = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
     # A list item, a row or a heading ends the sentence before it; an ordinary line continues it.
     parted = _BEGINS.sub("\n\n", _FENCE.sub("\n\n", seen.replace("\r\n", "\n")))

@@ -46,6 +46,7 @@ class _MergeInputs:
     tracked: Tracked | None
 
     def __hash__(self) -> int:
+        # `tracked` is compared and not hashed: a long page has thousands of origins.
         return hash((self.request, self.revision))
 
 

@@ -80,6 +80,7 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     base = current if basis.base is None else cut(basis.base)
     taken = as_document(base, request.content, path=request.path, section=request.section)
     if request.source != USER:
+        # Evidence never counts as the whole page or section, because what it leaves out would then be removed.
         taken = TakenContent("snippet", request.content, taken.section)
     work = _work(request, merge(base, current, taken, _evidence(basis), setting), basis.text, setting)
     merged = work.result.merged

@@ -19,18 +19,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from knowledge.pages.vault import FILE_FLAGS, FOLDER_FLAGS, HAS_OPENAT, PART_BYTES
+
 Step = Callable[[str], None]
-"""Called with the name of every step right before it (`write`), and right after the important ones (`written`). Tests that kill
-or save at one moment hang on to this."""
+"""Called with the name of every step right before it (`write`), and right after the important ones (`written`). Tests use it to
+kill a process, or to save a page, at an exact moment."""
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".forge-", ".tmp"
-PART_BYTES = 1 << 20
 
-_HAS_DIRECTORIES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")  # not on Windows
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _COMMON
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _COMMON  # a fifo must not make us wait
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+for _flag in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"):  # which of them exist depends on the system
+    _CREATE |= getattr(os, _flag, 0)
 _PERMISSIONS = 0o7777
 
 _SWAP, _NO_REPLACE = (2, 1) if sys.platform != "darwin" else (2, 4)
@@ -87,7 +86,7 @@ class Folder:
         if ".." in parts:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), "/".join(parts))
         where = os.path.join(root, *parts)  # noqa: PTH118  hot, and handed to plain system calls
-        if not _HAS_DIRECTORIES:
+        if not HAS_OPENAT:
             if create:
                 os.makedirs(where, exist_ok=True)  # noqa: PTH103  a plain call, like its neighbours
             return cls(None, where, step)
@@ -113,7 +112,7 @@ class Folder:
     def open_file(self, name: str) -> int:
         """Return a descriptor to read `name`; raises ELOOP if it is a link."""
         self._step("read")
-        return os.open(self._named(name), _READ, dir_fd=self._descriptor)
+        return os.open(self._named(name), FILE_FLAGS, dir_fd=self._descriptor)
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of `name`, of a link its own; None if nothing is there."""
@@ -259,14 +258,14 @@ class Folder:
 
 def _open_beneath(root: str, parts: Sequence[str]) -> int:
     """Return a descriptor of the directory; no link is followed, not even one that is swapped in just now."""
-    here = os.open(root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    here = os.open(root, FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0))
     if not parts:
         return here
     try:
         if (found := _openat2(here, "/".join(parts))) is not None:
             return found
         for part in parts:
-            below = os.open(part, _FOLDER, dir_fd=here)
+            below = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = below
         return os.dup(here)
@@ -280,13 +279,13 @@ def _create_beneath(root: str, parts: Sequence[str], step: Step) -> int:
     try:
         for part in parts:
             try:
-                below = os.open(part, _FOLDER, dir_fd=here)
+                below = os.open(part, FOLDER_FLAGS, dir_fd=here)
             except FileNotFoundError:
                 step("make folder")
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=here)
                 os.fsync(here)
-                below = os.open(part, _FOLDER, dir_fd=here)
+                below = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = below
         return os.dup(here)
@@ -328,7 +327,7 @@ def _openat2(root: int, path: str) -> int | None:
     """
     if sys.platform != "linux" or _libc is None:
         return None
-    how = _OpenHow(_FOLDER, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+    how = _OpenHow(FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
     found: int = _libc.syscall(_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if found >= 0:
         return found

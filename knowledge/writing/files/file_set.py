@@ -165,6 +165,7 @@ class FileSet:
     def orphans(self, *, before: float) -> Iterator[Orphan]:
         """Yield every staged file in the knowledge base that nobody has touched since `before` (Unix time)."""
         for above, folders, names in os.walk(self._vault.root):
+            # Hidden folders have no pages, so nothing was staged in them.
             folders[:] = [name for name in folders if not name.startswith(".")]
             where = os.path.relpath(above, self._vault.root).replace(os.sep, "/").removeprefix(".").removeprefix("/")
             for name in filter(is_temporary, names):

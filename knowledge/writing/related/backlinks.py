@@ -72,6 +72,7 @@ class Backlinks:
 
     async def _candidates(self, path: str, own: Sequence[str]) -> set[str]:
         """Return the pages that mention a name of `path`, and those that the index does not know in their current state."""
+        # The index only narrows the search; whether a page really links is decided by parsing its text.
         mentioning = set(await self._index.mentioning(_spellings(path, own)))
         indexed = await self._index.stamps()
         scanned = await self._scanned()

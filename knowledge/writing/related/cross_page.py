@@ -177,7 +177,7 @@ def _stronger_claims(pair: _Comparison) -> list[Contradiction]:
         unit, origin = written.units[one.new]
         other = origins[one.existing] or presumed(here[one.existing], facts)
         if same_lineage(origin.source, other.source):
-            continue
+            continue  # a contradiction is between different sources
         existing = _side((pair.path, pair.revision), here[one.existing], other, pair)
         new = _side((written.path, written.revision), unit, origin, pair)
         if (existing.confidence or 0.0) > (new.confidence or 0.0):
