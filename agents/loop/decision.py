@@ -57,15 +57,18 @@ def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition]) -> Dec
     uses = [_storable_use(use) for use in reply.uses]
     text, cut = reply.text[:MOST_SAID_CHARS], reply.stop == "length" or len(reply.text) > MOST_SAID_CHARS
     names = [tool.name for tool in offered]
+    # First: one that asks a person or gives up beside other calls means two things at once, and neither is done.
     if any(use.name in _OWN for use in uses):
         decision = _interpret_own(text, uses)
     elif uses:
         wanted = [WantedTool(use, _problem(use, names)) for use in uses[:MOST_CALLS]]
+        # Recorded as well, so that the model gets an answer to each call that it made.
         wanted += [WantedTool(use, TOO_MANY) for use in uses[MOST_CALLS:MOST_NOTED]]
         decision = Decision("call", text, tuple(wanted))
+        # One call that can be made is enough: the model learns about the others from their results.
         if all(one.problem for one in wanted):
             decision = replace(decision, action="correct", problem=wanted[0].problem)
-    elif cut:
+    elif cut:  # only without calls: a call whose arguments were cut off says so itself
         decision = Decision("correct", text, problem="it was cut off because it was too long; say less at once")
     elif not text.strip():
         decision = Decision("correct", text, problem="it had neither words nor a tool call")

@@ -131,6 +131,7 @@ class RunLeader:
         """Return the run with the outcome of the call that may have been under way when the process before this one died."""
         if not run.open_calls or run.open_calls[0].problem:
             return run
+        # Only the first one can have begun: calls are made one after the other, each after the result before it is on record.
         call = run.open_calls[0]
 
         async def recall() -> CallOutcome | None:
@@ -167,7 +168,7 @@ class RunLeader:
     async def _ask_model(self, run: Run) -> Run:
         """Return the run with the model's decision, or with what kept it from deciding."""
         offered = self._ports.tools.definitions()
-        check_tool_names(offered)
+        check_tool_names(offered)  # a tool of a server must not be taken for ours
         began = self._ports.now()
         try:
             decided = await self._within(run, lambda: self._ports.processor.decide(run, offered))
@@ -202,6 +203,7 @@ class RunLeader:
     async def _shorten(self, run: Run, error: ContextTooLong) -> Run:
         """Return the run with half the budget for what the model is sent, or failed if that was tried often enough."""
         cost = self._ports.processor.cost_of(error)
+        # The project's estimate of tokens is rough, so the vendor may refuse what fits by that.
         if run.shortened >= MOST_SHORTENED:
             return await self._record(self.draft(run).add_control("provider_failed", str(error), cost))
         half = min(run.context_tokens, transcript_tokens(build_transcript(run))) // 2
@@ -242,6 +244,7 @@ class RunLeader:
                 raise RunTaken(run.id)
             if current.state != "cancelled" or not current.open_calls:
                 return current
+            # Without a hold: the run is over, and nobody leads it.
             draft = self.draft(current).add_unsure("somebody cancelled the run while it was under way")
             return await self._append(draft, None)
         draft = self.draft(run)
@@ -307,12 +310,13 @@ class RunLeader:
             group.cancel_scope.cancel()
         if failed:
             raise failed[0]
-        return (done or stopped)[0]
+        return (done or stopped)[0]  # if both came, the work was done
 
     async def _watch(self, run: Run, seconds: float) -> _BoundedResult[T]:
         """Return when that time is up, or the run is lost, and renew the hold meanwhile."""
         ports = self._ports
         while seconds > 0:
+            # Three times per lease, so that one renewal that fails does not cost the run.
             wait_s = min(seconds, ports.lease_s / 3)
             await (ports.nap(run.id, wait_s) if ports.nap else ports.sleep(wait_s))
             seconds -= wait_s

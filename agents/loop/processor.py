@@ -28,6 +28,7 @@ def unknown_cost(_model: str, _usage: ModelUsage) -> Decimal | None:
 def next_request(run: Run, tools: Sequence[ToolDefinition]) -> ModelRequest:
     """Return the next request to the model; it is the same for the same header, frames and tools."""
     limits, messages = run.header.limits, build_transcript(run)
+    # The answer may not be longer than what is left of the run's tokens after this request.
     left = limits.answer_tokens
     if limits.tokens is not None:
         left = min(left, limits.tokens - run.spent.tokens - transcript_tokens(messages))
@@ -73,6 +74,7 @@ class Processor:
             tokens_out=usage.output,
             tokens_cached=usage.cached,
             counted=not usage.known,
+            # Rounded up: many small requests must not count as free.
             cost_micros=None if cost is None else int((cost * MICROS).to_integral_value(ROUND_CEILING)),
             model=self._provider.model,
         )

@@ -120,6 +120,7 @@ class ModelJudge:
         doubts = tuple(
             Doubt(pair.existing, pair.new, self._name, ABOUT[known.about], known.sure)
             for pair in pairs
+            # None: it was not asked, or so many newer ones are kept that this one is not.
             if (known := self._kept.get(_key(pair))) is not None and known.sure >= SURE
         )
         return PairJudgement(doubts, note)

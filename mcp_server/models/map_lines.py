@@ -126,6 +126,7 @@ class MapLines:
                 log.warning("no lines for maps are made now: %s", why)
                 done = Round(stopped="away")
             away_s = min(away_s * 2, LONGEST_REST_S) if done.stopped == "away" else LOOK_S
+            # An index that is being built is complete soon; the other reasons to stop last longer.
             await sleep(INDEXING_S if done.stopped == "indexing" else away_s)
 
     async def round(self) -> Round:

@@ -41,6 +41,7 @@ async def keep_runs(services: HasState, runs: Runs) -> None:
     keeper = Keeper(services, runs)
     while True:
         try:
+            # Before the look: what happens during it is news.
             seen = await services.state.last_event()
             await keeper.look()
             with anyio.move_on_after(LOOK_S):
@@ -162,6 +163,7 @@ class Keeper:
         same_tools = not offered or offered == tools_digest(self.runs.offered(run.header))
         if not same_tools and self.clock() - since < OTHERS_S:
             return
+        # Only the hold decides which process leads: others may have come to the same point.
         if ended is None:
             self.runs.lead_aside(run.id)
         else:

@@ -194,7 +194,7 @@ class Runs:
             ProviderError: the model cannot be asked. The question stays open.
             LeftToOthers: the model turned out to be out of reach later. The answer is on record.
         """
-        await self.model.provider()
+        await self.model.provider()  # before the answer is on record: it may be given again elsewhere
         async with self._cancelled_together(run):
             await self._note_answer(run, text, by, ask)
             return await self._lead_or_follow(run, _Resumption(), progress)
@@ -250,7 +250,7 @@ class Runs:
     async def end(self, run: str, signal: End, why: str) -> Run:
         """End a run in that way, whichever process leads it."""
         ended, _ = await end(self.store, run, signal, why, now=self._now, chance=_chance)
-        if run in self._over:
+        if run in self._over:  # this process leads it: it need not wait for the next renewal of its hold
             self._over[run].set()
         return ended
 

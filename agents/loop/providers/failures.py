@@ -102,6 +102,7 @@ class RequestFailure:
             return "away"
         if self.status == 200:
             return "malformed"
+        # Before the limits: OpenAI says 429 for an empty account, too, and waiting does not help there.
         if self.status == 402 or self.code in SPENT:
             return "spent"
         if self.status < 500 and SPENT_WORDS.search(self.message) and not WAIT_WORDS.search(self.message):
@@ -110,7 +111,7 @@ class RequestFailure:
             return "long"
         if self.status == 401 or (self.status == 403 and not self.no_model):
             return "key"
-        if self.status == 400 and KEY_WORDS.search(self.message):
+        if self.status == 400 and KEY_WORDS.search(self.message):  # Gemini
             return "key"
         if self.status == 429:
             return "limited"
@@ -152,6 +153,7 @@ def failure_of(status: int, body: object, headers: Mapping[str, str], now: datet
     word, code, param = (_harmless(error.get(name)) for name in ("type", "code", "param"))
     details = error.get("details")
     detailed = _harmless(details.get("error_code")) if isinstance(details, Mapping) else ""
+    # The most exact one first: Anthropic's `details` say more than its `type`, OpenAI's `code` more than its `type`.
     words = [found for found in (detailed, code, word) if found]
     room, text = error.get("n_ctx"), _text_in(error.get("message")) or _text_in(error.get("detail"))
     if status < 300:

@@ -95,6 +95,7 @@ def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[s
     if echo is None or (echo.provider, echo.model) != (provider, model):
         return None
     kept: list[dict[str, Any]] = json.loads(echo.content)
+    # Fewer uses than the turn has: a call was left out of the record, and a signature for the whole message is invalid then.
     return kept if sum(part.get("type") == kind for part in kept) == len(turn.uses) else None
 
 

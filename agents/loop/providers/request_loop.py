@@ -141,6 +141,7 @@ class ModelProvider:
             except RequestFailed as failed:
                 failure = failed.failure
             except ModelRefused as refused:
+                # A word, or nothing: a sentence may quote the prompt.
                 category = refused.category if refused.category.isidentifier() else ""
                 raise Refusal(self._name, self.model, category, attempts.usage + refused.usage) from None
             else:
@@ -148,6 +149,7 @@ class ModelProvider:
                 self._without |= without - {ECHO}
                 return replace(reply, usage=attempts.usage + reply.usage)
             attempts.usage += failure.usage
+            # This is no further try: the request is another one, and each part can be left out only once.
             if unknown := _unknown_part(outgoing, failure):
                 without |= {unknown}
                 continue

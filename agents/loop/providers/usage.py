@@ -107,6 +107,7 @@ class UsageBook:
 
     def cost_of(self, model: str, usage: ModelUsage) -> Decimal | None:
         """Return what `usage` of `model` costs, None if that is unknown."""
+        # Without known usage there is no cost either: 0 tokens would look free.
         price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
         return price.of(usage) if price and usage.known else None
 

@@ -188,6 +188,7 @@ def _with_usage(failure: RequestFailure, wire: Wire, assembly: Assembly) -> Requ
     """Return the failure with the usage that the received part of a stream reports."""
     if failure.usage != ModelUsage() or not failure.sent:
         return failure
+    # The first events of a stream may have reported the input already.
     so_far = wire.used(assembly.reply)
     if so_far.known:
         return replace(failure, usage=so_far)

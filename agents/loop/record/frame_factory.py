@@ -107,6 +107,7 @@ class FrameDraft:
             unsure=outcome.unsure,
             called=outcome.called,
         )
+        # The model chose the calls after this one before it knew the outcome.
         if outcome.proposal:
             why = f"a person decides about proposal {outcome.proposal}"
             self.skip_calls(WAITS).add_control("suspended", why, proposal=outcome.proposal)

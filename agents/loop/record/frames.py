@@ -261,6 +261,8 @@ def header_of(text: str) -> Header:
 
 
 def _changed_fields(record: Frame | Header) -> dict[str, Json]:
+    # Without defaults, a field that a later version adds does not change the text of older frames. Those are compared when the
+    # reply of an append was lost.
     changed = {}
     for one in fields(record):
         value = getattr(record, one.name)

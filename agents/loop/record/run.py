@@ -195,8 +195,10 @@ def _after(run: Run, frame: Frame) -> Run:
         case PlanFrame():
             _check(frame, not run.open_calls, "a call before it has no result yet")
             invalid = run.invalid_answers + 1 if frame.next_action == "correct" else 0
+            # An answer shows that the run itself kills no process.
             return replace(after, iterations=frame.iteration, plan=frame, invalid_answers=invalid, taken_up=0)
         case ToolCallFrame():
+            # "correct", too: calls that cannot be made are recorded with the reason.
             _check_decided(run, frame, frame.plan, "call", "correct")
             _check(
                 frame,

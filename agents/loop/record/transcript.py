@@ -65,6 +65,7 @@ def build_transcript(run: Run) -> tuple[Message, ...]:
     newest = max((place for place, message in enumerate(messages) if isinstance(message, FromModel)), default=0)
     shorter = _Shorter(run, [tool for _, tool in built], newest)
     tokens = transcript_tokens(messages)
+    # Tool output first, because the model can call the tool again.
     for shorten in (shorter.older_output, shorter.older_arguments, shorter.context, shorter.newest_output):
         for place, message in enumerate(messages):
             if tokens <= run.context_tokens:
@@ -87,6 +88,7 @@ class _Shorter:
     newest: int
 
     def older_output(self, place: int, message: Message, _excess: int) -> Message:
+        # Without a tool it is a person's answer, which always stays.
         if isinstance(message, FromTool) and place < self.newest and self.tools[place]:
             marker = LEFT_OUT.format(characters=len(message.text), tool=self.tools[place])
             if len(marker) < len(message.text):
@@ -106,6 +108,7 @@ class _Shorter:
     def context(self, place: int, message: Message, excess: int) -> Message:
         context = self.run.header.context
         if place == 0 and context:
+            # A token is estimated as four characters.
             return FromUser(_opening(self.run, _cut(context, len(context) - 4 * excess)))
         return message
 

@@ -52,6 +52,7 @@ class GatedTools:
         offered = [spec.name for spec in self._offered()]
         if name not in offered:
             return CallOutcome(success=False, text=str(UnknownTool(name, offered)), called=False)
+        # Read again: since the model chose the call, somebody may have cancelled the run, or another process taken it up.
         run = await self._run()
         if run.over:
             return CallOutcome(success=False, text=CANCELLED, called=False)

@@ -192,6 +192,7 @@ def begun_for(call: Call) -> str:
 async def carry_out(services: RunServices, call: Call, plan: RunPlan) -> RunAnswer:
     """Begin or answer the run, and return it when it is over or waits for a person; at once if the caller does not wait."""
     runs, header = services.runs, pinned(services, plan.header)
+    # If a process dies after it began the run, the next one that carries out the approval finds it by this id.
     header = replace(header, id=(not plan.answer and begun_for(call)) or header.id)
     run = header.id
     aside = call.detached or call.approval is not None

@@ -62,6 +62,7 @@ async def recalled(gate: Gate, services: RunServices, lost: Lost) -> CallOutcome
     spec = lost.spec
     if spec.read_only or getattr(lost.asked, "dry_run", False):
         return _failed(ANSWER_LOST)
+    # A service is asked with the principal's rights as they are now.
     if isinstance(decision := await gate.decide(spec.name, Trust.READ, lost.call.principal), Refuse):
         return _unsure(NOT_ANSWERED.format(why=decision.why))
     if spec.plan is None:

@@ -81,7 +81,7 @@ class ChatWire:
         draft = RequestDraft(request, without, PARTS)
         body = draft.body
         bound = self._bound if self._bound not in without else BOUNDS[self._bound]
-        if BOUNDS[bound] not in without:  # the other name is still untried
+        if BOUNDS[bound] not in without:  # otherwise both were refused, and there is no third name
             draft.may_have(bound)
         body |= {"model": self._model, bound: request.most_tokens}
         if request.temperature is not None and draft.may_have("temperature"):
