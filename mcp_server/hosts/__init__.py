@@ -1,1 +1,1 @@
-"""What each host's configuration looks like, and how our entry gets in and out of it without disturbing the rest."""
+"""Each host's configuration file: its form, and how our entry gets in and out of it without disturbing the rest."""

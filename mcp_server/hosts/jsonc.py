@@ -2,7 +2,7 @@
 
 Python's own decoder does the reading. It gets a copy of the text in which comments and trailing commas are blanked out, character
 by character, so every position in the copy is the same place in the text and `json_edit.py` can change one member and not a byte
-beside it. Packages that edit JSON with comments were tried: they print the whole file anew, or need Node.
+beside it. Packages that edit JSON with comments were tried: they rewrite the whole file, or need Node.
 Source: RFC 8259; comments and trailing commas as in Microsoft's jsonc-parser, which VS Code and its descendants use.
 """
 

@@ -133,7 +133,7 @@ class ModelJudge:
             return SPENT
         question = ModelRequest(
             self._conversation,
-            (FromUser(told_to_model(pairs)),),
+            (FromUser(pairs_text(pairs)),),
             system=SYSTEM,
             most_tokens=MOST_TOKENS,
             temperature=0.0,
@@ -156,7 +156,7 @@ class ModelJudge:
         return ""
 
 
-def told_to_model(pairs: Sequence[Pair]) -> str:
+def pairs_text(pairs: Sequence[Pair]) -> str:
     """Return the pairs for the model: as JSON, so that no text can pass for another pair or for an instruction of ours."""
     listed = [
         {

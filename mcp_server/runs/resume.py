@@ -71,7 +71,7 @@ class Keeper:
     clock: Callable[[], float] = time.monotonic
     _proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
     _since: dict[str, float] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _logged: set[str] = field(default_factory=set)
     _full: bool = False
 
     async def look(self) -> None:
@@ -107,8 +107,8 @@ class Keeper:
                 logger.warning("run %s cannot be resumed now: %s", line.id, error)
 
     def _warn_once(self, run: str, error: RunError) -> None:
-        if run not in self._told:
-            self._told.add(run)
+        if run not in self._logged:
+            self._logged.add(run)
             logger.warning("run %s cannot be resumed: %s", run, error)
 
     async def news(self, seen: int) -> None:

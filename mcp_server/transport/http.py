@@ -63,7 +63,7 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
             return
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_on_signal, running)
-            # Whoever reads the address may send a signal at once, so the signals are handled before it is logged.
+            # Whatever reads the address may send a signal at once, so the signals are handled before it is logged.
             logger.info("serving %s", where)
             # `serve` would raise the signal again after this, and that would end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above

@@ -43,7 +43,7 @@ PATIENCE_S = 60.0
 MOST_WAITING = 4
 """Steps of one caller that may run or wait at a time; each holds its texts in memory."""
 LARGE_BYTES = 200_000
-"""Requests and answers above this size are pickled on a thread, so that the event loop goes on."""
+"""Requests and answers above this size are pickled on a thread, so that the event loop is not held up."""
 # With -I, Python takes no module path from the environment or the current folder; the server's own comes as arguments.
 _CODE = (
     "import sys; sys.path += [p for p in sys.argv[3:] if p not in sys.path]; "

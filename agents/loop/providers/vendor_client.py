@@ -1,7 +1,7 @@
 """Sends requests through a vendor's package, one try each, and says in our words what went wrong.
 
 One generator makes the packages of both vendors: same errors, same streams, same raw replies. This module is handed the package and
-imports none. `httpx2`, which both stand on, is imported in functions: nothing of the vendors is loaded before a provider is built.
+imports none. `httpx2`, which both use, is imported in functions: nothing of the vendors is loaded before a provider is built.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ async def plan_call(services: RunServices, call: Call, asked: RunArguments) -> C
     else:
         shown = [("goal", header.goal), *([("context", header.context)] if header.context else [])]
         sentence = f"let {header.model} work by itself ({limits}): {one_line(header.goal, MOST_SENTENCE)}"
-    # Without the id of a run to begin: it is drawn anew each time, and the effect is the same.
+    # Without the id of a run to begin: each preview draws another one, and the effect is the same.
     about = [header.goal, header.context, list(header.toolsets), header.model, limits]
     about.append([header.id, plan.ask, plan.answer] if plan.answer else [])
     preview = CallPreview(
@@ -335,6 +335,6 @@ def page_end(text: str, start: int) -> int:
     return line + 1 if line >= start else start + PAGE
 
 
-async def read_in(services: RunViewServices, told: RunTrace) -> Sequence[str]:
+async def read_in(services: RunViewServices, trace: RunTrace) -> Sequence[str]:
     """Return the origins of untrusted text that the run has read."""
-    return tuple(await services.taints.of_journey(told.run_id))
+    return tuple(await services.taints.of_journey(trace.run_id))

@@ -140,8 +140,8 @@ def openai_usage(reply: Mapping[str, Any], input_name: str, output_name: str) ->
         return ModelUsage(known=False)
     details = mapping(usage.get(f"{input_name}_details"))
     cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    told = count(usage[input_name])
-    whole = told if told >= cached + written else told + cached + written
+    stated = count(usage[input_name])
+    whole = stated if stated >= cached + written else stated + cached + written
     return ModelUsage(whole, count(usage.get(output_name)), cached, written)
 
 
