@@ -1,4 +1,4 @@
-"""What the audit chain says of decisions. Pure."""
+"""The audit records of decisions. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
     """Return the record of a decision: who, on which proposal, over which hash, where, and how sure it is that a person did."""
     v = verdict
     outcome = "approved" if v.approved else "rejected"
-    told = [f"{outcome} by {v.by} {PLACES[v.channel]}", *(["signed"] if v.signed else []), *_advisory(v)]
+    words = [f"{outcome} by {v.by} {PLACES[v.channel]}"]
+    if v.signed:
+        words.append("signed")
+    if v.advisory:
+        words.append("advisory")
     about = {
         "proposal": proposal_id,
         "hash": v.hash,
@@ -37,18 +41,14 @@ def decided(proposal_id: str, verdict: ProposalVerdict) -> HistoryEntry:
         at=v.at,
         actor=_actor(v.by, "proposal.decide", about),
         proposal=proposal_id,
-        decision=", ".join(told),
+        decision=", ".join(words),
         intent=v.note,
         outcome=outcome,
     )
 
 
-def _advisory(verdict: ProposalVerdict) -> list[str]:
-    return ["advisory"] if verdict.advisory else []
-
-
 def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
-    """Return the record of a proposal that was taken back."""
+    """Return the record of a proposal that was withdrawn."""
     return HistoryEntry(
         at=at,
         actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id}),
@@ -58,8 +58,8 @@ def withdrawn(proposal_id: str, principal: str, at: datetime) -> HistoryEntry:
     )
 
 
-def restood(change: TrustChange, after: TrustRecord, note: Note) -> HistoryEntry:
-    """Return the record of a change of standing."""
+def trust_updated(change: TrustChange, after: TrustRecord, note: Note) -> HistoryEntry:
+    """Return the record of an update of a trust record."""
     move = TrustMove(after.principal, change.score_before, after.score, after.frozen)
     about = {
         "about": note.about,
@@ -69,49 +69,39 @@ def restood(change: TrustChange, after: TrustRecord, note: Note) -> HistoryEntry
         "ceiling": after.ceiling,
         "frozen": after.frozen,
     }
-    return HistoryEntry(
-        at=note.at,
-        actor=_actor(note.by, note.act, about),
-        decision=note.about or None,
-        intent=note.reason,
-        outcome="trust",
-        trust_record=move,
-    )
+    return _noted(note, about, trust_record=move)
 
 
 def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> HistoryEntry:
-    """Return the record of a passkey that comes, with what it is checked by, or goes."""
+    """Return the record of a passkey that is added, with a hash of its public key, or removed."""
     key = {"public_key": hashlib.sha256(public_key).hexdigest()} if public_key else {}
-    about = {"about": note.about, "passkey": passkey_id.hex(), **key}
-    return HistoryEntry(
-        at=note.at,
-        actor=_actor(note.by, note.act, about),
-        decision=note.about or None,
-        intent=note.reason,
-        outcome="trust",
-    )
+    return _noted(note, {"about": note.about, "passkey": passkey_id.hex(), **key})
 
 
 def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> HistoryEntry:
     """Return the record of whether forms of the host that has that secret count as a person's word."""
-    about = {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed}
-    return HistoryEntry(
-        at=note.at,
-        actor=_actor(note.by, note.act, about),
-        decision=note.about or None,
-        intent=note.reason,
-        outcome="trust",
-    )
+    return _noted(note, {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed})
 
 
 def place_noted(place: str, note: Note) -> HistoryEntry:
-    """Return the record of a place that a person vouches for, or does not any more."""
+    """Return the record of a place that a person now vouches for, or no longer does."""
     return HistoryEntry(
         at=aware(note.at),
         actor=_actor(note.by, note.act, {"place": place}),
         decision=place,
         intent=note.reason,
         outcome="trust",
+    )
+
+
+def _noted(note: Note, about: object, trust_record: TrustMove | None = None) -> HistoryEntry:
+    return HistoryEntry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+        trust_record=trust_record,
     )
 
 

@@ -1,4 +1,4 @@
-"""The forms in which engines keep proposals, and the few rules that are the same in all of them. Pure."""
+"""How proposals are stored, and the rules that every engine applies to them. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -32,80 +32,53 @@ log = logging.getLogger(__name__)
 TAINT_KEPT = timedelta(days=30)
 PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
-"""Of one caller: at less than a hundred bytes each that bounds what reading may cost."""
+"""Of one caller: at less than a hundred bytes each that bounds the cost of reading."""
 RECENT = timedelta(days=1)
-"""The changes of a trust record that a new one may look back at."""
+"""How far back an update of a trust record sees its changes."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept of a proposal that ended."""
 LEFT_BY_RETENTION = 600
 """Characters that are kept of them after their retention."""
 LONGEST_SENTENCE = 400
-"""Characters of what a list says of a proposal."""
+"""Characters of the sentence about a proposal in a list."""
+
+_FIXED = tuple(field.name for field in fields(Proposal))
+_FIXED = _FIXED[: _FIXED.index("state")]
+"""The fields of a proposal that never change, in the order in which they are stored."""
+_SHOWN = tuple(field.name for field in fields(ProposalLine))
+_SHOWN = _SHOWN[: _SHOWN.index("state")]
+"""The fields of a line that never change, in the order in which they are stored."""
 
 
-def told(proposal: Proposal) -> str:
+def proposal_text(proposal: Proposal) -> str:
     """Return as JSON the part of a proposal that never changes. ASCII, so that every database keeps every character."""
-    p = proposal
-    return _json(
-        {
-            "id": p.id,
-            "kind": p.kind,
-            "tool": p.tool,
-            "tool_hash": p.tool_hash,
-            "arguments": p.arguments,
-            "principal": p.principal,
-            "revisions": dict(p.revisions),
-            "effect": p.effect,
-            "policy": p.policy,
-            "hash": p.hash,
-            "level_needed": p.level_needed,
-            "level_held": p.level_held,
-            "why": p.why,
-            "preview": p.preview,
-            "documents": p.documents,
-            "created_at": utc_text(p.created_at),
-            "expires_at": utc_text(p.expires_at),
-            "journey": p.journey,
-            "origin": p.origin,
-        }
-    )
+    form = {name: getattr(proposal, name) for name in _FIXED}
+    return _json({**form, "revisions": dict(proposal.revisions)})
 
 
 def line_text(proposal: Proposal, cut: ShortenedTexts | None = None) -> str:
-    """Return as JSON what a list shows of a proposal and nothing will change of it, and that it is `cut`."""
-    p = proposal
+    """Return as JSON the part of a proposal that lists show and that never changes, and how its texts were `cut`."""
     try:
-        preview = json.loads(p.preview)
+        preview = json.loads(proposal.preview)
     except ValueError:
         preview = {}
     preview = preview if isinstance(preview, dict) else {}
-    form: dict[str, Any] = {
-        "id": p.id,
-        "kind": p.kind,
-        "tool": p.tool,
-        "principal": p.principal,
-        "effect": p.effect,
-        "hash": p.hash,
-        "level_needed": p.level_needed,
+    from_preview = {
         "sentence": shortened_text(str(preview.get("sentence") or ""), LONGEST_SENTENCE, NOT_SHOWN),
         "run": preview.get("run") or {},
-        "documents": p.documents,
-        "created_at": utc_text(p.created_at),
-        "expires_at": utc_text(p.expires_at),
-        "journey": p.journey,
-        "origin": p.origin,
     }
+    form = {name: from_preview[name] if name in from_preview else getattr(proposal, name) for name in _SHOWN}
     return _json({**form, "cut": [cut.arguments, cut.size_bytes]} if cut else form)
 
 
 def cut_in(line: str | None) -> ShortenedTexts | None:
-    """Return whether the proposal with that line is cut, and how."""
+    """Return how the texts of the proposal with that line were cut, or None if they are whole."""
     found = json.loads(line).get("cut") if line else None
     return ShortenedTexts(*found) if found else None
 
 
 def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
-    """Return what is made of the rows that can be read; one that another program spoiled must not hide all others."""
+    """Return `made` of each row that can be read; one that another program spoiled must not hide all others."""
     found = []
     for row in rows:
         try:
@@ -116,16 +89,15 @@ def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
 
 
 def proposal_line(row: Sequence[Any]) -> ProposalLine:
-    """Return the proposal in a row of line, told, state, verdict, whether it is answered, and so on in that order.
+    """Return the line in a row of line, told, state, verdict, whether it has a result, and the fields after that in order.
 
-    Without a line, which an older program did not write, it is made of what was told; with one that is not read.
+    `told` is read only if an older program wrote no line.
     """
     line, told, state, verdict, answered, ended_at, successor, runs_until = row
-    form = json.loads(line if line is not None else line_text(proposed(told)))
+    form = json.loads(line if line is not None else line_text(proposal_from(told)))
     form.pop("cut", None)
-    times = {name: datetime.fromisoformat(form[name]) for name in ("created_at", "expires_at")}
     return ProposalLine(
-        **{**form, **times, "documents": tuple(form["documents"])},
+        **_with_times(form),
         state=state,
         verdict=None if verdict is None else verdict_of(verdict),
         answered=bool(answered),
@@ -136,7 +108,7 @@ def proposal_line(row: Sequence[Any]) -> ProposalLine:
 
 
 def line_of(proposal: Proposal) -> ProposalLine:
-    """Return what a list shows of the proposal."""
+    """Return the line of the proposal."""
     p = proposal
     verdict = None if p.verdict is None else verdict_text(p.verdict)
     return proposal_line(
@@ -144,26 +116,22 @@ def line_of(proposal: Proposal) -> ProposalLine:
     )
 
 
-def after_its_end(
-    proposal: Proposal, ended_before: datetime | None, *, is_origin: bool = False
-) -> tuple[int, Proposal]:
-    """Return how much may be kept of the proposal by now (0 all, 1 after its end, 2 after its retention), and that."""
+def kept_by_now(proposal: Proposal, ended_before: datetime | None, *, is_origin: bool = False) -> tuple[int, Proposal]:
+    """Return how much of the proposal is kept by now (0 all, 1 after its end, 2 after its retention), and that much of it."""
     if proposal.open:
         return 0, proposal
-    over = ended_before is not None and proposal.ended_at is not None and proposal.ended_at < ended_before
-    if proposal.kind == "admin":  # what was enrolled is accounted for by their arguments
+    if proposal.kind == "admin":  # its arguments are the record of what a person registered
         return 2, proposal
-    if over:
-        return 2, cut_down(proposal, RETENTION, LEFT_BY_RETENTION)
-    # What another one was made from is looked up by its arguments: where text was read that came into it.
-    return 1, proposal if is_origin else cut_down(proposal, ENDED)
+    if ended_before is not None and proposal.ended_at is not None and proposal.ended_at < ended_before:
+        return 2, shortened_proposal(proposal, RETENTION, LEFT_BY_RETENTION)
+    # A proposal that was made from this one looks up its arguments: the text that came into it, and where it was read.
+    return 1, proposal if is_origin else shortened_proposal(proposal, ENDED)
 
 
-def cut_down(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
-    """Return the proposal with the beginnings of its texts, in about `room` characters; itself if it has no more."""
-    size = len(told(proposal)) + len(proposal.result or "")
-    arguments, preview = proposal.arguments, proposal.preview
-    long_result = why == RETENTION and len(proposal.result or "") > room
+def shortened_proposal(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
+    """Return the proposal with the beginnings of its texts, in about `room` characters; unchanged if they are no longer."""
+    arguments, preview, result = proposal.arguments, proposal.preview, proposal.result or ""
+    long_result = why == RETENTION and len(result) > room
     if len(arguments) + len(preview) <= room and not long_result:
         return proposal
     digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
@@ -171,8 +139,8 @@ def cut_down(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
         proposal,
         arguments=_shorter(arguments, room // 4, why),
         preview=_shorter(preview, room * 3 // 4, why),
-        result=_shorter(proposal.result, room, why) if proposal.result and long_result else proposal.result,
-        cut=proposal.cut or ShortenedTexts(digest, size),
+        result=_shorter(result, room, why) if long_result else proposal.result,
+        cut=proposal.cut or ShortenedTexts(digest, len(proposal_text(proposal)) + len(result)),
     )
 
 
@@ -184,22 +152,26 @@ def _shorter(text: str, room: int, why: str) -> str:
     if isinstance(value, dict):  # a preview: its sentence and its answer are read by name
         each = room // max(1, len(value))
         value = {name: one if name == "run" else shortened(one, each, why) for name, one in value.items()}
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return json.dumps(shortened(value, room, why), ensure_ascii=False, separators=(",", ":"))
+    else:
+        value = shortened(value, room, why)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def proposed(told: str) -> Proposal:
-    """Return the proposal that `told` made that text of, as nothing has happened to it yet."""
-    form = json.loads(told)
-    times = {key: datetime.fromisoformat(form[key]) for key in ("created_at", "expires_at")}
-    return Proposal(**{**form, **times, "documents": tuple(form["documents"])})
+def proposal_from(text: str) -> Proposal:
+    """Return the proposal with that `proposal_text`, as it was when it was proposed."""
+    return Proposal(**_with_times(json.loads(text)))
+
+
+def _with_times(form: dict[str, Any]) -> dict[str, Any]:
+    times = {name: datetime.fromisoformat(form[name]) for name in ("created_at", "expires_at")}
+    return {**form, **times, "documents": tuple(form["documents"])}
 
 
 def proposal_of(row: Sequence[Any]) -> Proposal:
-    """Return the proposal as it is by now: what `told` said of it, then state, verdict, result, error and so on in its order."""
+    """Return the proposal in a row of its `proposal_text`, then state, verdict, result, error and so on in its order, and its line."""
     told, state, verdict, result, error, ended_at, successor, runner, runs_until, line = row
     return replace(
-        proposed(told),
+        proposal_from(told),
         state=state,
         verdict=None if verdict is None else verdict_of(verdict),
         result=result,
@@ -213,29 +185,28 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
 
 
 def verdict_text(verdict: ProposalVerdict) -> str:
-    """Return what a person said as JSON."""
-    v = verdict
-    return _json([v.approved, v.by, v.channel, utc_text(v.at), v.hash, v.note, v.signed, v.advisory])
+    """Return a person's decision as JSON."""
+    return _json(astuple(verdict))
 
 
 def verdict_of(text: str) -> ProposalVerdict:
-    """Return what `verdict_text` made that text of."""
+    """Return the decision with that JSON."""
     approved, by, channel, at, *rest = json.loads(text)
     return ProposalVerdict(approved, by, channel, datetime.fromisoformat(at), *rest)
 
 
-def said(text: str | None) -> str | None:
-    """Return a result or an error so that every database keeps it."""
+def storable_or_none(text: str | None) -> str | None:
+    """Return a result or an error with only such characters as every database can store."""
     return None if text is None else storable(text)
 
 
-def kept_passkey(passkey: Passkey) -> Passkey:
-    """Return the passkey with names that every database keeps."""
+def storable_passkey(passkey: Passkey) -> Passkey:
+    """Return the passkey with names that every database can store."""
     aware(passkey.created_at)
     return replace(passkey, name=storable(passkey.name), user=storable(passkey.user))
 
 
-def replaced(
+def superseded(
     proposal: Proposal,
     pending: Sequence[tuple[str, str, int]],
     replacing: Collection[str],
@@ -249,26 +220,28 @@ def replaced(
         OverQuota: with it they would be more bytes than there may be.
     """
     gone = [id_ for id_, _, _ in pending if id_ in replacing]
-    left = sum(kind == proposal.kind and id_ not in gone for id_, kind, _ in pending)
-    if proposal.kind != "admin" and left >= most_pending:
+    if proposal.kind == "admin":
+        return gone
+    if sum(kind == proposal.kind and id_ not in gone for id_, kind, _ in pending) >= most_pending:
         raise TooManyPending(proposal.principal, most_pending)
-    if proposal.kind != "admin" and quotas is not None:
+    if quotas is not None:
         waiting = sum(size for id_, kind, size in pending if kind != "admin" and id_ not in gone)
-        require_room_waiting(quotas, proposal.principal, waiting, len(told(proposal)), proposal.created_at)
+        size = len(proposal_text(proposal))
+        require_room_waiting(quotas, proposal.principal, waiting, size, proposal.created_at)
     return gone
 
 
-def charged(proposal: Proposal) -> int:
+def counted_size(proposal: Proposal) -> int:
     """Return how many bytes a proposal counts as."""
-    return max(LEAST_PROPOSED, len(told(proposal)))
+    return max(LEAST_PROPOSED, len(proposal_text(proposal)))
 
 
-def same_trust_record(before: TrustRecord | None, after: TrustRecord) -> bool:
-    """Return whether nothing but the time differs."""
-    return before is not None and replace(after, updated_at=before.updated_at) == before
+def only_time_differs(before: TrustRecord, after: TrustRecord) -> bool:
+    """Return whether the two are equal but for the time."""
+    return replace(after, updated_at=before.updated_at) == before
 
 
-def changed_standing(
+def change_line(
     principal: str, before: TrustRecord | None, after: TrustRecord, note: Note, *, unseen: float
 ) -> TrustChange:
     """Return the line of history, without its number, for a trust record that is replaced.
@@ -277,7 +250,7 @@ def changed_standing(
         ValueError: it is another principal's: a mistake of the caller.
     """
     if after.principal != principal:
-        raise ValueError(f"a standing of {after.principal!r} in place of one of {principal!r}")
+        raise ValueError(f"a trust record of {after.principal!r} cannot replace one of {principal!r}")
     aware(after.updated_at)
     return TrustChange(
         id=0,
@@ -291,4 +264,4 @@ def changed_standing(
 
 
 def _json(form: object) -> str:
-    return json.dumps(form, separators=(",", ":"), allow_nan=False)
+    return json.dumps(form, separators=(",", ":"), allow_nan=False, default=utc_text)

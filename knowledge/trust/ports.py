@@ -1,8 +1,8 @@
 """The contract of trust records. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-They lie in the state database of their knowledge base, beside the ledger, and whatever a person decides is put on its audit
-chain in the same transaction. Every method is one transaction. Times come in as arguments (aware UTC). Whatever changes a
-proposal adds an event `proposal` with its id.
+They lie in the state database of their knowledge base, beside the ledger. A person's decision is put on the audit chain in the same
+transaction. Every method is one transaction. Times are passed in, aware UTC. Every change of a proposal publishes a change event
+`proposal` with its id.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from knowledge.state.quota.bounds import Quotas
-
-if TYPE_CHECKING:
-    from knowledge.state.quota.bounds import Quotas
-    from knowledge.state.retention.cuts import Shortened
+from knowledge.state.retention.cuts import Shortened
 
 Kind = Literal["call", "flag", "admin"]
-"""A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""
+"""A caller's call; claims of a call that contradict existing text; an act on trust itself."""
 State = Literal["pending", "approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded"]
 Channel = Literal["host", "page", "terminal", "zulip"]
 """Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
 Purpose = Literal["login", "session", "challenge", "form"]
 
 LONGEST_CLAIM_S = 60.0
-"""How long a process may take to carry a proposal out. A claim that ends later was made before the clock was set back."""
+"""How long a process may take to execute a proposal. A claim that ends later was made before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class TrustChange:
 
 @dataclass(frozen=True, slots=True)
 class ProposalVerdict:
-    """What a person said. `hash` is that of what was shown; `signed` is the passkey that signed it, "" for none.
+    """A person's decision. `hash` is that of the proposal as shown; `signed` is the passkey that signed it, "" for none.
 
     `advisory`: nothing proves that it was a person and not a program of the same account.
     """
@@ -81,7 +78,7 @@ class ShortenedTexts:
 
 @dataclass(frozen=True, slots=True)
 class ProposalLine:
-    """A proposal as a list shows it: without arguments, preview and result. `run` is the run that asks, `{}` for none."""
+    """A proposal as lists show it: without arguments, preview and result. `run` is the run that asks, `{}` for none."""
 
     id: str
     kind: Kind
@@ -109,12 +106,12 @@ class ProposalLine:
 class Proposal:
     """A call that waits, or waited, for a person.
 
-    `arguments` is a canonical JSON list of the calls' arguments, run in this order as one act; `revisions` are those of the
-    files it rests on, None for one that is not there; `effect` is a hash of what it would change; `documents` are the pages
-    by which a newer proposal replaces it. `hash` is over all that a decision is about. `preview` is JSON: what the call
-    would answer; `result` is JSON: what it did answer. `successor` is the proposal that took its place, `origin` the one
-    that it was made from. `runner` is who executes it, until `runs_until`. `cut` says that only the beginning of its long texts is
-    left, so that `hash` can no longer be worked out again; what waits or is being carried out is always whole.
+    `arguments` is a canonical JSON list of the calls' arguments, executed in this order as one act; `revisions` are those of the
+    files it rests on, None for a file that does not exist; `effect` is a hash of its effect; `documents` are the pages by which a
+    newer proposal replaces it. `hash` is over everything that a decision is about. `preview` is JSON: what the call would return;
+    `result` is JSON: what it did return. `successor` is the proposal that took its place, `origin` the one that it was made from.
+    `runner` executes it until `runs_until`. `cut` says that only the beginning of its long texts is left, so that `hash` can no
+    longer be verified; a proposal that waits or is being executed is always complete.
     """
 
     id: str
@@ -153,13 +150,13 @@ class Proposal:
 
     @property
     def underway(self) -> bool:
-        """Return whether it is being carried out: approved and not done, or done and not answered yet."""
+        """Return whether it is being executed: approved and not executed, or executed and without its result."""
         return self.state == "approved" or (self.state == "executed" and self.result is None)
 
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A credential that a person enrolled. `id` and `public_key` (COSE) as the authenticator gave them.
+    """A credential that a person registered. `id` and `public_key` (COSE) as the authenticator gave them.
 
     Source: W3C Web Authentication, level 2, sections 4 and 6.5.
     """
@@ -184,7 +181,7 @@ class TrustedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the audit chain says of a decision: who, what kind of act (`proposal.decide`, `trust.grant`), and why."""
+    """The part of an audit record that the caller knows: who acts, the kind of act (`proposal.decide`, `trust.grant`), and why."""
 
     by: str
     act: str
@@ -194,11 +191,11 @@ class Note:
 
 
 Restand = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
-"""From what is recorded of a principal, and its changes of the last day (newest first), to what is to hold. Pure."""
+"""From a principal's record, and its changes of the last day (newest first), to the new record. Pure."""
 
 
 class TrustRecords(Protocol):
-    """Proposals, changes of standing, passkeys, single-use secrets and taint of one knowledge base."""
+    """Proposals, trust records, passkeys, single-use secrets and taint of one knowledge base."""
 
     async def propose(
         self,
@@ -210,9 +207,8 @@ class TrustRecords(Protocol):
     ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
 
-        Of the kinds `call` and `flag` a principal has at most `most_pending` pending ones each; those that are replaced do
-        not count, neither for that nor for the bytes that may wait. What is superseded is shortened, except what the new one was
-        made from.
+        A principal has at most `most_pending` pending proposals each of the kinds `call` and `flag`; superseded ones do not count,
+        neither for that nor for the bytes that may wait. A superseded proposal is shortened, unless the new one was made from it.
 
         Raises:
             TooManyPending: there are as many already. Nothing is recorded.
@@ -222,7 +218,7 @@ class TrustRecords(Protocol):
         ...
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
-        """Return it, or None."""
+        """Return the proposal, or None."""
         ...
 
     async def proposals(
@@ -233,9 +229,9 @@ class TrustRecords(Protocol):
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them whole, newest first, from the one after the one with the id `before`; no `states` means any.
+        """Return proposals with all their texts, newest first, from the one after the one with the id `before`; no `states` means any.
 
-        Each may be megabytes long: a list asks for `lines`.
+        Each may be megabytes long: lists use `lines`.
         """
         ...
 
@@ -247,27 +243,27 @@ class TrustRecords(Protocol):
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[ProposalLine]:
-        """Return the same as lines, without reading their long texts."""
+        """Return the same proposals as lines, without reading their long texts."""
         ...
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals of which more is kept than need be; no records when none is left.
+        """Shorten at most `limit` ended proposals whose texts are longer than they need be; no records when none is left.
 
-        Of those that ended before `ended_before` a sentence of each long text is kept, of others about `MOST_KEPT` characters, as
-        of every proposal from when it ends (and, if it was carried out, has its result). Acts on trust itself stay whole. What an
-        older program recorded gets its line.
+        Those that ended before `ended_before` keep a sentence of each long text. All others keep about `MOST_KEPT` characters
+        from when they end (and, if executed, have their result). Acts on trust itself stay complete. A proposal that an older
+        program recorded gets its line.
         """
         ...
 
     async def pending(self, principal: str | None = None) -> int:
-        """Return how many are pending, of all kinds; of one principal or of all. Cheap."""
+        """Return how many proposals are pending, of all kinds; of one principal or of all. Cheap."""
         ...
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether something waits that nobody sees to. Cheap enough to ask every few seconds.
+        """Return whether a proposal is due that no process handles. Cheap enough to ask every few seconds.
 
-        That is a pending proposal whose time is over, an approved one that nobody runs (any more), or an executed one that
-        nobody runs and that has no result.
+        That is a pending one that has expired, or an approved one, or an executed one without its result, that no process runs (any
+        more).
         """
         ...
 
@@ -280,7 +276,7 @@ class TrustRecords(Protocol):
         ...
 
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
-        """Let `runner` execute an approved proposal until the lease ends; None if it is not approved or another one runs it.
+        """Let `runner` execute an approved proposal until the lease ends; None if it is not approved or another runner has it.
 
         The same runner may claim again, which extends its time.
         """
@@ -296,11 +292,11 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal; one that the ledger has ended as executed only gets its result, once. None if neither."""
+        """End an approved proposal. One that the ledger has ended as executed only gets its result, once. None if neither."""
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Take a pending proposal back, in its principal's name, and put that on the chain; None if there is no such one."""
+        """Withdraw a pending proposal of the principal, and put that on the chain; None if it has no such proposal."""
         ...
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
@@ -308,34 +304,32 @@ class TrustRecords(Protocol):
         ...
 
     async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
-        """Replace the principal's standing by what `change` makes of it, all or nothing.
+        """Replace the principal's trust record by what `change` makes of it, all or nothing, and return it.
 
-        Its history gets a line (`note.reason`), the audit chain the score before and after. Of several at once each sees what
-        the last one left. `unseen` is the score before of a principal of which nothing was recorded.
-
-        If nothing but the time changes nothing is recorded, and what was recorded is returned. What `change` raises is
-        raised, and nothing is recorded.
+        Its history gets a line (`note.reason`), the audit chain the scores before and after. Of several updates at once each sees
+        the result of the one before. `unseen` is the score before for a principal without a record. If nothing but the time
+        changes, nothing is recorded, and the old record is returned. An error in `change` is raised, and nothing is recorded.
         """
         ...
 
     async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
-        """Enrol a credential and put that on the chain.
+        """Register a credential and put that on the chain.
 
         Raises:
-            ValueError: one with that id is enrolled already.
+            ValueError: one with that id is registered already.
         """
         ...
 
     async def passkeys(self) -> Sequence[Passkey]:
-        """Return all, oldest first."""
+        """Return all passkeys, oldest first."""
         ...
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Note a use; False if there is no such one, or its count did not grow although it counts (a copied authenticator)."""
+        """Note a use; False if there is no such passkey, or its count did not grow although it counts (a copied authenticator)."""
         ...
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
-        """Remove it and put that on the chain; False if there is no such one."""
+        """Remove the passkey and put that on the chain; False if there is no such passkey."""
         ...
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
@@ -347,26 +341,26 @@ class TrustRecords(Protocol):
         ...
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
-        """Keep what a secret stands for, under its digest, until then. It is forgotten some time after that."""
+        """Keep the value of a secret, under its digest, until then. It is deleted some time after that."""
         ...
 
     async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return what the secret stands for, or None."""
+        """Return the value of the secret, or None."""
         ...
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return what it stands for and forget it: of any number of callers at once exactly one gets it."""
+        """Return the value of the secret and delete it: of any number of callers at once exactly one gets it."""
         ...
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from there that nobody vouches for.
+        """Remember that the caller has read text from these origins, for which nobody vouches.
 
-        What was read outside of a journey may be forgotten after thirty days; a journey, or a run, may wait longer for a person.
+        Outside of a journey, an origin may be forgotten after thirty days; a journey, or a run, may wait longer for a person.
         """
         ...
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one, and when last."""
+        """Return the untrusted origins that the caller read, and when last: in this journey, or outside of one since then."""
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
@@ -374,22 +368,22 @@ class TrustRecords(Protocol):
         ...
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Take that back and put it on the chain; False, and nothing done, if nobody vouches for it."""
+        """Record that nobody vouches for the place any more and put that on the chain; False, and nothing done, if nobody does."""
         ...
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:
-        """Return them all, by place."""
+        """Return all trusted places, by place."""
         ...
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember what sentences of the text are known by that the caller was shown, each with where it came from.
+        """Remember the fingerprints of the sentences that the caller was shown, each with the origin of its text.
 
         Forgotten after `PASSAGES_KEPT`; of one caller the newest `MOST_PASSAGES` are kept.
         """
         ...
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return which of these the caller was shown since then, each with where it came from."""
+        """Return which of these sentences the caller was shown since then, each with the origin of its text."""
         ...
 
 

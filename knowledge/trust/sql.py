@@ -22,25 +22,25 @@ from knowledge.state.quota.bounds import Quotas
 from knowledge.state.quota.usage import charge
 from knowledge.state.retention.cuts import Shortened
 from knowledge.state.tables import LOCK, ManyRows, SqlPair, SqlText, StateTables, StateTransaction, only_in_postgres
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
-    after_its_end,
-    changed_standing,
-    charged,
-    kept_passkey,
+    change_line,
+    counted_size,
+    kept_by_now,
     line_text,
+    only_time_differs,
+    proposal_from,
     proposal_line,
     proposal_of,
-    proposed,
+    proposal_text,
     readable,
-    replaced,
-    said,
-    same_trust_record,
-    told,
+    storable_or_none,
+    storable_passkey,
+    superseded,
     verdict_text,
 )
 from knowledge.trust.ports import (
@@ -254,15 +254,15 @@ class SqlTrust:
         quotas: Quotas | None = None,
     ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
-        p, text = proposal, told(proposal)
+        p, text = proposal, proposal_text(proposal)
 
         async def work(t: StateTransaction) -> None:
             # Of two that propose at once for one principal the second must count what the first added, in its quota too.
             await t.execute(LOCK, (p.principal,))
             own: Any = await t.execute(_PENDING, (p.principal,))
-            gone = replaced(p, own, replacing, most_pending, quotas)
+            gone = superseded(p, own, replacing, most_pending, quotas)
             if quotas is not None and p.kind != "admin":
-                await charge(t, quotas.proposed, p.principal, charged(p), p.created_at)
+                await charge(t, quotas.proposed, p.principal, counted_size(p), p.created_at)
             if not await t.execute(_PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text)):
                 raise ValueError(f"there is a proposal {p.id} already")
             await t.execute(_PUT_LINE, (0, line_text(p), p.id))
@@ -273,7 +273,7 @@ class SqlTrust:
             await t.execute(PUBLISH, ("proposal", [*gone, p.id]))
 
         await self._tables.transact(work)
-        return proposed(text)
+        return proposal_from(text)
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
@@ -382,8 +382,8 @@ class SqlTrust:
             "id": proposal_id,
             "state": state,
             "at": aware(at),
-            "result": said(result),
-            "error": said(error),
+            "result": storable_or_none(result),
+            "error": storable_or_none(error),
             "successor": successor,
         }
         return await self._change(_FINISH, values, proposal_id)
@@ -420,21 +420,21 @@ class SqlTrust:
             before = trust_record(rows[0]) if rows else None
             changes = await t.execute(_CHANGES_SINCE, (principal, note.at - RECENT))
             after = change(before, [trust_change(row) for row in changes])
-            line = changed_standing(principal, before, after, note, unseen=unseen)
-            if before is not None and same_trust_record(before, after):
+            line = change_line(principal, before, after, note, unseen=unseen)
+            if before is not None and only_time_differs(before, after):
                 return before
             added = (line.principal, line.at, line.score_before, line.score_after, line.reason, line.by)
             await t.execute(_NOTE, added)
             s = after
             await t.execute(_STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at))
-            await t.execute(*appending(restood(line, after, note)))
+            await t.execute(*appending(trust_updated(line, after, note)))
             return after
 
         return await self._tables.transact(work)
 
     async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
         """Enrol a credential and put that on the chain."""
-        p = kept_passkey(passkey)
+        p = storable_passkey(passkey)
         row = (p.id, p.public_key, p.sign_count, p.name, p.user, p.created_at, p.used_at)
         if not await self._noted(_ADD_PASSKEY, row, passkey_noted(p.id, note, public_key=p.public_key)):
             raise ValueError("that passkey is enrolled already")
@@ -553,8 +553,8 @@ async def _shorten(
     found = readable(proposal_of, await t.execute(_HOLD_PROPOSAL, (proposal_id,)))
     if not found:
         return 0
-    kept, short = after_its_end(found[0], ended_before, is_origin=is_origin)
-    text = told(short)
+    kept, short = kept_by_now(found[0], ended_before, is_origin=is_origin)
+    text = proposal_text(short)
     if short is not found[0]:
         await t.execute(_SHORTEN, (text, short.result, proposal_id))
     await t.execute(_PUT_LINE, (kept, line_text(short, short.cut), proposal_id))

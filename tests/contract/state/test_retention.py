@@ -20,7 +20,7 @@ from knowledge.history.audit.chain import verify
 from knowledge.state.ports import StateStore
 from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.forms import told
+from knowledge.trust.forms import proposal_text
 from mcp_server.__main__ import main
 from mcp_server.app.retention import LEASE, Passed, Retention
 from mcp_server.approvals.proposals import hash_of
@@ -156,7 +156,7 @@ async def test_what_an_older_program_recorded_is_listed_and_then_shortened(where
 
 async def _as_an_older_program(store: StateStore, preview: str) -> None:
     """Take the lines away, and give the ended proposal its whole text back."""
-    whole = told(proposal("p-0", preview=preview))
+    whole = proposal_text(proposal("p-0", preview=preview))
     if isinstance(store, SqliteStateStore):
         await store.database.write(
             lambda c: c.execute(

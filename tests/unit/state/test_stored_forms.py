@@ -28,14 +28,14 @@ from knowledge.history.ports import Actor, Delivery, HistoryEntry, Intent, RunNo
 from knowledge.outbox.forms import mark_text, marks_text, outbox_entry_of
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.forms import (
-    cut_down,
     cut_in,
     line_of,
     line_text,
+    proposal_from,
     proposal_line,
     proposal_of,
-    proposed,
-    told,
+    proposal_text,
+    shortened_proposal,
     verdict_of,
     verdict_text,
 )
@@ -93,13 +93,13 @@ def forms() -> dict[str, str]:
     """Return every record of this file as it is stored; of a blob what is in it."""
     unsettled = disagreement()
     undated = replace(unsettled, new=replace(unsettled.new, observed_at=None, confidence=None, section="ż"))
-    short = cut_down(LONG, "removed when it ended")
+    short = shortened_proposal(LONG, "removed when it ended")
     return {
         "marks": marks_text({"of_call": "r-1/3", "zulip.topic": "ż \u2028"}),
         "mark": mark_text("zulip.topic"),
-        "proposal": told(proposal()),
-        "proposal, odd": told(ODDLY),
-        "proposal, cut": told(short),
+        "proposal": proposal_text(proposal()),
+        "proposal, odd": proposal_text(ODDLY),
+        "proposal, cut": proposal_text(short),
         "line": line_text(proposal()),
         "line, odd": line_text(ODDLY),
         "line, cut": line_text(short, short.cut),
@@ -134,7 +134,7 @@ def _row(text: str, line: str | None = None, verdict: str | None = None) -> tupl
 
 @pytest.mark.parametrize(("name", "made"), [("proposal", proposal()), ("proposal, odd", ODDLY)])
 def test_a_stored_proposal_comes_back(name: str, made: Proposal) -> None:
-    assert proposed(SAMPLES[name]) == made
+    assert proposal_from(SAMPLES[name]) == made
     ended = replace(made, state="approved", verdict=DECIDED, result="{}", ended_at=NOW, successor="p-2", runner="one")
     row = _row(SAMPLES[name], SAMPLES["line"], SAMPLES["verdict, full"])
     assert proposal_of(row) == replace(ended, runs_until=NOW)
@@ -146,7 +146,7 @@ def test_a_stored_line_comes_back_and_one_that_is_missing_is_made_of_the_proposa
     assert proposal_line((None, SAMPLES["proposal, odd"], *state)) == line_of(ODDLY)
     cut = cut_in(SAMPLES["line, cut"])
     assert cut is not None
-    assert (cut, cut.size_bytes) == (cut_down(LONG, "removed when it ended").cut, len(told(LONG)))
+    assert (cut, cut.size_bytes) == (shortened_proposal(LONG, "removed when it ended").cut, len(proposal_text(LONG)))
     assert cut_in(SAMPLES["line"]) is None
     assert cut_in(None) is None
 

@@ -13,22 +13,22 @@ from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.retention.cuts import Shortened
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
-    after_its_end,
-    changed_standing,
-    charged,
-    kept_passkey,
+    change_line,
+    counted_size,
+    kept_by_now,
     line_of,
-    proposed,
-    replaced,
-    said,
-    same_trust_record,
-    told,
+    only_time_differs,
+    proposal_from,
+    proposal_text,
+    storable_or_none,
+    storable_passkey,
+    superseded,
 )
 from knowledge.trust.ports import (
     LONGEST_CLAIM_S,
@@ -86,13 +86,13 @@ class MemoryTrust:
         quotas: Quotas | None = None,
     ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
-        fresh = proposed(told(proposal))
+        fresh = proposal_from(proposal_text(proposal))
         own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
-        gone = replaced(fresh, [(p.id, p.kind, len(told(p))) for p in own], replacing, most_pending, quotas)
+        gone = superseded(fresh, [(p.id, p.kind, len(proposal_text(p))) for p in own], replacing, most_pending, quotas)
         if fresh.id in self._proposals:
             raise ValueError(f"there is a proposal {fresh.id} already")
         if quotas is not None and fresh.kind != "admin":
-            self._used.charge(quotas.proposed, fresh.principal, charged(fresh), fresh.created_at)
+            self._used.charge(quotas.proposed, fresh.principal, counted_size(fresh), fresh.created_at)
         for id_ in gone:
             old = self._proposals[id_]
             self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
@@ -146,9 +146,11 @@ class MemoryTrust:
 
     def _shorten(self, proposal_id: str, ended_before: datetime | None, *, is_origin: bool = False) -> int:
         before = self._proposals[proposal_id]
-        self._kept[proposal_id], after = after_its_end(before, ended_before, is_origin=is_origin)
+        self._kept[proposal_id], after = kept_by_now(before, ended_before, is_origin=is_origin)
         self._proposals[proposal_id] = after
-        return len(told(before)) + len(before.result or "") - len(told(after)) - len(after.result or "")
+        return (
+            len(proposal_text(before)) + len(before.result or "") - len(proposal_text(after)) - len(after.result or "")
+        )
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -206,11 +208,11 @@ class MemoryTrust:
         aware(at)
         proposal = self._proposals.get(proposal_id)
         if proposal is not None and proposal.state == "executed" and proposal.result is None:
-            return self._become(replace(proposal, result=said(result)))
+            return self._become(replace(proposal, result=storable_or_none(result)))
         if proposal is None or proposal.state != "approved":
             return None
-        ended = replace(proposal, state=state, ended_at=at, result=said(result), error=said(error), successor=successor)
-        return self._become(ended)
+        texts = {"result": storable_or_none(result), "error": storable_or_none(error)}
+        return self._become(replace(proposal, state=state, ended_at=at, successor=successor, **texts))
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
         """Take a pending proposal back, in its principal's name."""
@@ -235,10 +237,10 @@ class MemoryTrust:
         before = self.trust_records.get(principal)
         own = [one for one in reversed(self.changes) if one.principal == principal]
         after = change(before, [one for one in own if one.at > note.at - RECENT])
-        line = changed_standing(principal, before, after, note, unseen=unseen)
-        if before is not None and same_trust_record(before, after):
+        line = change_line(principal, before, after, note, unseen=unseen)
+        if before is not None and only_time_differs(before, after):
             return before
-        self._append(restood(line, after, note))
+        self._append(trust_updated(line, after, note))
         self.trust_records[principal] = after
         self.changes.append(replace(line, id=len(self.changes) + 1))
         return after
@@ -248,7 +250,7 @@ class MemoryTrust:
         aware(note.at)
         if passkey.id in self._passkeys:
             raise ValueError("that passkey is enrolled already")
-        self._passkeys[passkey.id] = kept_passkey(passkey)
+        self._passkeys[passkey.id] = storable_passkey(passkey)
         self._append(passkey_noted(passkey.id, note, public_key=passkey.public_key))
 
     async def passkeys(self) -> Sequence[Passkey]:
