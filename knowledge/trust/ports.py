@@ -190,7 +190,7 @@ class Note:
     reason: str = ""
 
 
-Restand = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
+TrustUpdate = Callable[[TrustRecord | None, Sequence[TrustChange]], TrustRecord]
 """From a principal's record, and its changes of the last day (newest first), to the new record. Pure."""
 
 
@@ -303,7 +303,9 @@ class TrustRecords(Protocol):
         """Make every pending proposal whose time is over expired, and return their ids."""
         ...
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
+    async def update_trust_record(
+        self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
+    ) -> TrustRecord:
         """Replace the principal's trust record by what `change` makes of it, all or nothing, and return it.
 
         Its history gets a line (`note.reason`), the audit chain the scores before and after. Of several updates at once each sees

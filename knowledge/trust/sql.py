@@ -51,11 +51,11 @@ from knowledge.trust.ports import (
     ProposalLine,
     ProposalVerdict,
     Purpose,
-    Restand,
     State,
     TrustChange,
     TrustedPlace,
     TrustRecord,
+    TrustUpdate,
 )
 
 # Columns by name: a program that was overtaken by a migration still reads tables that may have more of them.
@@ -410,7 +410,9 @@ class SqlTrust:
 
         return await self._tables.transact(work)
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
+    async def update_trust_record(
+        self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
+    ) -> TrustRecord:
         """Replace the principal's trust record by what `change` makes of it, with a line of history and an audit record."""
         aware(note.at)
 

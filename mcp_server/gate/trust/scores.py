@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Note, Restand, TrustChange, TrustRecord
+from knowledge.trust.ports import Note, TrustChange, TrustRecord, TrustUpdate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
@@ -101,7 +101,7 @@ def grant_of(trust_record: TrustRecord) -> Grant:
     )
 
 
-def moved(principal: str, by: float, *, now: datetime) -> Restand:
+def moved(principal: str, by: float, *, now: datetime) -> TrustUpdate:
     """Return the change of a score after a decision: never below the floor, at most +0.3 a day from approvals."""
 
     def change(known: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
@@ -121,7 +121,7 @@ def _raised(recent: Sequence[TrustChange]) -> float:
     return sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
 
 
-def frozen(principal: str, *, now: datetime) -> Restand:
+def frozen(principal: str, *, now: datetime) -> TrustUpdate:
     """Return the change that removes all trust until a person thaws the principal."""
 
     def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
@@ -131,7 +131,7 @@ def frozen(principal: str, *, now: datetime) -> Restand:
     return change
 
 
-def thawed(principal: str, *, now: datetime) -> Restand:
+def thawed(principal: str, *, now: datetime) -> TrustUpdate:
     """Return the change that thaws a principal: it is at its floor again."""
 
     def change(known: TrustRecord | None, _: Sequence[TrustChange]) -> TrustRecord:
@@ -145,11 +145,11 @@ def thawed(principal: str, *, now: datetime) -> Restand:
     return change
 
 
-def granted(principal: str, level: float, *, now: datetime) -> Restand:
+def granted(principal: str, level: float, *, now: datetime) -> TrustUpdate:
     """Return the change that sets floor and score to `level` and thaws the principal.
 
-    The ceiling rises to the level if it is lower. Below level 2 it falls to just under the next level, so that approvals can't undo a
-    person's decision to lower a host; only another grant can.
+    The ceiling rises to the level if it is lower. Below level 2 it falls to just under the next level, so that approvals can't
+    undo a person's decision to lower a host; only another grant can.
 
     Raises:
         BadGrant: the level is not between 0 and 5, or higher than an unregistered host may have.
@@ -175,25 +175,25 @@ async def grant(state: StateStore, principal: str, level: float, *, by: str, now
     """
     change = granted(principal, level, now=now)
     note = Note(by, "trust.grant", principal, now, f"granted level {level:g}")
-    return await state.trust.restand(principal, change, note=note, unseen=FIRST_FLOOR)
+    return await state.trust.update_trust_record(principal, change, note=note, unseen=FIRST_FLOOR)
 
 
 async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> TrustRecord:
     """Remove all trust from the principal until a person thaws it."""
     note = Note(by, "trust.freeze", principal, now, reason)
-    return await state.trust.restand(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
+    return await state.trust.update_trust_record(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> TrustRecord:
     """Thaw the principal: it is at its floor again."""
     note = Note(by, "trust.thaw", principal, now, "the freeze was lifted")
-    return await state.trust.restand(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)
+    return await state.trust.update_trust_record(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def count(state: StateStore, principal: str, *, approved: bool, by: str, proposal: str, now: datetime) -> None:
     """Move the principal's score after a decision on one of its proposals."""
     reason = f"{APPROVED_REASON if approved else REJECTED_REASON}: {proposal}"
     note = Note(by, "trust.decided", principal, now, reason)
-    await state.trust.restand(
+    await state.trust.update_trust_record(
         principal, moved(principal, APPROVED if approved else REJECTED, now=now), note=note, unseen=FIRST_FLOOR
     )

@@ -91,7 +91,9 @@ def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
     month_ago = utc_now() - timedelta(days=30)
     earned = TrustRecord(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
     note = Note(ME, "trust.decided", earned.principal, month_ago, "a proposal was approved: p-1")
-    ann.asked(lambda state: state.trust.restand(earned.principal, lambda _known, _recent: earned, note=note))
+    ann.asked(
+        lambda state: state.trust.update_trust_record(earned.principal, lambda _known, _recent: earned, note=note)
+    )
     assert holds(ann)["score"] == 2.5
     (change,) = rows(ann, "history", "cursor")
     assert (change["to"], change["reason"]) == (3.0, "a proposal was approved: p-1")

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal, Restand, TrustRecord
+from knowledge.trust.ports import Proposal, TrustRecord, TrustUpdate
 from mcp_server.approvals.proposals import hash_of
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.trust.reconcile import unaccounted
@@ -16,7 +16,7 @@ from tests.support.state.ledgers import NOW
 DIGEST = bytes(range(32))
 
 
-def becoming(trust_record: TrustRecord) -> Restand:
+def becoming(trust_record: TrustRecord) -> TrustUpdate:
     return lambda _known, _recent: trust_record
 
 
@@ -34,7 +34,7 @@ async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateS
     for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
         principal = f"Ünïcode 日本@host-{number}"
         trust_record = TrustRecord(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
-        await store.trust.restand(principal, becoming(trust_record), note=note(about=principal))
+        await store.trust.update_trust_record(principal, becoming(trust_record), note=note(about=principal))
     key = passkey()
     await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
     await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.id.hex()))

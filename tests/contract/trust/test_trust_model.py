@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.ports import Restand, TrustRecord
+from knowledge.trust.ports import TrustRecord, TrustUpdate
 from tests.support.state.decisions import ADA, no, note, passkey, proposal, yes
 from tests.support.state.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.support.state.postgres import PostgresServer
@@ -71,7 +71,7 @@ def _expire() -> Act:
 
 
 def _restand(principal: str, step: float, floor: float) -> Act:
-    def change_(at: Any) -> Restand:
+    def change_(at: Any) -> TrustUpdate:
         def changed(before: TrustRecord | None, recent: Sequence[object]) -> TrustRecord:
             score = (before.score if before else 2.0) + step * len(recent)
             return TrustRecord(principal, score, floor, 3.9, frozen=step < 0, updated_at=at)
@@ -80,7 +80,7 @@ def _restand(principal: str, step: float, floor: float) -> Act:
 
     def act(store: StateStore, minute: int) -> Awaitable[object]:
         at = NOW + minute * 300 * MINUTE
-        return store.trust.restand(principal, change_(at), note=note("trust.decided", at=at), unseen=2.0)
+        return store.trust.update_trust_record(principal, change_(at), note=note("trust.decided", at=at), unseen=2.0)
 
     return act
 

@@ -53,7 +53,7 @@ def _raised(before: TrustRecord | None, _recent: Sequence[TrustChange]) -> Trust
 
 
 async def _restand(store: StateStore, _me: int, _n: int) -> bool:
-    await store.trust.restand(ADA, _raised, note=note("trust.decided"))
+    await store.trust.update_trust_record(ADA, _raised, note=note("trust.decided"))
     return True
 
 
@@ -63,7 +63,7 @@ ACTS = {
     "carry_out": _carry_out,
     "take": _take,
     "propose": _propose,
-    "restand": _restand,
+    "update_trust_record": _restand,
 }
 
 
@@ -116,7 +116,7 @@ async def test_several_processes_propose_no_more_than_there_may_be_and_all_their
     where: str, schema: str
 ) -> None:
     store = await open_shared(where, schema)
-    done = await at_once(where, schema, "propose", "restand")
+    done = await at_once(where, schema, "propose", "update_trust_record")
     assert len(done["propose"]) == await store.trust.pending(ADA) == EACH
     trust_record = await store.trust_record(ADA)
     assert trust_record is not None

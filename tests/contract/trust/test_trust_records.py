@@ -355,7 +355,7 @@ async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_
 
     for hours in (0, 1, 24, 30):
         said = note("trust.decided", ADA, at=NOW + timedelta(hours=hours), reason="p-1 was approved")
-        await store.trust.restand(ADA, raised, note=said, unseen=2.0)
+        await store.trust.update_trust_record(ADA, raised, note=said, unseen=2.0)
     assert seen == [
         (None, []),
         (trust_record(2.25), [2.25]),
@@ -375,41 +375,45 @@ async def test_a_change_of_standing_sees_what_is_recorded_and_is_in_history_and_
 
 async def test_the_changes_of_other_principals_are_not_looked_back_at(store: StateStore) -> None:
     other = TrustRecord(BOB, 3.0, floor=2.0, ceiling=3.9, frozen=False, updated_at=NOW)
-    await store.trust.restand(BOB, lambda _b, _r: other, note=note("trust.grant"))
+    await store.trust.update_trust_record(BOB, lambda _b, _r: other, note=note("trust.grant"))
     looked: list[object] = []
 
     def change_(before: TrustRecord | None, recent: Sequence[TrustChange]) -> TrustRecord:
         looked.append((before, list(recent)))
         return trust_record()
 
-    await store.trust.restand(ADA, change_, note=note("trust.grant"))
+    await store.trust.update_trust_record(ADA, change_, note=note("trust.grant"))
     assert looked == [(None, [])]
     assert list(await store.trust_records()) == [trust_record(), other]
 
 
 async def test_where_nothing_but_the_time_changes_nothing_is_recorded(store: StateStore) -> None:
-    await store.trust.restand(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
-    same = await store.trust.restand(ADA, lambda _b, _r: trust_record(updated_at=NOW + DAY), note=note("trust.grant"))
+    await store.trust.update_trust_record(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
+    same = await store.trust.update_trust_record(
+        ADA, lambda _b, _r: trust_record(updated_at=NOW + DAY), note=note("trust.grant")
+    )
     assert same == await store.trust_record(ADA) == trust_record()
     assert len(await store.history(ADA, limit=9)) == len(await bodies(store)) == 1
     frozen = trust_record(frozen=True)
-    assert await store.trust.restand(ADA, lambda _b, _r: frozen, note=note("trust.freeze")) == frozen
+    assert await store.trust.update_trust_record(ADA, lambda _b, _r: frozen, note=note("trust.freeze")) == frozen
     assert (await bodies(store))[-1]["standing"]["frozen"] is True
 
 
 async def test_a_change_that_fails_leaves_everything_as_it_was(store: StateStore) -> None:
-    await store.trust.restand(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
+    await store.trust.update_trust_record(ADA, lambda _b, _r: trust_record(), note=note("trust.grant"))
 
     def broken(_before: TrustRecord | None, _recent: Sequence[TrustChange]) -> TrustRecord:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await store.trust.restand(ADA, broken, note=note("trust.grant"))
+        await store.trust.update_trust_record(ADA, broken, note=note("trust.grant"))
     with pytest.raises(ValueError, match="cannot replace one of"):
-        await store.trust.restand(BOB, lambda _b, _r: trust_record(), note=note("trust.grant"))
+        await store.trust.update_trust_record(BOB, lambda _b, _r: trust_record(), note=note("trust.grant"))
     assert list(await store.trust_records()) == [trust_record()]
     assert len(await bodies(store)) == 1
-    assert (await store.trust.restand(ADA, lambda _b, _r: trust_record(3.0), note=note("trust.grant"))).score == 3.0
+    assert (
+        await store.trust.update_trust_record(ADA, lambda _b, _r: trust_record(3.0), note=note("trust.grant"))
+    ).score == 3.0
 
 
 # --- passkeys ---------------------------------------------------------------------------------------------------------
@@ -580,7 +584,7 @@ async def test_of_many_changes_of_a_standing_each_sees_what_the_last_one_left(st
         assert [one.score_after for one in recent][:1] == ([score] if before else [])
         return trust_record(score + 0.125)
 
-    await asyncio.gather(*(store.trust.restand(ADA, raised, note=note("trust.decided")) for _ in range(20)))
+    await asyncio.gather(*(store.trust.update_trust_record(ADA, raised, note=note("trust.decided")) for _ in range(20)))
     assert await store.trust_record(ADA) == trust_record(2.5)
     moves = [(one["standing"]["before"], one["standing"]["after"]) for one in await bodies(store)]
     assert moves == [(n * 0.125, (n + 1) * 0.125) for n in range(20)]
@@ -604,7 +608,7 @@ async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(
     async def other(n: int) -> None:
         await store.trust.propose(proposal(f"q-{n}", expires_at=NOW), most_pending=99, replacing=[f"q-{n - 1}"])
         await store.trust.expire(now=NOW)
-        await store.trust.restand(ADA, change_, note=note("trust.decided"))
+        await store.trust.update_trust_record(ADA, change_, note=note("trust.decided"))
         await store.publish("doc", ["z.md"])
 
     async with asyncio.timeout(30):
@@ -677,8 +681,8 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(store: StateSt
         trust.withdraw("p-1", ADA, at=naive),
         trust.expire(now=naive),
         trust.unfinished(now=naive),
-        trust.restand(ADA, lambda _b, _r: trust_record(), note=note(at=naive)),
-        trust.restand(ADA, lambda _b, _r: trust_record(updated_at=naive), note=note()),
+        trust.update_trust_record(ADA, lambda _b, _r: trust_record(), note=note(at=naive)),
+        trust.update_trust_record(ADA, lambda _b, _r: trust_record(updated_at=naive), note=note()),
         trust.add_passkey(passkey(created_at=naive), note=note()),
         trust.add_passkey(passkey(), note=note(at=naive)),
         trust.use_passkey(b"key-1", sign_count=1, at=naive),

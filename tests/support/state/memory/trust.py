@@ -38,11 +38,11 @@ from knowledge.trust.ports import (
     ProposalLine,
     ProposalVerdict,
     Purpose,
-    Restand,
     State,
     TrustChange,
     TrustedPlace,
     TrustRecord,
+    TrustUpdate,
 )
 from tests.support.state.memory.quotas import Used
 
@@ -231,7 +231,9 @@ class MemoryTrust:
             self._become(replace(proposal, state="expired", ended_at=now))
         return [proposal.id for proposal in over]
 
-    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> TrustRecord:
+    async def update_trust_record(
+        self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
+    ) -> TrustRecord:
         """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
         aware(note.at)
         before = self.trust_records.get(principal)
