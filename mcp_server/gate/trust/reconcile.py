@@ -10,7 +10,7 @@ from typing import Any
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import records_of
 from knowledge.state.ports import Enrolment, StateStore
-from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated
 from knowledge.trust.ports import Note, Passkey, Proposal, State, TrustChange, TrustedPlace, TrustRecord
 from mcp_server.approvals.proposals import hash_of
 
@@ -108,7 +108,7 @@ def _trust_record(trust_record: TrustRecord, recorded: _Recorded) -> Iterator[Un
         return
     at = trust_record.updated_at
     change = TrustChange(0, trust_record.principal, at, 0.0, trust_record.score, "", "")
-    entry = restood(change, trust_record, Note("", "", str(record.get("decision") or ""), at))
+    entry = trust_updated(change, trust_record, Note("", "", str(record.get("decision") or ""), at))
     if entry.actor.arguments_hash != record.get("arguments_hash"):
         yield Unaccounted(
             what, f"is {trust_record.score:g}, which differs from the last decision (audit record {record.get('seq')})"

@@ -70,7 +70,7 @@ def _expire() -> Act:
     return lambda store, minute: store.trust.expire(now=NOW + minute * MINUTE)
 
 
-def _restand(principal: str, step: float, floor: float) -> Act:
+def _update(principal: str, step: float, floor: float) -> Act:
     def change_(at: Any) -> TrustUpdate:
         def changed(before: TrustRecord | None, recent: Sequence[object]) -> TrustRecord:
             score = (before.score if before else 2.0) + step * len(recent)
@@ -130,7 +130,7 @@ acts = st.one_of(
     st.builds(_carry_out, ids, st.sampled_from(["done", "done", "undone"])),
     st.builds(_withdraw, ids, who),
     st.builds(_expire),
-    st.builds(_restand, who, st.sampled_from([0.0, 0.1, -0.1]), st.sampled_from([2.0, 3.0])),
+    st.builds(_update, who, st.sampled_from([0.0, 0.1, -0.1]), st.sampled_from([2.0, 3.0])),
     st.builds(_add_passkey, keys, st.integers(0, 2)),
     st.builds(_use_passkey, keys, st.integers(0, 3)),
     st.builds(_remove_passkey, keys),

@@ -52,7 +52,7 @@ def _raised(before: TrustRecord | None, _recent: Sequence[TrustChange]) -> Trust
     return TrustRecord(ADA, (before.score if before else 0.0) + 2**-10, 0.0, 5.0, frozen=False, updated_at=NOW)
 
 
-async def _restand(store: StateStore, _me: int, _n: int) -> bool:
+async def _update(store: StateStore, _me: int, _n: int) -> bool:
     await store.trust.update_trust_record(ADA, _raised, note=note("trust.decided"))
     return True
 
@@ -63,7 +63,7 @@ ACTS = {
     "carry_out": _carry_out,
     "take": _take,
     "propose": _propose,
-    "update_trust_record": _restand,
+    "update_trust_record": _update,
 }
 
 

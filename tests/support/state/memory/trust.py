@@ -211,8 +211,8 @@ class MemoryTrust:
             return self._become(replace(proposal, result=storable_or_none(result)))
         if proposal is None or proposal.state != "approved":
             return None
-        texts = {"result": storable_or_none(result), "error": storable_or_none(error)}
-        return self._become(replace(proposal, state=state, ended_at=at, successor=successor, **texts))
+        ended = replace(proposal, state=state, ended_at=at, successor=successor)
+        return self._become(replace(ended, result=storable_or_none(result), error=storable_or_none(error)))
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
         """Take a pending proposal back, in its principal's name."""
