@@ -104,25 +104,36 @@ class Finder:
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         most = USUAL if limit is None else limit
+        # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=len(seen) + most)
+        # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
         earlier = frozenset(seen)
         fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
         if route.mode == "discovery":
+            # Hits of one page side by side: a model reads a page's passages together.
             wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         places: Sequence[MapEntry] = ()
         if route.mode == "navigation" and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
             languages = await self._questions.languages()
-            places = await self._places.asked_for(query, names, near, directory=place, languages=languages)
+            places = await self._places.find(query, names, near, directory=place, languages=languages)
+        # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
         pages, shown = self._laid_out([page_line(entry) for entry in places], wanted, ranking, records, sure=sure)
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
-            [_shown_chunk(ranking.rows[seq], records) for seq in shown],
+            [
+                ShownChunk(
+                    row.path,
+                    chunk_section(row.section),
+                    short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
+                )
+                for row in (ranking.rows[seq] for seq in shown)
+            ],
             indexed=progress.done >= progress.total > 0,
             directory=place,
         )
@@ -204,6 +215,7 @@ class Finder:
         """Return how many pages can be found; the last one counts when the keyword index has caught up."""
         progress = await self._index.progress()
         engines = await self._engines()
+        # The keyword index follows the database a moment later. Until then the answer says that a page is missing.
         if progress.done < progress.total or await engines.keyword.position() == await self._index.position():
             return progress
         return Progress(max(progress.done - 1, 0), progress.total)
@@ -255,11 +267,6 @@ def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[i
     known = [doc for doc in dict.fromkeys(docs) if doc in records]
     longest = LONGEST_LINE if len(known) <= MANY_LINES else SHORT_LINE
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
-
-
-def _shown_chunk(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> ShownChunk:
-    short = row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS
-    return ShownChunk(row.path, chunk_section(row.section), short=short)
 
 
 def _hit_without_snippet(row: ChunkRow, score: float) -> Hit:

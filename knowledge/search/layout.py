@@ -55,7 +55,7 @@ def hit_cost(hit: Hit) -> int:
 
 
 def json_length(text: str) -> int:
-    """Return the length of `text` as JSON."""
+    """Return the length of `text` as JSON, in which these characters are escaped; other control characters are rare."""
     return len(text) + text.count("\n") + text.count('"') + text.count("\\") + text.count("\t")
 
 

@@ -110,7 +110,8 @@ class Entries:
             return _KnownDirectory(page.title, page.summary, derived=False)
         folders, documents = await self._index.children(directory, limit=SAMPLED if self._made else LOOKED_INTO)
         first = documents[:LOOKED_INTO]
-        front = next((d for d in first if _bare_name(d.path) in FRONT_PAGES and d.summary), None)
+        names = {d.path: d.path.rpartition("/")[2].partition(".")[0].lower() for d in first}
+        front = next((d for d in first if names[d.path] in FRONT_PAGES and d.summary), None)
         if page is None and front is not None:
             return _KnownDirectory(front.title, front.summary, derived=True)
         children = [document_entry(record) for record in first if record.path != index_path]
@@ -168,10 +169,6 @@ def join(directory: str, name: str) -> str:
 def when(time_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _bare_name(path: str) -> str:
-    return path.rpartition("/")[2].partition(".")[0].lower()
 
 
 # --- lines that a model makes -----------------------------------------------------------------------------------------

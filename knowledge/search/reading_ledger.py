@@ -79,6 +79,7 @@ class ReadingLedger:
         places = [] if directory is None else [directory]
         shown = dict.fromkeys([*places, *(hit.path for hit in answer.hits)])
         looks = dict.fromkeys((ReadingMark(path, "search") for path in shown), self._now())
+        # Looks from searches don't decide about nudges, so the answer need not wait until they are stored.
         if self._running:
             self._pending.setdefault(reader, {}).update(looks)
             self._arrived.set()
@@ -94,6 +95,7 @@ class ReadingLedger:
             seen = await self._state.looks(reader.principal, reader.journey, [directory])
             if ReadingMark(directory, "map") in seen:
                 return None
+            # The database decides, so that of several processes only one gives the nudge.
             given = await self._state.give_nudge(
                 reader.principal, reader.journey, directory, now=now, quiet_s=NUDGE_QUIET_S
             )

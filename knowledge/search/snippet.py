@@ -85,6 +85,7 @@ def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[in
 def _same(asked: str, other: str) -> bool:
     if asked == other:
         return True
+    # Instead of a stemmer, which would need the language of the text: inflections differ in their last letters.
     shorter = min(len(asked), len(other))
     kept = max(SHORTEST_STEM, shorter - 2)
     return shorter >= SHORTEST_STEM and abs(len(asked) - len(other)) <= SHORTEST_STEM and asked[:kept] == other[:kept]

@@ -123,6 +123,7 @@ class Tiers:
         return _parents_first(shown, below), truncated
 
     async def _children(self, directory: str, *, complete: bool) -> list[MapEntry]:
+        # Two more than are shown: the `_index.md` is dropped, and one more tells that the list is truncated.
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
         entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
         if not complete:
@@ -187,6 +188,7 @@ class Tiers:
                 raise
             return path, raw, revision
         if revision in (None, file.revision):
+            # A caller that has seen this text may base a write on it, even after the file has changed.
             if self._past is not None:
                 await self._past.shown(found, file.raw, file.revision)
             return found, file.raw, file.revision
@@ -219,6 +221,7 @@ class Tiers:
             if self._is_directory(asked):
                 raise NoSuchPath(asked, [f"the directory itself: kb_map({asked!r})"])
             raise NoSuchPath(asked, await self._nearest(asked))
+        # A title is a better match than an alias; two of the same kind are ambiguous.
         if len(paths) > 1 and matches[0].by == matches[1].by:
             raise AmbiguousName(asked, paths)
         return paths[0]
@@ -227,6 +230,7 @@ class Tiers:
         """Return up to three existing paths similar to `asked`."""
         word = asked.rpartition("/")[2].rpartition(".")[0] or asked.rpartition("/")[2]
         holding = await self._index.paths(contains=word, limit=50) if word else []
+        # Comparing is slow, so only a part of a very large knowledge base is compared.
         pool = list(holding) or list(await self._index.paths(limit=5000))
         pool += sorted({parent(path) for path in pool} - {""})
         return difflib.get_close_matches(asked, pool, n=3, cutoff=0.5) or list(holding[:3])
@@ -243,7 +247,7 @@ class Tiers:
         found, file = await self._open(asked)
         return await self._parsed(found, file.raw)
 
-    async def whole(self, path: str) -> str:
+    async def full_text(self, path: str) -> str:
         """Return the text of the document at `path`; a very long text is cut, with a note at the end.
 
         Raises:
@@ -266,7 +270,7 @@ class Tiers:
             return None
         return reading.source if reading.tainted else None
 
-    async def vouched(self, path: str, *, plain: bool = False) -> Document | None:
+    async def trusted_document(self, path: str, *, plain: bool = False) -> Document | None:
         """Return the page at exactly `path` from disk; None if there is none, or its text is not trusted.
 
         The page and its directories decide as they are now, not as they were indexed. With `plain` a symbolic link

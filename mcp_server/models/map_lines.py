@@ -74,7 +74,7 @@ class PagesOnDisk(Protocol):
         """Return the page's revision now."""
         ...
 
-    async def vouched(self, path: str) -> Document | None:
+    async def trusted_document(self, path: str) -> Document | None:
         """Return the page; None if it does not exist, or nobody vouches for its text."""
         ...
 
@@ -226,7 +226,7 @@ class MapLines:
         """Return what the model is sent of a page; None if it has a summary, has changed, is too short, or nobody vouches for it."""
         pages = self._pages()
         try:
-            document = await pages.vouched(one.path)
+            document = await pages.trusted_document(one.path)
             if document is None or await pages.revision(one.path) != one.revision:
                 return None
         except KnowledgeError:

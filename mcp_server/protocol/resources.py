@@ -61,10 +61,10 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
             if reading.tainted and (who := caller.get()) is not None:
                 origin = origin_of(reading.path, reading.source)
                 await services.taints.note(who.id, "", (origin,))
-                text = await services.tiers.whole(path)
+                text = await services.tiers.full_text(path)
                 await services.taints.saw(who.id, [(origin, text)])
                 return text
-            return await services.tiers.whole(path)
+            return await services.tiers.full_text(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
 

@@ -138,7 +138,7 @@ class ServerIndex(ABC, Generic[M]):
         with try_lock(self._lock) as mine:
             for attempt in range(STARTS_OVER if mine else 0):
                 try:
-                    rows, complete = await self._fill(store, anew=attempt > 0)
+                    rows, complete = await self._fill(store, restart=attempt > 0)
                 except MissingIndex as error:
                     # Someone deleted what was being filled. Once may happen.
                     if attempt == STARTS_OVER - 1:
@@ -150,10 +150,10 @@ class ServerIndex(ABC, Generic[M]):
         return taken
 
     @abstractmethod
-    async def _fill(self, store: IndexStore, *, anew: bool) -> tuple[int, bool]:
+    async def _fill(self, store: IndexStore, *, restart: bool) -> tuple[int, bool]:
         """Bring the server up to the store; return the number of rows, and whether it is complete.
 
-        It is not if the store started over meanwhile. With `anew` nothing that serves is extended.
+        It is not if the store started over meanwhile. With `restart` the index in use is not extended.
         """
 
     @abstractmethod

@@ -44,6 +44,7 @@ async def find_corrections(
     `known` has the words that chunks contain; `spoken` are the languages that the query may be in.
     """
     long = (word for word in content if len(word) >= SHORTEST and not is_part_of_a_run(word))
+    # Known words are left alone: errors that produce another known word cost 0.1 % of quality (decision 14).
     unknown = [word for word in long if word not in known]
     return {
         word: await correct(index, word)
@@ -165,6 +166,7 @@ class Vocabularies:
             self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
             self._at, self._found = position, {}
             self._stale_from = anyio.current_time() + VOCABULARY_S
+        # A search with the same error is often repeated, by its next pages and by other callers.
         if word not in self._found:
             self._found[word] = self._known.near(word)
         return self._found[word]

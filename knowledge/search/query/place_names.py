@@ -27,7 +27,7 @@ class Places:
     def __init__(self, index: IndexStore) -> None:
         self._index, self._entries = index, Entries(index)
 
-    async def asked_for(
+    async def find(
         self, query: str, names: Sequence[NameMatch], near: Sequence[str], *, directory: str, languages: Sequence[str]
     ) -> list[MapEntry]:
         """Return map lines: the places below `directory` that `query` names, best first, then the children of the first one.
@@ -37,6 +37,7 @@ class Places:
         """
         found: dict[str, MapEntry] = {}
         for match in names:
+            # A heading is a section and not a place; it is among the hits.
             if match.by != "heading":
                 await self._take(match.path, found)
         known = {_plain(above.rpartition("/")[2]): above for page in near for above in ancestors(page) if above}
@@ -78,7 +79,9 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
         for length in range(min(LONGEST_NAME, len(asked)), 0, -1)
         for start in range(len(asked) - length + 1)
     ]
+    # A name neither begins nor ends with a stop word: `the decisions folder` names `decisions folder`.
     telling = [run for run in runs if not is_stop_word(run[0], languages) and not is_stop_word(run[-1], languages)]
+    # Folders are usually written with hyphens, titles with spaces.
     spelt = [form for run in telling for form in dict.fromkeys(("-".join(run), " ".join(run)))]
     yield from list(dict.fromkeys([*given, *spelt]))[:MOST_LOOKUPS]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.index.ports import QueryTerm
@@ -23,9 +23,8 @@ MOST_EMBEDDED = 4000
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """The number of its words, its content words, the terms for each, the text to embed, and the corrected query."""
+    """Content words, the terms for each, the text to embed, and the corrected query."""
 
-    asked: int
     content: tuple[str, ...]
     terms: tuple[QueryTerm, ...]
     to_embed: str
@@ -44,15 +43,19 @@ class Questions:
         """Return `query` parsed."""
         asked = list(dict.fromkeys(words(query)))
         languages = await self.languages()
+        # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not is_stop_word(word, languages)] or asked
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
-            content = _rarest(content, known)
+            # The rarest known words tell most; unknown ones find nothing and come last. In the order of the question.
+            order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
+            content = [content[i] for i in sorted(order[:MOST_TERMS])]
         spoken = spoken_languages(asked, languages)
         corrections = await find_corrections(self._index, self._correct, content, known=known, spoken=spoken)
         # A misspelt stop word is still a stop word. As a word that no page has, it would say that the answer isn't here.
         stopped = {word for word, near in corrections.items() if near and is_stop_word(near[0], languages)}
         content = [word for word in content if word not in stopped] or content
+        # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() else ""
         completions = await self._completions(last)
         terms = tuple(
@@ -60,7 +63,7 @@ class Questions:
         )
         best = {word: near[0] for word, near in corrections.items() if near}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
-        return SearchQuestion(len(asked), tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
+        return SearchQuestion(tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
 
     async def languages(self) -> Sequence[str]:
         """Return the languages of the documents here; the index is asked again when it has changed."""
@@ -74,12 +77,6 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
-
-
-def _rarest(content: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the rarest known words in the order of the question; unknown words come last."""
-    order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
-    return [content[i] for i in sorted(order[:MOST_TERMS])]
 
 
 def _term(word: str, languages: Sequence[str], near: Sequence[str], completions: Sequence[str]) -> QueryTerm:

@@ -51,7 +51,7 @@ class ScentSigns:
     engines rank the first chunk; 1 if it is first in both. `nearness`: how far the nearest passage stands out from the
     tenth to twentieth. `substance`: length of the first chunk, 1 for an ordinary one; a stub rarely answers. `exact`: a
     page or section has exactly the name in the question. `missing`: the question's words that no shown chunk has,
-    rarest first. `asked`: the question's content words.
+    rarest first. `content`: the question's content words.
     """
 
     coverage: float
@@ -60,7 +60,7 @@ class ScentSigns:
     substance: float
     exact: bool
     missing: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ async def signs_of(index: IndexStore, question: SearchQuestion, ranking: Ranking
         substance=min(1.0, len(ranking.rows[best].text) / ORDINARY_CHARACTERS),
         exact=best in ranking.exact,
         missing=missing,
-        asked=question.content,
+        content=question.content,
     )
 
 
@@ -152,7 +152,7 @@ def level_of(signs: ScentSigns) -> ScentLevel:
     however near. Without any of the words an answer is `lost`: nothing but nearness speaks for it.
     """
     if signs.exact:
-        return "sufficient"
+        return "sufficient"  # whatever has the requested name is what was requested
     probability = chance(signs)
     if probability >= SUFFICIENT_FROM and signs.coverage >= ENOUGH_COVERAGE:
         return "sufficient"
@@ -168,7 +168,7 @@ def judge(signs: ScentSigns, places: Sequence[ShownChunk], *, indexed: bool, dir
     if level == "sufficient":
         return Scent(level, "a page or section has this name" if signs.exact else _reason(signs), _read(places[0]))
     if level == "partial":
-        return Scent(level, _reason(signs), _look_inside(places[0], signs.asked, directory))
+        return Scent(level, _reason(signs), _look_inside(places[0], signs.content, directory))
     return Scent(level, _reason(signs), _look_around(places))
 
 
@@ -200,10 +200,10 @@ def _read(place: ShownChunk) -> str:
     return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
 
 
-def _look_inside(place: ShownChunk, asked: Sequence[str], directory: str) -> str:
+def _look_inside(place: ShownChunk, content: Sequence[str], directory: str) -> str:
     """Return the call that finds more on the page: read a short page, search a long one unless that was just done."""
-    step = f"kb_search({' '.join(asked)!r}, path={place.path!r})"
-    return _read(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
+    step = f"kb_search({' '.join(content)!r}, path={place.path!r})"
+    return _read(place) if place.short or not content or place.path == directory or len(step) > LONGEST_STEP else step
 
 
 def _look_around(places: Sequence[ShownChunk]) -> str:
@@ -214,6 +214,7 @@ def _look_around(places: Sequence[ShownChunk]) -> str:
     counted = Counter(word for heading in headings for word in dict.fromkeys(_WORD.findall(heading.lower())))
     used = [word for word, _ in counted.most_common(MOST_WORDS)]
     call = f"kb_map({best!r})"
+    # As many words as fit: the length of a next step is bounded, because the answer's tokens are.
     for count in range(len(used), 0, -1):
         step = f"{call}; its pages mention {', '.join(used[:count])}"
         if len(step) <= LONGEST_STEP:

@@ -70,7 +70,7 @@ def team_examples(metadata: Mapping[str, object]) -> Examples:
                 continue
             key = plain(entry)
             if key in found and found[key].mode != mode:
-                twice.add(key)
+                twice.add(key)  # which one is meant can't be known
             found[key] = Example(" ".join(entry.split()), mode)
     problems += [f"`{found[key].query}` is under both modes and is left out" for key in sorted(twice)]
     kept = [example for key, example in found.items() if key not in twice]

@@ -82,6 +82,7 @@ class Router:
         if wanted == self._prepared_for or self._lock.locked():
             return
         if self._calls_until_retry:
+            # A try at every search would delay each one by as long as the embedder takes to fail.
             self._calls_until_retry -= 1
             return
         async with self._lock:
@@ -147,7 +148,7 @@ class Router:
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""
         if seen.groups & (PROBLEM | HOW) or not seen.groups & (INSIDE | LIST):
-            return ""
+            return ""  # `why is the cache slow` names a place here, and is not about it
         phrase = place_phrase(query)
         if not phrase:
             return ""

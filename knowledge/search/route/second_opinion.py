@@ -66,6 +66,7 @@ class SecondOpinion:
     async def on(self, query: str, own: QuestionRoute, examples: Sequence[Example]) -> QuestionRoute:
         """Return the more confident of `own` and the model's route; `own` without an answer in time. Never raises."""
         answer = self._answers.get(plain(query)) or await self._ask(query, examples)
+        # A model that claims more than certainty has not understood the question.
         if answer is None or not own.confidence < answer.confidence <= 1:
             return own
         confidence = round(min(answer.confidence, MOST_SURE), 2)

@@ -79,11 +79,11 @@ _ASKS = ("?", "\uff1f")
 class RouteSigns(NamedTuple):
     """A parsed question. `first` and `groups` are the word groups (`words.py`) of the first word and of all words.
 
-    `text` is case-folded; `said` is `text` without its mark (`docs:`, `[bug]`) and its quotations.
+    `text` is case-folded; `wording` is `text` without its mark (`docs:`, `[bug]`) and its quotations.
     """
 
     text: str
-    said: str
+    wording: str
     words: tuple[str, ...]
     first: int
     groups: int
@@ -104,10 +104,10 @@ def signs(query: str) -> RouteSigns:
     marked = _MARK.match(text)
     bare = text[marked.end() :] if marked else text
     # A quotation is a name, whatever its words mean.
-    said = bare if _QUOTED.fullmatch(bare) else _QUOTED.sub(" ", bare)
-    if _UNLISTED.search(said):
-        said = _UNLISTED.sub(" missing", said)  # the page is missing from a list; the program is not at fault
-    words = _WORD.findall(said)
+    wording = bare if _QUOTED.fullmatch(bare) else _QUOTED.sub(" ", bare)
+    if _UNLISTED.search(wording):
+        wording = _UNLISTED.sub(" missing", wording)  # the page is missing from a list; the program is not at fault
+    words = _WORD.findall(wording)
     kinds = [WORDS[word] if word in WORDS else _ending(word) for word in words]
     groups = 0
     if not text.isascii():
@@ -116,16 +116,16 @@ def signs(query: str) -> RouteSigns:
     for kind in kinds:
         groups |= kind
     # A question that begins with a quotation has no first word.
-    first = 0 if said[:1] == " " else kinds[0] if kinds else groups
-    if _SYMPTOM.search(said):
+    first = 0 if wording[:1] == " " else kinds[0] if kinds else groups
+    if _SYMPTOM.search(wording):
         groups |= PROBLEM
-    if how := _HOW.search(said):
+    if how := _HOW.search(wording):
         groups |= HOW
         first |= HOW if how.start() <= 1 else 0
-    what = _WHAT_IT_IS.match(said)
+    what = _WHAT_IT_IS.match(wording)
     return RouteSigns(
         text=text,
-        said=said,
+        wording=wording,
         words=tuple(words),
         first=first,
         groups=groups,
@@ -135,8 +135,8 @@ def signs(query: str) -> RouteSigns:
         has_path="/" in text and _PATH.search(text) is not None,
         has_file="." in text and _FILE.search(text) is not None,
         is_key=_KEY.match(query.strip()) is not None,
-        asks_existence=said.lstrip(" ¿").startswith(EXISTENCE),
-        asks_inside=bool(what and WORDS.get(what[1], 0) & INSIDE) or _WHAT_IS_INSIDE.match(said) is not None,
+        asks_existence=wording.lstrip(" ¿").startswith(EXISTENCE),
+        asks_inside=bool(what and WORDS.get(what[1], 0) & INSIDE) or _WHAT_IS_INSIDE.match(wording) is not None,
         what=what[1] if what else None,
     )
 
@@ -206,9 +206,9 @@ def sign_values(seen: RouteSigns, leaning: float) -> dict[str, float]:
         "a kind of place, no problem": place and not problem and not how,
         "where, but a problem": where and problem,
         "list, but a problem": listed and problem,
-        "a list of something": not problem and _LIST_OF.search(seen.said) is not None,
+        "a list of something": not problem and _LIST_OF.search(seen.wording) is not None,
         "asks what something is": seen.what is not None and not seen.asks_inside,
-        "asks which there are": which and _WHICH_ARE_THERE.search(seen.said) is not None,
+        "asks which there are": which and _WHICH_ARE_THERE.search(seen.wording) is not None,
         "asks what is inside": seen.asks_inside,
         "marked as documentation": documentation,
         "marked as a change": bool(seen.mark) and not documentation,

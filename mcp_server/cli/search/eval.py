@@ -149,7 +149,7 @@ def _subject(base: KnowledgeBase) -> SearchUnderTest:
 
     async def text(path: str) -> str:
         # Judgements may leave out the suffix, so the path is resolved as `read` does it.
-        return await base.tiers.whole((await base.tiers.read(path)).path)
+        return await base.tiers.full_text((await base.tiers.read(path)).path)
 
     return SearchUnderTest(search, read, text, time.perf_counter)
 

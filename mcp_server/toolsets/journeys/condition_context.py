@@ -124,7 +124,7 @@ class KnowledgeLook:
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
         """Return what was learned before, the nearest first."""
         tiers = self._services.tiers
-        pages = [await tiers.vouched(path, plain=True) for path in learning_pages(agent, domain)]
+        pages = [await tiers.trusted_document(path, plain=True) for path in learning_pages(agent, domain)]
         return [learning for page in pages if page for learning in learnings_on(page)]
 
     async def learners(self) -> Collection[str]:

@@ -257,7 +257,7 @@ async def test_after_untrusted_text_what_agents_are_told_before_they_begin_needs
         assert waits.content["proposal"]["level_needed"] == spec.needs + 1
         assert "kb:inbox/mail.md" in waits.content["proposal"]["why"]
         assert "this page tells agents what to do" in waits.content["proposal"]["why"]
-        assert await app.services.tiers.vouched("_learnings/all/general.md") is None
+        assert await app.services.tiers.trusted_document("_learnings/all/general.md") is None
 
         stranger = Call(Principal("bob", "host"))
         await grant(app.base.state, stranger.principal.id, float(spec.needs), by="ann", now=app.services.now())

@@ -276,9 +276,9 @@ async def test_what_serves_another_generation_is_not_asked(place: str, store: Me
     engine = engine_at(place, terms_of)
     await engine.catch_up(store)
     await store.begin(replace(IDENTITY, recipe=2))
-    with pytest.raises(EngineUnavailable, match="filled anew"):
+    with pytest.raises(EngineUnavailable, match="being rebuilt"):
         await engine.vectors.search(store, vectors[0], limit=5)
-    with pytest.raises(EngineUnavailable, match="filled anew"):
+    with pytest.raises(EngineUnavailable, match="being rebuilt"):
         await engine.keyword.search(ask("setup"), limit=5)
     await engine.close()
 

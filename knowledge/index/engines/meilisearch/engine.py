@@ -44,13 +44,13 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
 
     # --- filling ------------------------------------------------------------------------------------------------------
 
-    async def _fill(self, store: IndexStore, *, anew: bool) -> tuple[int, bool]:
+    async def _fill(self, store: IndexStore, *, restart: bool) -> tuple[int, bool]:
         served = await self.mark(fresh=True)
         position = await store.position()
         generation = position.generation
         if served and served.at == position and served.shape == SHAPE and self._swept:
             return 0, True
-        if served and not anew and _fits(served, generation):
+        if served and not restart and _fits(served, generation):
             target, mark = self._name, await self._begun(self._name, served)
         else:
             target = f"{self._name}-{generation}-{SHAPE}"
@@ -159,7 +159,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         if docs is None and has_times(filters) and filters and self._store:
             docs = await self._store.select(filters)
-        queries = wire.asked(terms)
+        queries = wire.word_queries(terms)
         if not queries or limit <= 0 or (docs is not None and not docs):
             return []
         within = wire.restriction(docs, filters)

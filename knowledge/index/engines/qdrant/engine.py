@@ -21,8 +21,8 @@ from knowledge.index.engines.qdrant.points import (
     Condition,
     QdrantOptions,
     Terms,
-    asked,
     by_number,
+    query_weights,
     restriction,
 )
 from knowledge.index.engines.qdrant.server import ENGINE, QdrantLine, read_mark
@@ -87,11 +87,11 @@ class QdrantEngine(ServerIndex[CollectionMark]):
 
         return Filling(self._line, self._name, self._options, self._terms)
 
-    async def _fill(self, store: IndexStore, *, anew: bool) -> tuple[int, bool]:
+    async def _fill(self, store: IndexStore, *, restart: bool) -> tuple[int, bool]:
         served = await self.mark(fresh=True)
         filling = self._filling()
         at, texts = (await store.space()).position, (await store.position()).generation
-        if served and not anew and served.fits(filling.shape, at, texts):
+        if served and not restart and served.fits(filling.shape, at, texts):
             mark = served
         else:
             renewal = served.mean_until if served and served.texts == texts else 0
@@ -140,7 +140,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
     ) -> Both:
         """Return the list for each side of the question, and the joined list if it has both."""
         meaning = vector.tolist() if vector is not None and vector.any() else None
-        question = _CollectionQuery(asked(terms) or None, meaning, limit, docs, filters)
+        question = _CollectionQuery(query_weights(terms) or None, meaning, limit, docs, filters)
         if question.empty:
             return NOTHING
         for again in (True, False):
@@ -168,7 +168,7 @@ class QdrantEngine(ServerIndex[CollectionMark]):
         if not await _same_generation(question, mark, store):
             mark = await self.mark(fresh=True)
             if mark is not None and not await _same_generation(question, mark, store):
-                raise EngineUnavailable(ENGINE, f"the collection {self._name} is still being filled anew")
+                raise EngineUnavailable(ENGINE, f"the collection {self._name} is still being rebuilt")
         return mark
 
     async def _found(self, question: _CollectionQuery, mark: CollectionMark) -> Both:

@@ -116,7 +116,7 @@ def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def asked(terms: Sequence[QueryTerm]) -> Mapping[int, float]:
+def query_weights(terms: Sequence[QueryTerm]) -> Mapping[int, float]:
     """Return the question's part of BM25: every alternative of each word by its weight; shared ones add up."""
     values: dict[int, float] = {}
     for term in terms:

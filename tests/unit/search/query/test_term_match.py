@@ -30,7 +30,7 @@ def test_words_are_found_by_their_stems_in_text_headings_and_title_with_the_weig
 def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() -> None:
     rows = {1: row(1, "Secrets."), 2: row(2, "Rotating secrets in the vault."), 3: row(3, "Named.")}
     scores = {1: 0.99, 2: 0.9, 3: 1.0}
-    question = SearchQuestion(3, ("rotating", "secrets", "valt"), TERMS, "", None)
+    question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None)
     found = boost_coverage(Ranking((3, 1, 2), rows, scores, (), (), frozenset({3}), ()), question)
     assert found.ranked == (3, 2, 1)
     assert found.scores[3] == 1.0 > found.scores[2] == 0.99 > found.scores[1] > 0
@@ -38,6 +38,6 @@ def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() 
 
 def test_what_is_far_better_stays_first() -> None:
     rows = {1: row(1, "Nothing."), 2: row(2, "Rotating secrets in the vault.")}
-    question = SearchQuestion(3, ("rotating", "secrets", "valt"), TERMS, "", None)
+    question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None)
     found = boost_coverage(Ranking((1, 2), rows, {1: 0.99, 2: 0.5}, (), (), frozenset(), ()), question)
     assert found.ranked == (1, 2)

@@ -22,7 +22,7 @@ from tests.support.state.memory.index import MemoryIndexStore
 
 GOOD = ScentSigns(1.0, 1.0, 0.5, 1.0, exact=False)
 POOR = ScentSigns(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))
-MIDDLING = ScentSigns(0.7, 0.3, 0.2, 0.5, exact=False, asked=("rotate", "keys"))
+MIDDLING = ScentSigns(0.7, 0.3, 0.2, 0.5, exact=False, content=("rotate", "keys"))
 PLACES = [
     ShownChunk("ops/keys.md", "Keys > Rotate them"),
     ShownChunk("ops/vault.md", "Vault"),
@@ -30,7 +30,7 @@ PLACES = [
 ]
 LEVELS = ("lost", "partial", "sufficient")
 shares = st.floats(0, 1)
-signs = st.builds(ScentSigns, shares, shares, shares, shares, exact=st.booleans(), asked=st.tuples(st.text()))
+signs = st.builds(ScentSigns, shares, shares, shares, shares, exact=st.booleans(), content=st.tuples(st.text()))
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
 places = st.builds(
     ShownChunk,
@@ -132,9 +132,7 @@ def row(seq: int, doc: int, text: str, language: str = "en") -> ChunkRow:
 
 
 def asked(*terms: str) -> SearchQuestion:
-    return SearchQuestion(
-        len(terms), terms, tuple(QueryTerm(term, ((term, 1.0),)) for term in terms), " ".join(terms), None
-    )
+    return SearchQuestion(terms, tuple(QueryTerm(term, ((term, 1.0),)) for term in terms), " ".join(terms), None)
 
 
 def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, float]]) -> Ranking:
