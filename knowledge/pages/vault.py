@@ -17,7 +17,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -151,8 +150,13 @@ class Vault:
         """
         path = clean_path(path)
         try:
-            with self._opened(path, plain=plain) as descriptor:
+            descriptor = self._open(path, plain=plain)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise NoSuchPath(path)
                 raw, status = read_steadily(descriptor, path)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise self._refusal(path, error) from error
         return FileRead(raw, stamp_of(status), revision_of(raw))
@@ -308,41 +312,23 @@ class Vault:
             return NoSuchPath(path)
         return UnreadableDocument(path, _why(error))
 
-    @contextmanager
-    def _opened(self, path: str, *, plain: bool) -> Iterator[int]:
-        descriptor = self._open_plain(path) if plain else self._open_confined(path)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NoSuchPath(path)
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def _open_plain(self, path: str) -> int:
-        """Open the file unless a link is in the way."""
-        if not HAS_OPENAT and self.is_plain(path):
-            return self._open_and_compare(path)
-        try:
-            if HAS_OPENAT:
+    def _open(self, path: str, *, plain: bool) -> int:
+        """Open the file. No link that is swapped in at any moment leads outside; `plain` refuses links altogether."""
+        if HAS_OPENAT:
+            try:
                 return self._walk(path)
-        except OSError as error:
-            if error.errno not in _LINK_IN_THE_WAY:
-                raise
-        if self.resolve(path) == path:
-            raise NoSuchPath(path)  # no link: a file lies where a folder should be
-        raise InvalidPath(path, "it is a link, or lies below one; put the file itself there")
-
-    def _open_confined(self, path: str) -> int:
-        """Open the file; no link that is swapped in at any moment leads outside."""
-        if not HAS_OPENAT:
+            except OSError as error:
+                if error.errno not in _LINK_IN_THE_WAY:
+                    raise
+        elif not plain or self.is_plain(path):
             return self._open_and_compare(path)
-        try:
-            return self._walk(path)
-        except OSError as error:
-            if error.errno not in _LINK_IN_THE_WAY:
-                raise
-        # The resolved path has no link in it. If somebody puts one there meanwhile, the walk refuses it.
-        return self._walk(self.resolve(path))
+        real = self.resolve(path)
+        if not plain:
+            # The resolved path has no link in it. If somebody puts one there meanwhile, the walk refuses it.
+            return self._walk(real)
+        if real == path:
+            raise NoSuchPath(path)  # no link: a file is where a folder should be
+        raise InvalidPath(path, "it is a link, or lies below one; put the file itself there")
 
     def _walk(self, path: str) -> int:
         """Open `path` part by part, each relative to the one before, following no link."""

@@ -68,7 +68,8 @@ class _Pieces:
         chunks: list[Chunk] = []
         for section, start, end in self._runs():
             text = "\n".join(self.lines[start:end])
-            if end - start == 1 and len(text) > MOST and not self._is_whole(start):
+            is_long_line = end - start == 1 and len(text) > MOST
+            if is_long_line and not any(b.start <= start < b.end and b.kind in _UNCUT for b in self.blocks):
                 parts = _split_line(text)
                 chunks += [Chunk(len(chunks) + i, section, start + 1, end, part) for i, part in enumerate(parts)]
             else:
@@ -78,10 +79,6 @@ class _Pieces:
             return chunks
         text = "\n".join(part for part in (document.title, document.summary) if part)
         return [Chunk(0, (), 1, document.body_line - 1, text)] if text else []
-
-    def _is_whole(self, line: int) -> bool:
-        """Return whether the line belongs to a block that is never cut."""
-        return any(block.start <= line < block.end and block.kind in _UNCUT for block in self.blocks)
 
     def _runs(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield section, first line and the line after the last for every chunk."""
