@@ -1,1 +1,1 @@
-"""The domain: documents, finding, merging and the records behind them. Has never heard of MCP or agents."""
+"""The domain: pages, search, merging and the records behind them. Knows nothing of MCP or agents."""

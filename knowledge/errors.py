@@ -26,7 +26,7 @@ class InvalidPath(KnowledgeError):
 
 
 class NoSuchPath(KnowledgeError):
-    """Nothing is there; `nearest` are similar paths that exist, best first."""
+    """Nothing is there; the message names similar paths that exist."""
 
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
         self.path = path

@@ -1,1 +1,1 @@
-"""Measuring how well a knowledge base is found: measures, query sets, runs and their comparison."""
+"""Evaluates search: measures, query sets, runs and their comparison."""

@@ -1,1 +1,1 @@
-"""What happened to pages: revisions, provenance and the audit chain."""
+"""The history of pages: revisions, provenance and the audit chain."""

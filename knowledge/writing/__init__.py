@@ -1,1 +1,1 @@
-"""Changing files of the knowledge base: atomic, recorded, recoverable, next to editors that know nothing of us."""
+"""Writes pages: atomically, on record, recoverably, and beside editors that take no locks."""

@@ -1,1 +1,1 @@
-"""Reading Markdown: blocks, inlines, chunks and the language of a text."""
+"""Markdown: blocks, inline text, chunks, and the language of a text."""

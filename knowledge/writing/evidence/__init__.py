@@ -1,1 +1,1 @@
-"""What evidence rests on: its sources, its citations, and the judge of contradictions."""
+"""Evidence: its sources, its citations, and the judge of contradictions."""

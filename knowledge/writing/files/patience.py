@@ -17,7 +17,7 @@ class ActPatience:
     """The patience of one act, from now on; it ends when both the time and the least number of tries are used up.
 
     A number of tries alone is not enough. An editor that saves twenty times a second, or a burst of saves, uses up any number
-    within the second that merging anew takes each time; given some seconds, one try gets in between.
+    within the second that each new merge takes; given some seconds, one try gets in between.
     """
 
     def __init__(

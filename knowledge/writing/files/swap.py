@@ -2,7 +2,7 @@
 
 Nothing is ever overwritten. The new bytes are staged beside the page, durable, and trade names with it atomically; then the
 displaced bytes are compared with what the act had read. If they differ, somebody who takes no lock, such as an editor, has saved
-the page meanwhile: everything is taken back, the save is at the page again, and the act is planned anew from it. All of it blocks.
+the page meanwhile: everything is taken back, the save is at the page again, and the act is planned again from it. All of it blocks.
 """
 
 from __future__ import annotations
@@ -202,10 +202,8 @@ class _FileSwap:
             try:
                 self.folder.exchange(self.change.staged, self.name)
             except FileNotFoundError:
-                return [
-                    *saves,
-                    *self._saved(back.raw),
-                ]  # somebody removed the page: it stays removed, their save is kept
+                # Somebody removed the page: it stays removed, and their save is kept.
+                return [*saves, *self._saved(back.raw)]
             # An editor that was still writing the displaced file may have finished; and whoever has read our write, which was the
             # page until now, may save over this without having seen it. So it is remembered too.
             self._meet(self._look(self.name))
@@ -278,7 +276,7 @@ class Swap:
         self._swaps: list[_FileSwap] = []
         self._done: list[_FileSwap] = []
         self._saves: list[Save] = []
-        """What others saved and is in no file any more, until the caller has taken it."""
+        """Saves of others that are no longer in any file, until the caller takes them."""
         self._open = ExitStack()
         self._folders: dict[str, Folder] = {}
         self._keep_staged = False
@@ -292,8 +290,8 @@ class Swap:
     def make(self) -> list[Save] | None:
         """Stage and exchange all files; return None once that is done and durable.
 
-        A list means that somebody saved one of the files meanwhile and nothing is changed; in it are the saves that are in no
-        file any more and have to be kept.
+        A list means that somebody saved one of the files meanwhile and nothing is changed; in it are the saves that are no
+        longer in any file and have to be kept.
 
         Raises:
             UnwritableDocument: a file can't be written; nothing is changed.
@@ -358,7 +356,7 @@ class Swap:
                 swap.read_back()
 
     def undo(self) -> list[Save]:
-        """Take everything back; return the saves of others that are in no file any more."""
+        """Take everything back; return the saves of others that are no longer in any file."""
         while self._done:
             swap = self._done[-1]
             with named_errors(swap.change.path):
