@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -26,7 +24,7 @@ from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.connectors import connecting
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of
-from mcp_server.app.knowledge_base import KnowledgeBase, open_base, utc_now
+from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
@@ -247,11 +245,6 @@ def _progress(sentence: str) -> Callable[[Progress], None]:
     return log
 
 
-def holder_name() -> str:
-    """Return a name for this process that no other process with this knowledge base has."""
-    return f"{os.getpid()}-{version()}-{secrets.token_hex(4)}"
-
-
 def _server(
     specs: Sequence[AnySpec], seams: Seams, bus: InMemorySubscriptionBus, security: RequestStateSecurity
 ) -> ForgeServer:
@@ -259,7 +252,7 @@ def _server(
         server = ForgeServer(
             name=NAME,
             title="Knowledge Forge",
-            version=version(),
+            version=VERSION,
             instructions=INSTRUCTIONS,
             tools=[GatedTool.of(spec) for spec in specs],
             extensions=seams.extensions,
@@ -315,8 +308,3 @@ def _identifier(
         return await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
 
     return who
-
-
-def version() -> str:
-    """Return this program's version."""
-    return VERSION

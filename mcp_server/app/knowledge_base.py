@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +24,7 @@ from knowledge.state.locations import INDEXING_LEASE, default_schema, indexing_l
 from knowledge.state.ports import Progress, StateStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
+from mcp_server import VERSION
 from mcp_server.app.factories.embedder import Embedding, embedding
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
@@ -296,3 +299,8 @@ async def open_base(
 def utc_now() -> datetime:
     """Return the current time, aware."""
     return datetime.now(UTC)
+
+
+def holder_name() -> str:
+    """Return a name for this process that no other process with this knowledge base has."""
+    return f"{os.getpid()}-{VERSION}-{secrets.token_hex(4)}"

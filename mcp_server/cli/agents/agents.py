@@ -21,7 +21,6 @@ from mcp_server.cli.terminal.console import stderr_console, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said
 from mcp_server.cli.terminal.output import print_json
-from mcp_server.toolsets.registry import declared
 
 LIST, SHOW, CHECK = "list", "show", "check"
 
@@ -131,10 +130,9 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:
-    from mcp_server.toolsets.journeys.offers.resources import (  # 0.5 s, which a list need not wait for
-        definition,
-        phase_definition,
-    )
+    # These load the SDK and the tools' declarations, 0.5 s, which a list need not wait for.
+    from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
+    from mcp_server.toolsets.registry import declared
 
     agent = await _catalogue(settings).agent(args.name)
     tools = [spec.name for spec in declared()]

@@ -25,7 +25,6 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed, UnknownTool
 from mcp_server.gate.host_registration import Principal, identify, os_user
 from mcp_server.gate.policy import Refuse
-from mcp_server.toolsets.journeys.offers.prompts import as_input
 
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
@@ -144,6 +143,10 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the inputs that were typed, each as the type of value that the agent takes."""
+    from mcp_server.toolsets.journeys.offers.prompts import (
+        as_input,  # loads the SDK, 0.3 s, which a list need not wait for
+    )
+
     agent = await at.app.services.journeys.catalogue.agent(name)
     forms, found = agent.inputs.get("properties", {}), {}
     for pair in pairs:

@@ -15,7 +15,7 @@ from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
 from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity, Lease, Progress
-from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
+from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, utc_now
 from mcp_server.cli.terminal.console import progress_bars
 
 logger = logging.getLogger("knowledge_forge")
@@ -109,10 +109,6 @@ async def held_lease(
 
     With `or_fresh`, also yield None as soon as the other process has brought the index up to date.
     """
-    from mcp_server.app.composition import (
-        holder_name,  # the whole server, which a search in a complete index does not need
-    )
-
     holder = holder_name()
 
     async def ask() -> Lease | None:

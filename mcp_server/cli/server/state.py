@@ -10,7 +10,7 @@ import anyio
 from knowledge.errors import size_in_words
 from knowledge.state.ports import Held, StateSize, StateStore
 from mcp_server.app.factories.journey_store import journeys_in
-from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.knowledge_base import holder_name, open_state
 from mcp_server.app.retention import Passed, Retention
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
@@ -97,8 +97,6 @@ def size_text(size: StateSize) -> str:
 
 
 async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
-    from mcp_server.app.composition import holder_name  # the whole server, which `state show` does not need
-
     async with open_state(settings) as state:
         before = await state.size()
         retention = Retention(state, journeys_in(state), runs_in(state), settings.retention, holder_name(), pause_s=0.0)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from rich.table import Table
@@ -25,8 +25,10 @@ from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_common, said, whole
 from mcp_server.cli.terminal.output import json_text, print_json
-from mcp_server.gate.trust.reconcile import Unaccounted, unaccounted
 from mcp_server.presenters.audit import audit_summary, pages_of
+
+if TYPE_CHECKING:
+    from mcp_server.gate.trust.reconcile import Unaccounted
 
 DIGEST_DIGITS = 64
 MOST_SHOWN = 10_000
@@ -77,6 +79,10 @@ async def _with_state(settings: Settings, action: Action, args: argparse.Namespa
 
 
 async def _verify(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.gate.trust.reconcile import (
+        unaccounted,  # loads the tools' declarations, which a search need not wait for
+    )
+
     found, loose = await inspect(state.ledger, noted=args.noted), await unaccounted(state)
     if settings.json:
         seq, digest = found.end
