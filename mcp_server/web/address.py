@@ -1,7 +1,8 @@
-"""Where the review page is: one for each knowledge base and machine, named by the lease of the process that shows it.
+"""The address of the review page: one for each knowledge base and machine, named by the lease of the process that serves it.
 
-The process may have died, and another program may have its port. So the address is given out only after what listens there has shown
-that it knows the lease's holder, whose name is in the state database and holds a random number.
+That process may have died, and another program may have its port. That program could show people a false page. So the address
+is handed out only once whatever listens there has proven that it knows the lease's holder, a name with a random number that is
+in the state database.
 """
 
 from __future__ import annotations
@@ -20,62 +21,62 @@ from knowledge.state.ports import StateStore
 
 LEASE_S = 10.0
 PROBE_S = 2.0
-"""How long the page may take to prove itself. It does so in milliseconds; a program that says nothing is not waited for longer."""
+"""How long the page may take to prove itself. It takes milliseconds; another program may never answer."""
 PROVEN_S, DISPROVEN_S = 5.0, 1.0
-"""How long an answer counts, so that a list of many proposals costs one probe."""
+"""How long a result is kept, so that a list of many proposals costs one probe."""
 PROOF = "/proof/"
 _LONGEST_ANSWER = 8_192
 _ADDRESS = re.compile(r"http://localhost:(\d{1,5})")
 
 
 def lease_name() -> str:
-    """Return which lease the page is shown under: machines that share a state database show one each."""
+    """Return the name of the page's lease: machines that share a state database serve one page each."""
     return f"review:{socket.gethostname()}"
 
 
 def holder_of(port: int, process: str) -> str:
-    """Return the holder of the lease that says where the page is. `process` holds a number that nobody guesses."""
+    """Return the holder's name for the lease, which says where the page is. `process` holds a number that nobody can guess."""
     return f"http://localhost:{port} {process}"
 
 
 def address_in(holder: str) -> str | None:
-    """Return the address that a holder names; None for one that names none."""
+    """Return the address in a holder's name, None if it has none."""
     found = _ADDRESS.match(holder)
     return found.group() if found else None
 
 
 def proof(holder: str, challenge: str) -> str:
-    """Return what only who knows the holder can answer to the challenge."""
+    """Return the answer to the challenge, which takes knowing the holder's name."""
     return hmac.new(holder.encode(), f"page {challenge}".encode(), "sha256").hexdigest()
 
 
 async def holder(state: StateStore) -> str | None:
-    """Return who holds the lease of the page on this machine, whether it still lives or not; None while nobody does."""
+    """Return the holder of the page's lease on this machine, alive or not; None if there is none."""
     lease = await state.lease(lease_name())
     held = lease is not None and holds(lease.expires_at, datetime.now(UTC), LEASE_S)
     return lease.holder if lease is not None and held else None
 
 
 async def address(state: StateStore) -> str | None:
-    """Return the page's address, which lets nobody in by itself; None while nobody on this machine shows it."""
+    """Return the page's address, which logs nobody in by itself; None while no process on this machine serves it."""
     return await Address(state).found()
 
 
 class Address:
-    """Finds the page of one knowledge base, and remembers for a moment what it found."""
+    """Find the page of one knowledge base, and keep the result for a moment."""
 
     def __init__(self, state: StateStore) -> None:
         self._state = state
-        self._alone = anyio.Lock()
+        self._lock = anyio.Lock()
         self._of, self._proven, self._until = "", False, 0.0
 
     async def found(self) -> str | None:
-        """Return the page's address; None while nobody shows it, or what listens there is something else."""
+        """Return the page's address; None while no process serves it, or if another program listens there."""
         name = await holder(self._state)
         where = address_in(name) if name else None
         if name is None or where is None:
             return None
-        async with self._alone:  # whoever comes meanwhile takes the answer of the first
+        async with self._lock:  # concurrent calls share the first one's probe
             if name != self._of or time.monotonic() >= self._until:
                 self._proven = await _proves(name)
                 self._of, self._until = name, time.monotonic() + (PROVEN_S if self._proven else DISPROVEN_S)
@@ -83,7 +84,7 @@ class Address:
 
 
 async def _proves(name: str) -> bool:
-    """Return whether the page that this holder shows is what listens at its address."""
+    """Return whether the holder's page is what listens at its address."""
     found = _ADDRESS.match(name)
     challenge = secrets.token_hex(16)
     expected = proof(name, challenge).encode()
@@ -93,7 +94,7 @@ async def _proves(name: str) -> bool:
     answer = b""
     with anyio.move_on_after(PROBE_S):
         try:
-            # Not by name, and not through an HTTP client: no proxy of the environment has a say in this.
+            # By number and over a plain socket: no proxy from the environment may answer in its place.
             async with await anyio.connect_tcp("127.0.0.1", int(found[1])) as stream:
                 await stream.send(request.encode())
                 while len(answer) < _LONGEST_ANSWER:

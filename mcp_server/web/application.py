@@ -1,10 +1,12 @@
-"""The review page as an application: which address shows or does what, and how one gets in and out."""
+"""The review page as a web application: its addresses, logging in and out, and everything that serves it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from urllib.parse import urlsplit
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -12,11 +14,18 @@ from starlette.responses import FileResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from mcp_server.app.settings.environment import has_display
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Approvals
+from mcp_server.ports import WebServices
+from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
+from mcp_server.web.access.login_links import Inviting, open_browser
 from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, Session
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.journeys import pages as journeys
+from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.runs import pages as runs
@@ -35,8 +44,30 @@ JOURNEY = "/journeys/{id}"
 RUN = "/runs/{id}"
 
 
+@dataclass(frozen=True, slots=True)
+class RunningPage:
+    """The parts of a served page: `inviting` calls people, `server` answers requests."""
+
+    page_context: PageContext
+    inviting: Inviting
+    server: uvicorn.Server
+
+
+def running_page(
+    services: WebServices, approvals: Approvals, settings: Settings, *, port: int, holder: str
+) -> RunningPage:
+    """Return the page of the knowledge base, ready to be served at `port` by the lease's `holder`."""
+    page_context = PageContext(services, approvals, Live(services.state), settings.kb.name, port, holder)
+    opener = open_browser if settings.open_browser and has_display() else None
+    config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+    return RunningPage(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))
+
+
 def page_app(page_context: PageContext) -> ASGIApp:
-    """Return the application. Whatever is asked for in vain, and whoever asks without a session, gets the same answer."""
+    """Return the application.
+
+    An unknown address and a request without a session get the same answer, so that a stranger can't find out what exists.
+    """
     routes = [
         Route("/", reads(proposals.pending)),
         Route("/login", login, methods=["POST"]),
@@ -78,41 +109,42 @@ def page_app(page_context: PageContext) -> ASGIApp:
         Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),
         Route("/passkeys/remove", acts(keys.remove, "/passkeys"), methods=["POST"]),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _nowhere, 405: _nowhere, 500: _broken})
+    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, 500: _failed})
     app.router.redirect_slashes = False
     app.state.page_context = page_context
     return Guard(app, page_context.port)
 
 
-async def _nowhere(request: Request, _error: Exception) -> Response:
+async def _not_found(request: Request, _error: Exception) -> Response:
     page_context: PageContext = request.app.state.page_context
     return await page_context.stranger()
 
 
-async def _broken(_request: Request, _error: Exception) -> Response:
+async def _failed(_request: Request, _error: Exception) -> Response:
     return Response("Something went wrong on the server. The log has the details.", 500, media_type="text/plain")
 
 
 async def invitation(request: Request) -> Response:
-    """Show a button. The link itself lets nobody in: programs that look at links ahead of people would use it up."""
+    """Show a button that logs in. Opening the link does not: mail and chat programs open links ahead of people."""
     page_context: PageContext = request.app.state.page_context
     secret = str(request.path_params["secret"])
     if not await page_context.sessions.invited(secret):
         return await page_context.stranger()
     answer = await page_context.show("login.html", None, lambda: {"secret": secret})
-    # Whoever is invited looks at a proposal next; in a process that never wrote that takes modules that load for 0.3 s.
+    # The next page is a proposal. In a process that never wrote, that needs modules which take 0.3 s to load.
     answer.background = BackgroundTask(import_module, "mcp_server.app.factories.writer")
     return answer
 
 
 async def login(request: Request) -> Response:
-    """Use the link up and begin a session, in a cookie that no script reads and no other site's page sends."""
+    """Use up the link and start a session, in a cookie that no script can read and no other site can send."""
     page_context: PageContext = request.app.state.page_context
     entered = await page_context.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
     if entered is None:
         return await page_context.stranger()
     session, to = entered
     parts = urlsplit(to)
+    # Only a path of ours: a link with another address in it would lead a person away right after logging in.
     answer = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
     answer.set_cookie(
         page_context.cookie,
@@ -134,19 +166,19 @@ async def logout(page_context: PageContext, _request: Request, session: Session,
 
 
 async def events(page_context: PageContext, _request: Request, session: Session) -> Response:
-    """Stream that something changed."""
+    """Stream an event for each change."""
     stream = page_context.live.stream(session.csrf, page_context.still(session))
     return StreamingResponse(stream, media_type="text/event-stream")
 
 
 async def proven(request: Request) -> Response:
-    """Show that this is the page of who holds the lease, to a process that is about to give its address out."""
+    """Prove to another process of ours that this page belongs to the lease's holder, before it hands out the address."""
     page_context: PageContext = request.app.state.page_context
     return PlainTextResponse(proof(page_context.holder, str(request.path_params["challenge"])))
 
 
 async def static(request: Request) -> Response:
-    """Return one of the few files that the pages are made of; they hold nothing of anybody's."""
+    """Return a style sheet, script or icon. They need no session, because they hold nothing private."""
     page_context: PageContext = request.app.state.page_context
     name = str(request.path_params["name"])
     if name not in STATIC:

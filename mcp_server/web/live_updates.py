@@ -1,4 +1,4 @@
-"""Telling open pages at once that something changed, whichever process did it, and knowing whether anybody looks.
+"""Tell open pages at once that something changed, in whichever process, and know whether a person is looking.
 
 Source: WHATWG HTML, "Server-sent events".
 """
@@ -20,12 +20,12 @@ from knowledge.state.ports import Event, StateStore
 logger = logging.getLogger("knowledge_forge.review")
 
 BEAT_S = 15.0
-"""A line that says nothing, so that a dead connection is noticed."""
+"""Seconds between empty messages, with which a dead connection is noticed."""
 LOOKED_S = 60.0
-"""Who asked for a page so short a time ago, without a connection that waits for news, is taken to be looking still."""
+"""A person who opened a page so short a time ago counts as looking, also without an open stream."""
 MOST_LISTENERS = 50
 MOST_OF_ONE = 20
-"""Streams of one session: browsers open six to one server, and leave others room."""
+"""Streams of one session, so that it leaves room for others. Browsers open six to one server."""
 AFTER_TROUBLE_S = 1.0
 BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
 
@@ -36,7 +36,7 @@ Arrived = Callable[[Collection[Event]], Awaitable[None]]
 
 @dataclass(eq=False, slots=True)
 class _Listener:
-    """One open page of a session, and what it has not been told yet."""
+    """An open page of a session (`whose`), and the changes that it has not heard of yet."""
 
     whose: str = ""
     keys: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class _Listener:
 
 
 class Live:
-    """Follows the state database and passes on what changes."""
+    """Follow the state database and pass on its changes."""
 
     def __init__(self, state: StateStore, clock: Clock = time.monotonic) -> None:
         self._state, self._clock = state, clock
@@ -53,7 +53,7 @@ class Live:
         self._closed = False
 
     def looked(self) -> None:
-        """Remember that somebody just looked at a page."""
+        """Note that somebody just opened a page."""
         self._looked = self._clock()
 
     @property
@@ -68,7 +68,7 @@ class Live:
             listener.told.set()
 
     async def run(self, arrived: Arrived) -> None:
-        """Follow changes until cancelled; `arrived` hears of each batch too."""
+        """Follow changes until cancelled; `arrived` gets each batch too."""
         seen = await self._state.last_event()
         while True:
             try:
@@ -85,9 +85,9 @@ class Live:
             await arrived(events)
 
     async def heard(self, whose: str = "") -> AsyncGenerator[Collection[str]]:
-        """Yield nothing at once, and from then on the keys of what changed, or nothing after `BEAT_S` in which nothing did.
+        """Yield an empty collection at once, then the keys of each change, or an empty one after `BEAT_S` without changes.
 
-        Ends when the page is closed, and at once if too many listen already, or too many of this session.
+        Ends when the page is closed, and at once if there are too many listeners, or too many of this session.
         """
         of_one = sum(one.whose == whose for one in self._listeners)
         if len(self._listeners) >= MOST_LISTENERS or of_one >= MOST_OF_ONE:
@@ -107,7 +107,7 @@ class Live:
             self.looked()
 
     async def stream(self, whose: str, here: Here) -> AsyncIterator[str]:
-        """Yield an event `changed` with the keys of what changed, whenever something did, while the session is logged in (`here`)."""
+        """Yield an event `changed` with the keys of each change, for as long as the session is logged in (`here`)."""
         first = True
         async with aclosing(self.heard(whose)) as heard:
             async for keys in heard:

@@ -38,12 +38,12 @@ logger = logging.getLogger("knowledge_forge.review")
 FOLDER = Path(__file__).parent
 LARGEST_FORM = 20_000_000
 LARGEST_LOGIN = 4_096
-"""What somebody may send who is not logged in: the login form has one secret of 43 letters."""
+"""Bytes that a stranger may send: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
 MOST_COUNTED = 100
 MOST_LONG = 2
 AT_ONCE = 4_000
-"""Characters that become HTML in a few milliseconds, whatever they are."""
+"""Characters that become HTML within milliseconds, whatever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ NAVIGATION = (
     NavigationEntry("/contradictions", "Contradictions"),
     NavigationEntry("/passkeys", "Passkeys"),
 )
-"""A new kind of page is one more line here and one more route in `page.py`."""
+"""A new kind of page is one more line here and one more route in `application.py`."""
 
 Form = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
+    """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`."""
 
     services: WebServices
     approvals: Approvals
@@ -82,33 +82,33 @@ class PageContext:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Return who is logged in."""
+        """Return the sessions of people who are logged in."""
         return Sessions(self.services.state.trust, self.services.now)
 
     @cached_property
     def runs(self) -> RunStore:
-        """Return the runs on record. Looking at them takes no language model."""
+        """Return the recorded runs, which can be shown without a language model."""
         if self.services.has_runs:
             return self.services.runs.store
         return runs_in(self.services.state)
 
     @cached_property
     def workers(self) -> Workers:
-        """Return the process in which long texts become HTML."""
+        """Return the process that turns long texts into HTML."""
         return Workers(most=1, inline_characters=AT_ONCE)
 
     @cached_property
     def long(self) -> anyio.CapacityLimiter:
-        """Return the places for long proposals that are shown whole at the same time: each is in memory meanwhile."""
+        """Return the limit on long proposals that are shown whole at the same time, each of which is in memory meanwhile."""
         return anyio.CapacityLimiter(MOST_LONG)
 
     async def close(self) -> None:
-        """End what the page started."""
+        """Stop the processes that the page started."""
         await self.workers.close()
 
     @property
     def cookie(self) -> str:
-        """Return the name of the session's cookie. Browsers share cookies among the ports of one name."""
+        """Return the name of the session's cookie. It has the port in it, because browsers share cookies among all ports."""
         return f"forge_review_{self.port}"
 
     @cached_property
@@ -161,19 +161,19 @@ class PageContext:
         return await anyio.to_thread.run_sync(filled)
 
     async def apart(self, step: Callable[[A], R], asked: A, *, size: int) -> R:
-        """Return `step(asked)`, worked out in a process of the page's own, which ends with the request that asks."""
-        # Hosts' calls keep their workers busy; a person does not wait for those. Each request has its turn.
+        """Return `step(asked)`, computed in a process of the page's own. If the request ends, so does the computation."""
+        # Not in the hosts' workers: a person must not wait for their calls. The workers take turns between callers.
         CALLER.set(f"page {secrets.token_hex(8)}")
         return await self.workers.run(step, asked, size=size, what="showing this")
 
     async def _waiting(self) -> int:
-        """Return how much waits for a person: proposals, and journeys and runs, of which only so many are counted."""
+        """Return how many proposals, journeys and runs wait for a person; the last two are counted up to a limit."""
         lines = await self.services.journeys.store.journeys(status="waiting", limit=MOST_COUNTED)
         asking = await self.runs.runs(state="asking", limit=MOST_COUNTED)
         return await self.services.state.trust.pending() + len(lines) + len(asking)
 
     def still(self, session: Session) -> Here:
-        """Return what tells whether the session is logged in by now, for answers that take long."""
+        """Return a check whether the session is still logged in, for answers that take long."""
 
         async def logged_in() -> bool:
             return await self.sessions.of(session.secret) is not None
@@ -181,11 +181,11 @@ class PageContext:
         return logged_in
 
     async def stranger(self) -> Response:
-        """Return what everybody gets who is not logged in, wherever they look: the same, and nothing."""
+        """Return the answer for everybody who is not logged in: the same everywhere, with nothing in it."""
         return await self.show("stranger.html", None, dict, 404)
 
     async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:
-        """Return a page that says why something was not done."""
+        """Return a page with a message, such as why something was not done."""
         values = {"title": title, "message": message, "back": back}
         return await self.show("message.html", session, lambda: values, status)
 
@@ -214,7 +214,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def reads(view: Reading) -> Endpoint:
-    """Return the endpoint of a page that only shows something, to who is logged in."""
+    """Return the endpoint of a page that shows something to a person who is logged in."""
 
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
@@ -231,7 +231,7 @@ def reads(view: Reading) -> Endpoint:
 
 
 def acts(view: Acting, back: str = "/") -> Endpoint:
-    """Return the endpoint of a form, for who is logged in and was shown that form. `back` may name the request's parts."""
+    """Return the endpoint of a form, for a session that was shown the form. `back` may contain the route's parameters."""
 
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
@@ -260,7 +260,7 @@ def acts(view: Acting, back: str = "/") -> Endpoint:
 
 
 async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
-    """Return the fields of a posted form; nothing of one that is too large or no form. Of equal names the last one counts."""
+    """Return the fields of a posted form, of equal names the last; no fields if it is too large or not a form."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = bytearray()
@@ -281,5 +281,5 @@ def number_in(request: Request, name: str) -> int | None:
 
 
 def see(path: str) -> Response:
-    """Return the answer to a form that worked: look there."""
+    """Redirect to `path`, after a form that worked."""
     return RedirectResponse(path, 303)

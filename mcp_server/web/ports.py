@@ -1,4 +1,4 @@
-"""Where the page listens: on this machine only, at the same port each time if that is free."""
+"""The sockets of the page: on this machine only, at the same port each time if that is free."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOWEST_PORT, PORTS = 20_000, 10_000
-"""Below where systems take ports for outgoing connections from, so that ours is mostly free."""
+"""Below the range that systems use for outgoing connections, so that the port is mostly free."""
 TRIES = 20
 _NO_SUCH_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
 
 def preferred_port(root: Path) -> int:
-    """Return the port of the knowledge base at `root`: always the same, so that a bookmark stays good."""
+    """Return the port of the knowledge base at `root`: always the same, so that bookmarks keep working."""
     digest = hashlib.blake2b(os.fsencode(root.resolve()), digest_size=8).digest()
     return LOWEST_PORT + int.from_bytes(digest, "big") % PORTS
 
 
 @contextmanager
 def listening(preferred: int) -> Iterator[list[socket.socket]]:
-    """Yield sockets bound to `preferred`, or to any free port, on every loopback address that there is.
+    """Yield sockets that listen at `preferred`, or at any free port, on every loopback address of the machine.
 
-    On all of them, because `localhost` is any of them to a browser: what another account's program listens on at the
-    other one would get this page's visitors.
+    On all of them, because a browser takes any of them for `localhost`: another account's program at the other one would get
+    this page's visitors.
 
     Raises:
-        OSError: no port can be had.
+        OSError: no port is free.
     """
     sockets = _bound(preferred) or next(filter(None, (_bound(0) for _ in range(TRIES))), None)
     if sockets is None:
@@ -44,7 +44,7 @@ def listening(preferred: int) -> Iterator[list[socket.socket]]:
 
 
 def _bound(port: int) -> list[socket.socket] | None:
-    """Return the sockets at `port`, which 0 lets the system choose; None if it is taken on one of the addresses."""
+    """Return the sockets at `port` (0: the system chooses one), None if it is taken on one of the addresses."""
     sockets: list[socket.socket] = []
     for family, name in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         one = None
@@ -55,7 +55,7 @@ def _bound(port: int) -> list[socket.socket] | None:
             else:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((name, sockets[0].getsockname()[1] if sockets else port))
-            one.listen()  # only that makes a port ours: two may be bound to it until one listens
+            one.listen()  # only this makes the port ours: several programs can bind one until one of them listens
         except OSError as error:
             if one is not None:
                 one.close()

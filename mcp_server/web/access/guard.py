@@ -1,4 +1,4 @@
-"""What every request and every answer of the page has to keep to, whoever asks.
+"""The rules for every request to the page and every answer of it.
 
 Source: W3C Content Security Policy level 3; RFC 6454 (Origin); RFC 9110, section 7.2 (Host).
 """
@@ -20,7 +20,7 @@ HEADERS: Mapping[str, str] = {
     ),
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
-    # With no-referrer a browser sends "Origin: null" with our own forms, and the check of the origin would be void.
+    # Not no-referrer: with that a browser sends "Origin: null" with our own forms, and the origin could not be checked.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -29,18 +29,18 @@ HEADERS: Mapping[str, str] = {
 }
 _SAFE = ("GET", "HEAD")
 _STRANGE_SITES = ("cross-site", "same-site")
-"""Other ports of localhost are the same site to a browser; they are none of ours."""
+"""To a browser other ports of localhost are the same site, but they belong to other programs."""
 
 
 class Guard:
-    """Turns away requests that come by another name or from another page, and puts the safety headers on every answer."""
+    """Refuse requests under another name or from another page, and put the safety headers on every answer."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
         self._hosts = {f"{name}:{port}" for name in NAMES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             return
 
@@ -59,7 +59,7 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 if not read:
-                    # Else the web server would take the rest of what nobody wants to read, however much it is.
+                    # Otherwise the web server would read the rest of a body that nobody wants, however long it is.
                     headers["connection"] = "close"
             await send(message)
 
@@ -69,16 +69,17 @@ class Guard:
 
     @staticmethod
     def _embedded(headers: Mapping[str, Any]) -> bool:
-        """Return whether another page asks for something of ours, other than by leading the person here.
+        """Return whether a page of another site loads something from here, other than by a link that a person follows.
 
-        The cookie goes along from other ports. So could a picture or a stream in a page there keep us busy, or have us believe that
-        somebody looks. (W3C Fetch Metadata; browsers that do not send it cannot be told apart from programs.)
+        Browsers send our cookie along from pages on other ports. A picture or stream in such a page could keep this server
+        busy, or make it believe that a person is looking. (W3C Fetch Metadata. Browsers without it look like programs.)
         """
         followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return headers.get("sec-fetch-site") in _STRANGE_SITES and not followed
 
     def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
-        """Return the status with which the request is turned away, 0 if it is not."""
+        """Return the status with which to refuse the request, 0 if it is fine."""
+        # Another name for this address is DNS rebinding: a page of that name could read the answers.
         host = str(headers.get("host", ""))
         if host not in self._hosts:
             return 421

@@ -1,6 +1,7 @@
-"""Calling a person: one-time links, and a browser that is opened when something waits and nobody looks.
+"""Call a person: one-time links, and a browser that opens if something waits and nobody is looking.
 
-The link is for the person alone. It is in no log, no answer to a host, and no stream that a host reads.
+The link is for the person alone. It must not appear in a log, in an answer to a host, or in a stream that a host reads: a
+model could log in with it and approve its own proposals.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mcp_server.web.page_context import PageContext
 logger = logging.getLogger("knowledge_forge.review")
 
 QUIET_S = 600.0
-"""How long a person is not called again, by any process."""
+"""Seconds in which no process calls the person again."""
 OPENING_S = 20.0
 
 Opener = Callable[[str], None]
@@ -36,10 +37,10 @@ async def login_link(sessions: Sessions, address: str, to: str = HOME) -> str:
 
 
 def open_browser(link: str) -> None:
-    """Have the system's browser show the link. What programs on the way say is dropped: it could name the link."""
-    silent = subprocess.DEVNULL
+    """Open the link in the system's browser."""
+    silent = subprocess.DEVNULL  # what the programs involved print could contain the link
     command = [sys.executable, "-P", "-m", "webbrowser", "-t", link]
-    # A relative entry of PATH must not find a program in the working directory, which may be a stranger's.
+    # Not in the working directory, which may be a stranger's: a relative entry of PATH would find a program there.
     elsewhere = Path(sys.executable).anchor or None
     try:
         subprocess.run(  # noqa: S603 - our own interpreter, and a link that we made
@@ -50,24 +51,24 @@ def open_browser(link: str) -> None:
 
 
 class Inviting:
-    """Opens the browser when something waits for a person, unless one looks already or was called a moment ago."""
+    """Open the browser if something waits for a person, unless they are looking or were called a moment ago."""
 
     def __init__(self, page_context: PageContext, address: str, opener: Opener | None) -> None:
-        self._house, self._address, self._opener = page_context, address, opener
+        self._page, self._address, self._opener = page_context, address, opener
 
     async def arrived(self, events: Collection[Event]) -> None:
-        """Call a person if one of these events is a proposal that waits."""
+        """Call a person if one of these events is about a proposal."""
         if any(event.topic == "proposal" for event in events):
             await self.call()
 
     async def call(self) -> bool:
-        """Open the browser if something waits and nobody looks, and return whether it was opened."""
-        if self._opener is None or self._house.live.looking:
+        """Open the browser if something waits and nobody is looking; return whether it was opened."""
+        if self._opener is None or self._page.live.looking:
             return False
         try:
-            if not await self._house.services.state.trust.pending() or not await self._may_call():
+            if not await self._page.services.state.trust.pending() or not await self._may_call():
                 return False
-            link = await login_link(self._house.sessions, self._address)
+            link = await login_link(self._page.sessions, self._address)
         except StorageError:
             logger.warning("can't reach a person right now", exc_info=True)
             return False
@@ -75,7 +76,7 @@ class Inviting:
         return True
 
     async def _may_call(self) -> bool:
-        """Return True once in ten minutes, to one process: under a lease that nobody gives back."""
-        state, now = self._house.services.state, self._house.services.now()
+        """Return True once in ten minutes, to one process: the one that gets a lease which is never released."""
+        state, now = self._page.services.state, self._page.services.now()
         name = f"{lease_name()}:opened"
         return await state.acquire_lease(name, secrets.token_hex(8), now=now, ttl_s=QUIET_S) is not None

@@ -33,7 +33,7 @@ async def begin(page_context: PageContext, _request: Request, session: Session, 
         raise CannotDecide("give the passkey a name")
     trust, now = page_context.services.state.trust, page_context.services.now()
     others = await trust.passkeys()
-    challenge, options = await passkeys.enrolling(trust, session, others, now)
+    challenge, options = await passkeys.registration_options(trust, session, others, now)
     values = {"here": "/passkeys", "name": name, "challenge": challenge, "options": options, "others": bool(others)}
     return await page_context.show("new_passkey.html", session, lambda: values)
 
@@ -41,7 +41,7 @@ async def begin(page_context: PageContext, _request: Request, session: Session, 
 async def add(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Register the first passkey at once; propose any other, which an existing passkey must sign."""
     trust, now = page_context.services.state.trust, page_context.services.now()
-    made = await passkeys.enrolled(
+    made = await passkeys.registered(
         trust, session, form.get("challenge", ""), form.get("credential", ""), port=page_context.port, now=now
     )
     name = form.get("name", "").strip()[:LONGEST_NAME] or "passkey"

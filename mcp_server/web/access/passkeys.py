@@ -1,7 +1,6 @@
-"""Passkeys: enrolling one, and a signature over the hash of what will run.
+"""Passkeys: registering one, and checking a signature over a proposal's hash.
 
-A signature proves what nothing else can on one machine: that a person touched a device, and not that a program of the same
-account sent a form.
+On one machine only such a signature proves that a person decided: a program of the same account could send any form.
 
 Source: W3C Web Authentication, level 2, sections 7.1 (registration) and 7.2 (assertion).
 """
@@ -21,18 +20,20 @@ from mcp_server.gate.trust.admin import packed
 from mcp_server.web.access.sessions import Session
 
 NAME = "localhost"
-"""Whom a passkey is for (the relying party). Browsers give passkeys to no address with a number."""
+"""The relying party of the passkeys. Browsers offer none to an address made of numbers."""
 TIMEOUT_MS = 120_000
-ENROLLING_LIFETIME = timedelta(minutes=5)
+REGISTRATION_LIFETIME = timedelta(minutes=5)
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Errors of the library, and of the lines around it, for an answer that no browser gave."""
 
 
 def origin(port: int) -> str:
-    """Return the only origin whose signatures count."""
+    """Return the only origin whose signatures are accepted."""
     return f"http://{NAME}:{port}"
 
 
 def signing_options(proposal: Proposal, passkeys: Sequence[Passkey]) -> str:
-    """Return what the browser is asked to sign, JSON: the proposal's hash is the challenge."""
+    """Return the browser's options for signing, as JSON: the challenge is the proposal's hash."""
     return json.dumps(
         {
             "challenge": packed(bytes.fromhex(proposal.hash)),
@@ -45,93 +46,90 @@ def signing_options(proposal: Proposal, passkeys: Sequence[Passkey]) -> str:
 
 
 async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, port: int, now: datetime) -> str:
-    """Return the name of the passkey that signed the proposal's hash, its use noted.
+    """Return the name of the passkey that signed the proposal's hash, and note its use.
 
     Raises:
-        CannotDecide: no enrolled passkey signed it, or not this, or a copy of one did.
+        CannotDecide: no registered passkey signed this proposal, or a copy of one did.
     """
-    from webauthn import base64url_to_bytes, verify_authentication_response
-    from webauthn.helpers.exceptions import WebAuthnException
+    import webauthn  # 0.25 s, which the page need not wait for
 
     try:
         credential = json.loads(assertion)
-        wanted = base64url_to_bytes(str(credential["id"]))
+        wanted = webauthn.base64url_to_bytes(str(credential["id"]))
         passkey = next(one for one in await trust.passkeys() if one.id == wanted)
-        signed = verify_authentication_response(
+        signed = webauthn.verify_authentication_response(
             credential=credential,
             expected_challenge=bytes.fromhex(proposal.hash),
             expected_rp_id=NAME,
             expected_origin=origin(port),
             credential_public_key=passkey.public_key,
-            # The records compare counts, in the same step in which the use is noted.
+            # `use_passkey` below compares counts, in the same transaction in which it notes the use.
             credential_current_sign_count=0,
             require_user_verification=True,
         )
     except StopIteration:
         raise CannotDecide("the passkey that signed is not registered here") from None
-    except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (webauthn.helpers.exceptions.WebAuthnException, *MALFORMED) as error:
         raise CannotDecide("the signature does not match this proposal and a registered passkey; sign again") from error
     if not await trust.use_passkey(passkey.id, sign_count=signed.new_sign_count, at=now):
         raise CannotDecide("this passkey may be a copy: it was used elsewhere in the meantime. Nothing was approved")
     return passkey.name
 
 
-async def enrolling(
+async def registration_options(
     trust: TrustRecords, session: Session, passkeys: Sequence[Passkey], now: datetime
 ) -> tuple[str, str]:
-    """Return a fresh challenge, good for one enrolment of this session in five minutes, and what the browser is to make, JSON."""
-    from webauthn import generate_registration_options, options_to_json
-    from webauthn.helpers.structs import (
-        AuthenticatorSelectionCriteria,
-        PublicKeyCredentialDescriptor,
-        ResidentKeyRequirement,
-        UserVerificationRequirement,
-    )
+    """Return a fresh challenge, and the browser's options for making a passkey, as JSON.
+
+    The challenge is good for one registration in this session within five minutes.
+    """
+    import webauthn  # as above
+    from webauthn.helpers import structs
 
     challenge = secrets.token_bytes(32)
     await trust.put_secret(
-        _kept_as(packed(challenge), session), "challenge", session.user, expires_at=now + ENROLLING_LIFETIME
+        _kept_as(packed(challenge), session), "challenge", session.user, expires_at=now + REGISTRATION_LIFETIME
     )
-    options = generate_registration_options(
+    options = webauthn.generate_registration_options(
         rp_id=NAME,
         rp_name="Knowledge Forge",
         user_name=session.user,
         challenge=challenge,
         timeout=TIMEOUT_MS,
-        authenticator_selection=AuthenticatorSelectionCriteria(
-            resident_key=ResidentKeyRequirement.PREFERRED, user_verification=UserVerificationRequirement.REQUIRED
+        authenticator_selection=structs.AuthenticatorSelectionCriteria(
+            resident_key=structs.ResidentKeyRequirement.PREFERRED,
+            user_verification=structs.UserVerificationRequirement.REQUIRED,
         ),
-        exclude_credentials=[PublicKeyCredentialDescriptor(id=one.id) for one in passkeys],
+        exclude_credentials=[structs.PublicKeyCredentialDescriptor(id=one.id) for one in passkeys],
     )
-    return packed(challenge), options_to_json(options)
+    return packed(challenge), webauthn.options_to_json(options)
 
 
 def _kept_as(challenge: str, session: Session) -> bytes:
-    """Return under which digest a challenge is kept: another session does not find it."""
+    """Return the digest under which the challenge is kept. It includes the session, so that no other session finds it."""
     return digest(f"{session.csrf} {challenge}")
 
 
-async def enrolled(
+async def registered(
     trust: TrustRecords, session: Session, challenge: str, credential: str, *, port: int, now: datetime
 ) -> dict[str, Any]:
     """Return `id`, `public_key` and `sign_count` of the passkey that the browser made for this challenge.
 
     Raises:
-        CannotDecide: the challenge is used up or too old, or the answer is not one to it.
+        CannotDecide: the challenge was used or has expired, or the browser's answer does not fit it.
     """
-    from webauthn import base64url_to_bytes, verify_registration_response
-    from webauthn.helpers.exceptions import WebAuthnException
+    import webauthn  # as above
 
     if await trust.take_secret(_kept_as(challenge, session), "challenge", now=now) is None:
         raise CannotDecide("this registration was already used or has expired; start again")
     try:
-        made = verify_registration_response(
+        made = webauthn.verify_registration_response(
             credential=json.loads(credential),
-            expected_challenge=base64url_to_bytes(challenge),
+            expected_challenge=webauthn.base64url_to_bytes(challenge),
             expected_rp_id=NAME,
             expected_origin=origin(port),
             require_user_verification=True,
         )
-    except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (webauthn.helpers.exceptions.WebAuthnException, *MALFORMED) as error:
         raise CannotDecide("the browser did not return a new passkey for this page; start again") from error
     return {"id": made.credential_id, "public_key": made.credential_public_key, "sign_count": made.sign_count}

@@ -1,6 +1,6 @@
-"""Who looks at the page: one-time login links, sessions, and the tokens that bind a form to its session.
+"""One-time login links, sessions, and the tokens that bind a form to its session.
 
-Secrets have 256 random bits; the state database keeps their digests only, so that who reads it cannot log in with them.
+Secrets have 256 random bits. The state database holds only their digests, so that nobody can log in with what they read there.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Session:
 
     @property
     def csrf(self) -> str:
-        """Return what every form of this session carries, and no other page can know."""
+        """Return the token in every form of this session, which no other page can know (cross-site request forgery)."""
         return self._bound("form")
 
     def opened(self, proposal_hash: str) -> str:
-        """Return what only a page carries that shows all of this proposal."""
+        """Return the token that only a page with all of this proposal carries."""
         return self._bound(f"opened {proposal_hash}")
 
     def _bound(self, what: str) -> str:
@@ -41,30 +41,30 @@ class Session:
 
 
 def same(token: str, expected: str) -> bool:
-    """Return whether a token is the expected one, in a time that tells nothing."""
+    """Return whether a token is the expected one, in a time that reveals nothing about it."""
     return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 class Sessions:
-    """Lets people in, once a link, and knows them afterwards."""
+    """Log people in, once per link, and recognise them afterwards."""
 
     def __init__(self, trust: TrustRecords, now: Callable[[], datetime]) -> None:
         self._trust, self._now = trust, now
 
     async def invite(self, user: str, to: str = HOME) -> str:
-        """Return a secret that logs `user` in, once, within ten minutes, and leads to the path `to`."""
+        """Return a secret that logs `user` in, once and within ten minutes, and leads to the path `to`."""
         secret = secrets.token_urlsafe(32)
         value = json.dumps({"user": user, "to": to})
         await self._trust.put_secret(digest(secret), "login", value, expires_at=self._now() + LOGIN_LIFETIME)
         return secret
 
     async def invited(self, secret: str) -> bool:
-        """Return whether the secret still lets somebody in. It is not used up by asking."""
+        """Return whether the secret can still log somebody in. Asking does not use it up."""
         return await self._trust.secret(digest(secret), "login", now=self._now()) is not None
 
     async def enter(self, secret: str) -> tuple[Session, str] | None:
-        """Use the secret up, and return the new session and where it leads; None if it lets nobody in (any more)."""
-        # Taking waits for the database's one writer, whom guesses must not keep busy; looking waits for nobody.
+        """Use up the secret and return the new session and its first path; None if the secret is unknown, used or expired."""
+        # Taking the secret waits for the database's only writer, which strangers' guesses must not block; looking does not.
         known = await self.invited(secret)
         value = await self._trust.take_secret(digest(secret), "login", now=self._now()) if known else None
         if value is None:
@@ -77,7 +77,7 @@ class Sessions:
         return session, str(invitation["to"])
 
     async def of(self, cookie: str | None) -> Session | None:
-        """Return whose session the cookie is, None if it is nobody's (any more)."""
+        """Return the cookie's session, None if there is none or it has expired."""
         if not cookie:
             return None
         user = await self._trust.secret(digest(cookie), "session", now=self._now())

@@ -1,4 +1,4 @@
-"""The recorded work of a phase as it is read: objects as named fields, lists as lists, every text inert. Pure."""
+"""The recorded work of a phase as HTML: objects as named fields, lists as lists, every text inert. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mcp_server.web.text.values import ANY_LENGTH
 LONG_WORK = 12_000
 """Characters of one work that are shown at once."""
 DEEPEST = 8
-"""What lies deeper is shown as JSON."""
+"""Levels of nesting that are laid out; deeper values are shown as JSON."""
 SHORT = 100
 LEAST = 8
-"""What a value takes of the room beside its characters, so that a hundred thousand empty lists are folded too."""
+"""Characters that each value costs beside its own, so that a hundred thousand empty lists are folded too."""
 
 _FIELDS = Markup('<dl class="fields">{0}</dl>')
 _FIELD = Markup('<div class="{0}"><dt><code>{1}</code></dt><dd>{2}</dd></div>')
@@ -41,14 +41,14 @@ class _CharacterRoom:
 
 @dataclass(frozen=True, slots=True)
 class WorkHtml:
-    """A work as HTML. `folded`: not all of it is there."""
+    """A work as HTML. `folded`: some of it was left out."""
 
     html: Markup
     folded: bool
 
 
 def work_html(content: Any, *, whole: bool = False) -> WorkHtml:
-    """Return the work as HTML, and unless it is to be shown whole, its beginning."""
+    """Return the work as HTML, or only its beginning unless `whole`."""
     room = _CharacterRoom(ANY_LENGTH if whole else LONG_WORK)
     html = _shown(content, room, 0)
     return WorkHtml(html, room.folded)
