@@ -23,7 +23,7 @@ class ConnectorError(KnowledgeError):
 
 
 class Unreachable(ConnectorError):
-    """No connection came about, so nothing was sent."""
+    """No connection was made, so nothing was sent."""
 
     def __init__(self, service: str, address: str, why: str) -> None:
         self.address, self.why = address, why

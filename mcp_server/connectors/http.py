@@ -99,7 +99,7 @@ class Sender:
         `Retry-After` says; any other is sent once. Reads follow redirects within this host. Secrets are removed from the reply.
 
         Raises:
-            Unreachable: no connection came about, so nothing was sent.
+            Unreachable: no connection was made, so nothing was sent.
             ReplyLost: a write was sent, and no usable reply came (5xx, cut, timeout, too large, not JSON).
             NoAnswer: the same for a read.
             ServiceLimited: 429, and `Retry-After` asks for more than a decent wait.
@@ -190,6 +190,7 @@ class Sender:
                 reply = await client.send(built, stream=True, follow_redirects=False)
                 try:
                     async for piece in reply.aiter_bytes():
+                        # Counted as it comes: a declared length may be missing or wrong.
                         content += piece
                         if len(content) > self._bounds.size_bytes:
                             raise _TryFailed(f"it is larger than {self._bounds.size_bytes:,} bytes", sent=True)
@@ -226,7 +227,7 @@ class Sender:
             where = without_secrets_of(shown_address(str(url)), self.place.secrets)[:LONGEST_ADDRESS]
         except (httpx.InvalidURL, ValueError):
             url, where = None, "an invalid address"
-        # httpx would sign with a user name and password in the address, in the place of our key.
+        # httpx would use a user name and password in the address instead of our key.
         if url is None or request.writes or url.userinfo or _origin(url) != _origin(built.url):
             raise self._wrong_address(where)
         return self._sign(request, url)

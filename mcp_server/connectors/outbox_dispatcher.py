@@ -169,8 +169,8 @@ def _entry_id(key: str) -> str:
 class OutboxDispatcher:
     """Carries out acts in other services for all callers of one knowledge base.
 
-    `locks` keep two callers from the same act. A lock ends with the process that holds it, so whoever gets one knows that no
-    process of ours is sending that act.
+    `locks` keep two callers from the same act. A lock ends with the process that holds it, so a caller that gets one knows that
+    no process of ours is sending that act.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class OutboxDispatcher:
                 # Its process may have ended it while we waited for the lock.
                 now = await self._outbox.outbox_entry(known.id) or known
                 found = await self._look_up(DeliveryAttempt(now, self._outbox.mark), act)
-                # It was asked for once: that it had been done before is its own doing.
+                # "unchanged" is for a repetition; here the act was done by this very call.
                 return replace(found, status="done") if found and found.status == "unchanged" else found
         except DocumentBusy:
             return Delivered("unsure", known, why=BUSY)
@@ -264,6 +264,7 @@ class OutboxDispatcher:
 
         If its process comes back, it finds the record and sends nothing.
         """
+        # With the id that the act itself would have: the one of the two that is recorded first excludes the other.
         outbox_entry = outbox_entry_for(
             call, tool=tool, target=target, digest=f"renounced {call.key}", arguments_hash="", at=self._now()
         )
@@ -292,6 +293,7 @@ class OutboxDispatcher:
         sent_at = datetime.fromisoformat(again) if again else attempt.outbox_entry.begun_at
         has_landed = self._now() - sent_at >= self._longest_in_flight
 
+        # After that long one look is enough: waiting would show nothing new.
         waits_s = LOOK_UP_WAITS_S[:1] if has_landed else LOOK_UP_WAITS_S
         outcome = await _limited(self._look(attempt, act, waits_s))
         if outcome == NOT_FOUND and (has_landed or _may_repeat(attempt, act)):
@@ -324,7 +326,7 @@ class OutboxDispatcher:
     async def _try(self, attempt: DeliveryAttempt, act: OutboxAct, *, first: bool) -> Delivered | str:
         """Return the outcome of one attempt, or a sentence that says why nobody knows it.
 
-        Only the first attempt can say that nothing was done: a later one says so of itself, and not of those before it.
+        Only the error of a first attempt means that nothing was done: one before a later attempt may have succeeded.
         """
         began = self._now()
         try:

@@ -64,9 +64,8 @@ class Card:
         if PLACE in self.marks and self.marks[PLACE] != place_mark(message.channel_id, message.topic):
             return False
         if next_ and next_ != shown and says == next_:
-            return (
-                True  # a process died after it had changed the text, and before it could record the time of that change
-            )
+            # A process died after it had changed the text, and before it could record the time of that change.
+            return True
         return says == shown and self.marks.get(STAMP, stamp_of(message)) == stamp_of(message)
 
 

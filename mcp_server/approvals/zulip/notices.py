@@ -103,6 +103,7 @@ async def run(services: NoticeServices, approvals: Decisions, access: ZulipAcces
                                 break
                         tasks.cancel_scope.cancel()
                 finally:
+                    # So that another process need not wait until the lease expires.
                     with anyio.move_on_after(1.0, shield=True):
                         await services.state.release_lease(LEASE, holder)
         except Exception:
@@ -522,5 +523,5 @@ def _decides(one: Reaction) -> bool:
 
 
 def _deciding(message: Message) -> Sequence[Reaction]:
-    """Return the reactions to a message that approve or reject, whoever gave them."""
+    """Return the reactions to a message that approve or reject, from anybody."""
     return [one for one in message.reactions if _decides(one)]

@@ -63,7 +63,7 @@ class ProjectNames(Generic[N]):
     async def by_id(self, project: Project, having: Collection[str] = ()) -> Mapping[str, N]:
         """Return the things by id. An id in `having` that is not among them may be new: then they are requested again.
 
-        It may also be gone for ever, so not at once and not every time.
+        It may also be deleted for good, so a list younger than LISTING_S is not requested again.
         """
         known = {thing.id: thing for thing in await self._get(project)}
         if set(having) <= known.keys():

@@ -110,7 +110,7 @@ class PlaneClient:
         return await self._ask(wire.task_by_key(self.workspace, key.upper()), wire.read_task, f"task {key.upper()}")
 
     async def task_by_external(self, project_id: str, key: str) -> PlaneTask | None:
-        """Return the task that was created with our `key`; None if there is none, or it was deleted."""
+        """Return the task that was created with our `key`; None if no task was, or it was deleted."""
         try:
             return await self._ask(wire.task_by_external(self.workspace, project_id, key), wire.read_task, "task")
         except Missing:
@@ -124,7 +124,7 @@ class PlaneClient:
         return await self._create(wire.create_task(self.workspace, project_id, fields, key), wire.read_task, "project")
 
     async def update_task(self, project_id: str, task_id: str, fields: TaskFields) -> PlaneTask:
-        """Set fields of a task, and return it as it is then."""
+        """Set fields of a task, and return the task as it is afterwards."""
         request = wire.update_task(self.workspace, project_id, task_id, fields)
         return await self._ask(request, wire.read_task, "task")
 
@@ -141,9 +141,9 @@ class PlaneClient:
         return await self._ask(request, wire.read_comment, "comment")
 
     async def comment_by_external(self, project_id: str, task_id: str, key: str) -> Comment | None:
-        """Return the comment on this task that was created with our `key`, None if there is none.
+        """Return the comment on this task that was created with our `key`, None if no comment was.
 
-        Plane has no request for that, so the task's comments are read, newest first, until it comes.
+        Plane has no request for that, so the task's comments are read, newest first, until it is found.
 
         Raises:
             NoAnswer: not all comments could be read, and it is not among those that were.

@@ -1,7 +1,7 @@
 """Reads a list that comes in pages to its end, or as far as the pages lead, and says why it may be incomplete. Pure.
 
 Plane counts pages from the start of the list (a cursor is size, number, direction). So a list that grows while it is read shows
-things twice, and only their ids tell.
+things twice, and only their ids show it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ async def read_all(
     """Return the things of all pages, at most `most`; with `until` only up to the page that has a thing it accepts.
 
     `page` is called with None, then with each cursor. Reading also ends, with a note, when a cursor repeats, when a page has
-    nothing new while more are announced, and when the last page came with fewer things than Plane counts: a server gone wrong
-    must not keep us reading for ever, nor pass for an empty project.
+    nothing new while more are announced, and when the last page came with fewer things than Plane counts: a faulty
+    server must neither keep us reading for ever nor pass for an empty project.
     """
     found: dict[str, T] = {}
     cursor: str | None = None

@@ -81,7 +81,7 @@ def _remedy(reply: ServiceReply, what: str) -> str:
         return "PLANE_API_KEY has to be a personal access token that is still valid"
     # Plane answers the same for a workspace or project that does not exist: err_workspace_missing,
     # err_project_items_missing_project.
-    return f"either there is no {what}, or the key's owner is no member there; guests only read"
+    return f"there is no {what}, or the key's owner is not a member there; guests can only read"
 
 
 def _wait_s(reply: ServiceReply) -> float:

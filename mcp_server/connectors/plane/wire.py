@@ -150,6 +150,7 @@ def create_task(workspace: str, project_id: str, fields: TaskFields, key: str) -
     Source: work_item_create, work_item_create_external_dup_409;
     https://developers.plane.so/api-reference/issue/add-issue
     """
+    # Plane drops people who cannot be assigned and answers 201 all the same (work_item_create_badassignee).
     body = _json_of(fields) | {"external_id": key, "external_source": SOURCE}
     return ServiceRequest("POST", f"{_project(workspace, project_id)}/work-items/", json=body)
 
@@ -325,7 +326,7 @@ def read_page(body: Any, read: Callable[[Any], T]) -> ListPage[T]:
 def read_taken(reply: ServiceReply) -> KeyTaken | None:
     """Return what already has our key; None if the reply is not that conflict (work_item_create_external_dup_409).
 
-    A 409 without an id is a conflict of another kind, such as two labels of one name (label_create_dup_409).
+    A 409 without an id is a conflict of another kind, such as two projects of one name (project_create_dup_409).
     """
     body = reply.body
     if reply.status == 409 and isinstance(body, Mapping) and isinstance(body.get("id"), str) and body["id"]:

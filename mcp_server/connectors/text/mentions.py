@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from knowledge.pages.paths import is_markdown
 
 MOST_NAMES = 50
-"""Per text or texts read at once; whoever names more pages cites none of them in particular."""
+"""In all texts of one call together. A text that names more pages cites none of them in particular."""
 LONGEST_TEXT = 200_000
 LONGEST_NAME = 300
 DEEPEST = 8

@@ -111,7 +111,7 @@ def _is_beginning(wanted: str, name: str) -> bool:
 
 
 def _is_typo(wanted: str, name: str) -> bool:
-    """Return whether few edits lie between. First letters and numbers must be equal: people rarely mistype those."""
+    """Return whether the names are one or two edits apart. First letters and numbers must be equal: people rarely mistype those."""
     one, other = loosened(wanted), loosened(name)
     if not one or not other or one[0] != other[0] or "@" in name or IDENTIFIER.fullmatch(name):
         return False
@@ -163,7 +163,7 @@ def _letter_pairs(name: str) -> Counter[str]:
 
 
 def _similarity(one: Counter[str], other: Counter[str]) -> float:
-    """Return which share of letter pairs two names have in common, 0 to 1.
+    """Return the share of letter pairs that two names have in common, 0 to 1.
 
     Source: Dice's coefficient (Sørensen 1948, Dice 1945).
     """

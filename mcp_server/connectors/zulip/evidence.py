@@ -34,6 +34,7 @@ async def fetch(chat: Chat, locator: str) -> Fetched:
             raise NoSuchSource(source, why)
         topic, _, number = rest.rpartition("/")
         if topic and (message_id := number_of(number)):
+            # In addresses of Zulip `near/` precedes the id.
             message = await _find_message(chat, channel, topic.removesuffix("/near"), message_id)
             if message is not None:
                 return await _fetched(chat, channel, [message], await chat.url_of(message), f"/{number}")

@@ -22,7 +22,7 @@ class ZulipServer:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel. `restricted`: not everybody who sees it may write there; only trying tells."""
+    """A channel. `restricted`: not everybody who sees it may write there, and only an attempt shows who may."""
 
     id: int
     name: str
@@ -94,7 +94,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
-    """Messages in order, oldest first, and whether there are none before or after them."""
+    """Messages, oldest first, and whether these reach the ends of the place.
+
+    `history_limited`: the organisation's plan hides older ones (https://zulip.com/api/get-messages).
+    """
 
     messages: Sequence[Message]
     found_oldest: bool

@@ -357,7 +357,7 @@ def read_reaction_change(request: ServiceRequest, reply: ServiceReply) -> bool:
 
 
 def read_dropped(request: ServiceRequest, reply: ServiceReply) -> None:
-    """Return if the queue is gone, whoever dropped it.
+    """Return if the queue is gone, also if it was gone before.
 
     Raises:
         ConnectorError: as `require_success`, except `QueueGone`.
@@ -442,7 +442,7 @@ def read_messages(body: Mapping[str, Any]) -> MessageWindow:
 
 @_reader
 def read_events(body: Mapping[str, Any]) -> QueueEvents:
-    """Return the events. Those of other kinds only move `last_event_id`; it is -1 if there are none.
+    """Return the events. Those of other kinds only move `last_event_id`; it is -1 without any.
 
     A message has our `local_id` if it was sent with this queue.
     """
@@ -522,7 +522,7 @@ def _reaction(reaction: Mapping[str, Any]) -> Reaction:
     return Reaction(str(reaction["emoji_name"]), int(reaction["user_id"]), code)
 
 
-# These stand below the functions that they use.
+# At the end of the file, because they are made when it is loaded, of functions above.
 read_user = _reader(_user)
 read_queue = _reader(_queue)
 read_message = _reader(lambda body: _message(body["message"]))

@@ -230,7 +230,7 @@ async def _answer(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskAct
 async def still_there(board: Board, plan: TaskPlan, answer: TaskActed) -> TaskActed:
     """Return the answer of an act that was done before; if its task is gone by now, the note says so.
 
-    It is not created again: whoever deleted it may have meant it.
+    It is not created again: somebody may have deleted it on purpose.
     """
     try:
         task = await board.client.task(plan.project.id, answer.task_id or "")

@@ -19,7 +19,7 @@ UNKNOWN = "one that this server does not know"
 
 @dataclass(frozen=True, slots=True)
 class ReadbackDifference:
-    """`dropped` names what Plane did not take, `differs` what it has otherwise. Neither quotes text of the task."""
+    """`dropped` names values that Plane did not take, `differs` those that it changed. Neither quotes text of the task."""
 
     dropped: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def _is_taken(field: TaskField, value: Value) -> bool:
 
 
 def difference(plan: TaskPlan, task: PlaneTask) -> ReadbackDifference:
-    """Return which of the plan's fields the task has otherwise."""
+    """Return which of the plan's fields have other values in the task."""
     dropped: list[str] = []
     differing: list[str] = []
     for one in plan.fields:

@@ -11,6 +11,10 @@ from pydantic import Field
 from mcp_server.connectors.plane.model import Priority
 from mcp_server.toolsets.spec import ActStatus, Arguments, DryRun, InJourney
 
+LONGEST_NAME = 255
+"""Characters of a task's name in Plane."""
+LONGEST_TEXT = 100_000
+
 IsoDate = Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")]
 
 
@@ -48,12 +52,6 @@ class GetArguments(Arguments):
     include: list[Literal["comments", "relations"]] = Field(default_factory=list)
     cursor: Annotated[str | None, Field(description="next_cursor of the previous answer.")] = None
     journey_id: InJourney = None
-
-
-LONGEST_NAME = 255
-
-
-LONGEST_TEXT = 100_000
 
 
 class CreateArguments(Arguments):
@@ -197,8 +195,8 @@ class TaskView:
 class TaskActed:
     """The outcome of an act on a task.
 
-    `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names what Plane did not take,
-    `differs` what it stored otherwise than it was sent: both were found by reading it back.
+    `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did
+    not take, `differs` those that it stored otherwise: both were found by reading the task back.
     """
 
     status: ActStatus

@@ -93,7 +93,7 @@ class SendMessage:
         try:
             queue = await self._chat.client.register(self._plan.where)
         except (Denied, ServiceRefused):
-            queue = None
+            queue = None  # then only the bot's own messages show whether a part arrived
         newest = attempt.marks.get("newest")
         if not newest:
             # Not the register reply's newest message: that is only the newest that the bot received.

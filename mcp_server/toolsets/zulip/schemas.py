@@ -11,10 +11,7 @@ from pydantic import Field
 from mcp_server.toolsets.spec import ActStatus, Arguments, Cursor, DryRun, InJourney
 
 LONGEST_TEXT = 100_000
-
-
 MOST_PEOPLE = 20
-
 
 People = Annotated[list[str], Field(max_length=MOST_PEOPLE, description="Direct message: names or email addresses.")]
 

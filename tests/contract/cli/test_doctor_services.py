@@ -156,8 +156,8 @@ async def test_a_plane_that_is_well_tells_whose_the_key_is_and_what_it_sees(site
     ("named", "found", "mend"),
     [
         ({"PLANE_API_KEY": WRONG}, "refuses the key (403", "personal access token that is still valid"),
-        ({"PLANE_WORKSPACE": "nowhere"}, "refuses the key (403", "either there is no workspace nowhere"),
-        ({"PLANE_API_KEY": OTTO.key}, "refuses the key (403", f"either there is no workspace {WORKSPACE}"),
+        ({"PLANE_WORKSPACE": "nowhere"}, "refuses the key (403", "there is no workspace nowhere"),
+        ({"PLANE_API_KEY": OTTO.key}, "refuses the key (403", f"there is no workspace {WORKSPACE}"),
         ({"PLANE_BASE_URL": "http://127.0.0.1:1"}, "cannot be reached: nothing listens there", "PLANE_BASE_URL"),
         ({"PLANE_BASE_URL": "https://no-such-host.invalid"}, "cannot be reached", "PLANE_BASE_URL"),
         ({"PLANE_PROJECTS": "KB,Kitchen"}, "PLANE_PROJECTS: no project 'Kitchen' in Plane", "correct PLANE_PROJECTS"),

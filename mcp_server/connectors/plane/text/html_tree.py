@@ -15,7 +15,10 @@ ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
 LONGEST_HTML = 300_000
 """Characters of one text that are read; Plane accepts up to 10 MB."""
 DEEPEST = 60
-"""Levels of elements; the texts of deeper ones belong to the last level."""
+"""Levels of elements; the texts of deeper ones belong to the last level.
+
+The functions on trees call themselves at each level, and strangers write these texts.
+"""
 
 VOID = frozenset({"br", "hr", "img", "input", "col", "wbr", "area"})
 OF_THE_EDITOR = frozenset({"mention-component", "image-component", "input", "label"})
@@ -134,13 +137,13 @@ _ADDRESS = re.compile(r"(?<![^\W])https?://[^\s<>\"`\\]+", re.IGNORECASE)
 
 
 def bare_address(text: str) -> str:
-    """Return the address that `text` begins with, without the marks that end a sentence; "" if there is none."""
+    """Return the address that `text` begins with, without the marks that end a sentence; "" without one."""
     found = _ADDRESS.match(text)
     return _without_end(found[0]) if found else ""
 
 
 def split_addresses(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a text, each with its address; "" for a part that is none."""
+    """Yield the parts of a text, each with its address; "" for a part that is not an address."""
     at = 0
     for found in _ADDRESS.finditer(text):
         address = _without_end(found[0])

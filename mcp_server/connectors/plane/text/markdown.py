@@ -60,7 +60,7 @@ def html_of(markdown: str) -> str:
     parser = markdown_parser()
     tokens = parser.parse(markdown)
     if any(token.level >= DEEPEST - 2 for token in tokens):
-        # The parser drops what is nested deeper: as one block of code no word is lost.
+        # The parser drops deeper text. As one block of code, no word is lost.
         sign = fence_for(markdown)
         tokens = parser.parse(f"{sign}\n{markdown}\n{sign}")
     return nh3.clean(

@@ -113,7 +113,7 @@ def _base(site: str) -> str:
 
 
 def number_of(text: str) -> int | None:
-    """Return the id that the text is; None if it is not one, or longer than any."""
+    """Return the text as an id; None if it is not a number, or longer than any id."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID else None
 
 

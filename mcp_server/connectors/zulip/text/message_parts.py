@@ -29,7 +29,7 @@ _INDIVISIBLE = re.compile(
     r"\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|[@#]_?\*\*[^*\n]{1,200}\*\*|\*\*[^*\n]{1,200}\*\*|\$\$[^$\n]{1,500}\$\$"
     r"|(?P<tick>`{1,8})[^`]{1,500}(?P=tick)"
 )
-"""What loses its meaning when it is cut: links, mentions, bold words, math and code within a line."""
+"""Marks that lose their meaning when they are cut: links, mentions, bold words, math and code within a line."""
 _BLANKS = " \t"
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 _DEEPEST = 30
@@ -282,7 +282,7 @@ class _Flow:
         return cut
 
     def _cut(self, line: _Line, item: re.Match[str] | None, *, after_gap: bool) -> _Cut:
-        if self._after_heading:  # a heading at the end of a part would stand alone
+        if self._after_heading:  # at the end of a part a heading would have nothing below it
             return _Cut.INSIDE
         if self._indent is not None and item is not None:
             return _Cut.ITEM if len(item[1]) <= self._indent else _Cut.INSIDE

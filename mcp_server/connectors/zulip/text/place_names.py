@@ -8,7 +8,7 @@ from mcp_server.connectors.text.name_match import folded
 from mcp_server.connectors.zulip.model import ChatPlace
 
 DIRECT = "direct"
-"""Stands in the place of a channel's name for conversations between people."""
+"""Written instead of a channel's name for conversations between people."""
 RESOLVED = "✔ "
 """Zulip's prefix for a topic that is marked as resolved. Source: https://zulip.com/help/resolve-a-topic."""
 

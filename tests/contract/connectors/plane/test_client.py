@@ -269,7 +269,7 @@ async def test_what_is_not_there_is_missing_and_where_nobody_may_look_is_denied(
         await here.plane.task(here.project.id, NOBODY)
     with pytest.raises(Missing, match=f"no task {here.project.key}-9999"):
         await here.plane.task_by_key(f"{here.project.key}-9999")
-    with pytest.raises(Denied, match="either there is no project"):
+    with pytest.raises(Denied, match="there is no project"):
         await here.plane.tasks(NOBODY)
     with pytest.raises(Denied):
         await here.plane.task_by_key("NOSUCHPROJECT-1")

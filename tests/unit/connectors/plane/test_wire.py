@@ -234,7 +234,7 @@ BY_OTHERS = {
 }
 """Replies to what is not asked by us, or not so; none of them passes for a task."""
 
-NO_MEMBER = "either there is no thing, or the key's owner is no member there; guests only read"
+NO_MEMBER = "there is no thing, or the key's owner is not a member there; guests can only read"
 NO_RIGHT = f"Plane denied the request (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
 UNKNOWN = f"Plane has no thing that this key can see; {reply_check.UNKNOWN_PATH}"
