@@ -1,9 +1,9 @@
-"""By which names a document can be called, and what falls under a filter. Pure; every engine uses these same rules."""
+"""The names by which a document can be found. Pure; every engine uses these same rules."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from knowledge.state.ports import DocumentRecord
 
 BY = ("path", "path", "title", "alias", "heading")
-"""What `NameMatch.by` says for each rank: the path, the file's name, the title, an alias, a heading."""
+"""`NameMatch.by` for each rank: the path, the file's name, the title, an alias, a heading."""
 
 LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One way to call a document, or a section of it. Matches are ordered by `rank`, then path, then `position`."""
+    """One name of a document, or of one of its sections. Matches are ordered by `rank`, then path, then `position`."""
 
     key: str
     rank: int
@@ -29,29 +29,24 @@ class Name:
 
 
 def name_key(name: str) -> str:
-    """Return what two names have in common that differ only in case, spacing or Unicode form."""
+    """Return a key that is equal for names that differ only in case, spacing or Unicode form."""
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 def names_of(record: DocumentRecord) -> frozenset[Name]:
-    """Return every name of the document; a heading counts by itself and by its whole path."""
-    return frozenset(name for name in _names(record) if name.key)
-
-
-def _names(record: DocumentRecord) -> Iterator[Name]:
+    """Return every name of the document; a heading counts alone and with its full path."""
+    names = [Name(name_key(record.title), 2, 0, None)]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
-        yield Name(name_key(shown), rank, 0, None)
-        yield Name(name_key(without_suffix(shown)), rank, 1, None)
-    yield Name(name_key(record.title), 2, 0, None)
-    for position, alias in enumerate(record.aliases):
-        yield Name(name_key(alias), 3, position, None)
+        names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
+    names += [Name(name_key(alias), 3, position, None) for position, alias in enumerate(record.aliases)]
     for position, section in enumerate(record.sections):
-        yield Name(name_key(section), 4, position, section)
-        yield Name(name_key(section.rpartition(HEADING_SEPARATOR)[2]), 4, position, section)
+        for heading in (section, section.rpartition(HEADING_SEPARATOR)[2]):
+            names.append(Name(name_key(heading), 4, position, section))
+    return frozenset(name for name in names if name.key)
 
 
 def begins_in(headings: Sequence[str], section: str | None) -> bool:
-    """Return whether a chunk under `headings` lies in the section with that heading path; None is the whole document."""
+    """Return whether a chunk under `headings` lies in the section with that heading path; None means the whole document."""
     if section is None:
         return True
     path = HEADING_SEPARATOR.join(headings)
@@ -59,10 +54,10 @@ def begins_in(headings: Sequence[str], section: str | None) -> bool:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Return the smallest text, by code points, above everything that begins with `prefix`; None if there is none."""
+    """Return the smallest text, by code points, above all texts that begin with `prefix`; None if there is none."""
     head = prefix.rstrip(LAST_CHARACTER)
     if not head:
         return None
     following = ord(head[-1]) + 1
-    # Surrogates are no characters, and a database cannot hold them.
+    # Surrogates are not characters, and a database cannot hold them.
     return head[:-1] + chr(0xE000 if following == 0xD800 else following)

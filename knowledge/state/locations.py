@@ -1,4 +1,4 @@
-"""Where the databases of a knowledge base lie: outside it, because who may edit its files must not edit its trust."""
+"""Where the databases of a knowledge base are: outside it, because a model that may edit its files must not edit its own trust."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ APPLICATION = "knowledge-forge"
 READABLE_LENGTH = 40
 HASH_DIGITS = 10
 DATABASES = "*.db*"
-"""The files in such a folder that are believed."""
+"""The files in a state folder whose owner and mode are checked."""
 INDEXING_LEASE = "indexer"
 """The lease on the index of a knowledge base that keeps its state in a file beside it."""
 
 
 def state_dir_for(root: Path, override: Path | None) -> Path:
-    """Return the folder for databases of the knowledge base at `root`; it exists, and only its owner may enter.
+    """Return the state folder of the knowledge base at `root`; it exists, and only its owner may enter.
 
-    It is `override`, or a folder of the platform's state directory that is named after `root`.
+    It is `override`, or a folder in the platform's state directory that is named after `root`.
 
     Raises:
-        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, is not a folder, or another account owns or
-            may write it or a database in it, and so could have decided who is trusted.
+        UnsafeStateDirectory: it would be inside the knowledge base (links are followed), it is not a folder, or another account
+        owns
+            or may write it or a database in it, and so could have decided who is trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()
@@ -47,7 +48,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be made: {error.strerror}") from error
     for believed in (folder, *folder.glob(DATABASES)):
-        with suppress(FileNotFoundError):  # a journal, which another process has closed since
+        with suppress(FileNotFoundError):  # a journal that another process has removed since
             if exposed := others_could_write(believed):
                 why = f"{exposed.problem}, so someone else could have decided who is trusted"
                 raise UnsafeStateDirectory(str(folder), why, exposed.mend)
@@ -58,7 +59,7 @@ def user_folder(find: Callable[..., str], mend: str) -> Path:
     """Return the folder of this account that `find`, of platformdirs, names for this program.
 
     Raises:
-        NoUserFolder: there is none, or a variable names a relative one, which would lie where the process was started.
+        NoUserFolder: there is no such folder, or a variable names a relative one, which would depend on the working directory.
     """
     try:
         folder = Path(find(APPLICATION, appauthor=False))
@@ -70,7 +71,7 @@ def user_folder(find: Callable[..., str], mend: str) -> Path:
 
 
 def default_schema(root: Path) -> str:
-    """Return which schema of a PostgreSQL database belongs to the knowledge base at `root` by default, named as its folder is."""
+    """Return the default name of the PostgreSQL schema of the knowledge base at `root`; it is built like that of its state folder."""
     root = root.resolve()
     readable = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_")[:READABLE_LENGTH] or "knowledge"
     return f"forge_{readable}_{_digest(root)}"
@@ -79,22 +80,22 @@ def default_schema(root: Path) -> str:
 def indexing_lease(folder: Path) -> str:
     """Return the name of the lease on the index in `folder`, where many machines share one state database.
 
-    The token tells apart folders of two machines that call themselves the same; the machine's name, copies of a folder.
+    The token tells apart the folders of two machines with one name; the machine's name tells apart copies of a folder.
     """
-    return f"{INDEXING_LEASE}:{socket.gethostname()}:{_known(folder)}"
+    return f"{INDEXING_LEASE}:{socket.gethostname()}:{_folder_id(folder)}"
 
 
 def server_index_name(folder: Path) -> str:
     """Return the name of the index of the store in `folder` on a search server that many knowledge bases share.
 
-    The machine's name is no part of it: a container that is started anew finds its index again.
+    The machine's name is not part of it: a container that is started again must find its index.
     """
     readable = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:READABLE_LENGTH] or "knowledge"
-    return f"forge-{readable}-{_known(folder)}"
+    return f"forge-{readable}-{_folder_id(folder)}"
 
 
-def _known(folder: Path) -> str:
-    """Return what tells this folder from all others: a token that lies in it, mixed with where it lies."""
+def _folder_id(folder: Path) -> str:
+    """Return an id of this folder: a hash of a token in it and of its path."""
     token = folder / "place"
     try:
         with exclusively(folder / "place.lock"):
@@ -107,13 +108,13 @@ def _known(folder: Path) -> str:
 
 
 def default_state_dir(root: Path) -> Path:
-    """Return where the state of the resolved `root` lies by default: readable, and different for every path."""
+    """Return the default state folder of the resolved `root`: its name is readable, and different for every path."""
     readable = re.sub(r"[^\w.-]+", "-", root.name).strip("-.")[:READABLE_LENGTH] or "knowledge"
     return user_folder(platformdirs.user_state_dir, "name a directory with --state-dir") / f"{readable}-{_digest(root)}"
 
 
 def is_default(folder: Path, root: Path) -> bool:
-    """Return whether the resolved `folder` is where the state of `root` lies by default, named or not."""
+    """Return whether the resolved `folder` is the default state folder of `root`, however it was chosen."""
     try:
         return folder == default_state_dir(root.resolve()).resolve()
     except NoUserFolder:

@@ -1,7 +1,7 @@
-"""Who besides this account could change or read a file that decides something. Looks at owners and modes, changes nothing.
+"""Whether other accounts could change or read a file that trust depends on. Looks at owners and modes, changes nothing.
 
-The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group that is the
-user's alone. On Windows nothing is checked: modes say nothing there, and the folders of an account are its own by default.
+The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group that
+has only the user. On Windows nothing is checked: modes mean nothing there, and the folders of an account are its own by default.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+if sys.platform != "win32":
+    import grp
+    import pwd
 
 MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How another account gets at a file. `problem` says what it can do to which file, `mend` is the command that stops it."""
+    """How another account can get at a file: `problem` says what it can do to which file, `mend` is the command that prevents it."""
 
     problem: str
     mend: str
@@ -30,8 +35,8 @@ class Exposure:
 def others_could_replace(path: Path) -> Exposure | None:
     """Return how another account could put something else at the absolute `path`, or None if only this one and root could.
 
-    Judges the file and every link and folder that leads to it, but no folder above the home folder: those are the administrator's.
-    What lies on a file system that is mounted read-only nobody can change. A missing `path` is judged as far as it is there.
+    Checks the file and every link and folder on the way to it, but no folder above the home folder: those are the administrator's.
+    A file system that is mounted read-only is safe. A missing `path` is checked as far as it exists.
     """
     home = _home()
     current, left, links = Path(path.anchor), list(path.parts[1:]), 0
@@ -58,9 +63,9 @@ def others_could_replace(path: Path) -> Exposure | None:
 
 
 def others_could_write(path: Path, opened: int | None = None) -> Exposure | None:
-    """Return how another account could change this file, or add to this folder, or None. Does not judge what leads to it.
+    """Return how another account could change this file, or add to this folder, or None. The folders above are not checked.
 
-    A link is judged by what it points to. `opened` is the file's descriptor: then that file is judged, whatever is at `path` now.
+    Links are followed. If `opened` is the file's descriptor, that file is checked, whatever is at `path` now.
     """
     return _writable(path, opened)
 
@@ -81,7 +86,7 @@ def others_could_read(path: Path, opened: int | None = None) -> Exposure | None:
 
 
 def _writable(path: Path, opened: int | None = None, *, entered: bool = False) -> Exposure | None:
-    """Return how another account could write to a file, or change what a folder holds; if `entered`, only replace what it holds."""
+    """Return how another account could write to a file or change a folder; if `entered`, only whether it could replace files in it."""
     where = path if opened is None else opened
     if not hasattr(os, "geteuid") or os.statvfs(where).f_flag & os.ST_RDONLY:
         return None
@@ -109,8 +114,6 @@ def _anothers(path: Path, found: os.stat_result) -> Exposure | None:
 
 
 def _group(found: os.stat_result) -> str:
-    import grp
-
     try:
         return grp.getgrgid(found.st_gid).gr_name
     except KeyError:
@@ -118,10 +121,7 @@ def _group(found: os.stat_result) -> str:
 
 
 def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
-    """Return whether the owner is alone in the group: many systems give each user such a group, and it write access by default."""
-    import grp
-    import pwd
-
+    """Return whether the owner is alone in the group: many systems give each user such a group, with write access by default."""
     try:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
@@ -131,7 +131,7 @@ def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
 
 
 def _has_access_list(where: Path | int) -> bool:
-    """Return whether a list of further accounts is attached: the group's bits then show the most that any of them may do."""
+    """Return whether the file has an access list of further accounts: the group's bits are then the most that any of them may do."""
     if not hasattr(os, "getxattr"):
         return False
     try:
@@ -141,11 +141,9 @@ def _has_access_list(where: Path | int) -> bool:
 
 
 def _home() -> Path | None:
-    """Return this account's home folder as the system knows it; a variable could be anybody's."""
+    """Return this account's home folder as the system knows it: anybody can set a variable."""
     if not hasattr(os, "geteuid"):
         return None
-    import pwd
-
     try:
         return Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
     except (KeyError, OSError, RuntimeError):

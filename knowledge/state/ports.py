@@ -1,8 +1,8 @@
 """The contracts of the state store and the index store. `tests/support/state/memory/` is the specification of both.
 
-Every method is one transaction. Times come in as arguments (aware UTC, or nanoseconds since the epoch where the name
-ends in `_ns`): a store owns no clock. Short reads may run on the caller's thread; whatever can wait (a lock, an fsync,
-a network) must not block the event loop.
+Every method is one transaction. Times are passed in (aware UTC, or nanoseconds since the epoch where the name ends in `_ns`): a
+store has no clock. Short reads may run on the caller's thread; anything that can wait (for a lock, an fsync, a network) must not
+block the event loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """A host that a person let in. Only the digest of its secret is kept.
+    """A host that a person registered. Only the digest of its secret is kept.
 
-    `forms`: a person allowed that forms which the host shows count as their word, for the secret that it has now.
+    `forms`: a person allowed that forms which the host shows count as their word, for its present secret.
     """
 
     host: str
@@ -35,7 +35,7 @@ class Enrolment:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may do a job that only one process may do. `fence` grows with every new holder, also when the state was lost."""
+    """The right to a job that only one process may do. `fence` grows with every new holder, even when the state was lost."""
 
     name: str
     holder: str
@@ -45,7 +45,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something changed. `seq` grows; `topic` is what (`doc`, `map`, ...), `key` which one."""
+    """A change. `seq` grows; `topic` is its kind (`doc`, `map`, ...), `key` names the thing that changed."""
 
     seq: int
     topic: str
@@ -54,7 +54,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ReadingMark:
-    """One thing that a caller has seen: `path` is a directory for the circle `map` and `search`, a document for `read`."""
+    """One thing that a caller has seen: `path` is a directory in the circles `map` and `search`, a document in `read`."""
 
     path: str
     circle: Literal["map", "read", "search"]
@@ -62,7 +62,7 @@ class ReadingMark:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How much the state keeps of one kind of record; of one principal where records of that kind have one."""
+    """How much space one kind of record takes; per principal where records of that kind have one."""
 
     kind: str
     principal: str | None
@@ -72,7 +72,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """How large the state is on disk, its log, which is written back into it, and how much of it is free for what comes next."""
+    """The size of the state on disk, of its log, which is written back into it, and of the free space inside it."""
 
     size_bytes: int
     log_bytes: int = 0
@@ -80,11 +80,11 @@ class StateSize:
 
 
 class StateStore(Protocol):
-    """Trust, leases, the change counter, the reading ledger and the ledger of writes of one knowledge base."""
+    """Trust, leases, change events, the reading ledger and the ledger of writes of one knowledge base."""
 
     @property
     def place(self) -> str:
-        """Return where the state is and what keeps it, for a person; never with a password."""
+        """Return where the state is and which engine keeps it, for a person; never with a password."""
         ...
 
     @property
@@ -94,38 +94,38 @@ class StateStore(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Return the ledger that lies in the same database: revisions, provenance, contradictions, audit."""
+        """Return the ledger in the same database: revisions, provenance, contradictions, audit."""
         ...
 
     @property
     def trust(self) -> TrustRecords:
-        """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a trust record."""
+        """Return the trust records in the same database, with proposals, passkeys and taint."""
         ...
 
     @property
     def outbox(self) -> Outbox:
-        """Return the outbox that lies in the same database: acts in other services, and what there names pages."""
+        """Return the outbox in the same database: acts in other services, and mentions of pages there."""
         ...
 
     async def held(self) -> Sequence[Held]:
-        """Return what takes the space, the most first. Reads a little of every record."""
+        """Return which records take the space, the largest first. Reads a little of every record."""
         ...
 
     async def size(self) -> StateSize:
-        """Return how large the state is on disk. Cheap."""
+        """Return the size of the state on disk. Cheap."""
         ...
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Give some of what is free back to the file system, in a moment; return whether there is more. With `spare` some stays."""
+        """Give some free space back to the file system, in a moment; return whether there is more. With `spare` some is left."""
         ...
 
     @property
     def gives_back(self) -> bool:
-        """Return whether `give_back` can; what an older program made may have to be rewritten first."""
+        """Return whether `give_back` can; a database of an older program may have to be rewritten first."""
         ...
 
     async def rewrite(self) -> bool:
-        """Write everything anew, without what is free; others cannot write meanwhile. False where the engine sees to that itself.
+        """Rewrite the whole database without its free space; others cannot write meanwhile. False if the engine does that by itself.
 
         Raises:
             DatabaseUnavailable: the disk has no room for it. Nothing was changed.
@@ -133,18 +133,18 @@ class StateStore(Protocol):
         ...
 
     async def check(self) -> Sequence[str]:
-        """Return what is wrong with the database, one sentence each; nothing when it is sound. May take long."""
+        """Return the faults of the database, one sentence each; none if it is sound. May take long."""
         ...
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its trust record.
+        """Register the host with its secret. Registering the same host again replaces its secret and keeps its trust record.
 
-        Forms that were allowed for an earlier secret are not allowed for another one.
+        Forms that were allowed for an earlier secret are not allowed for the new one.
         """
         ...
 
     async def enrolments(self) -> Sequence[Enrolment]:
-        """Return all of them by host name."""
+        """Return all registered hosts, by name."""
         ...
 
     async def host_of(self, secret_digest: bytes) -> str | None:
@@ -152,11 +152,11 @@ class StateStore(Protocol):
         ...
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
-        """Return what is recorded, or None for a principal that was never seen."""
+        """Return the principal's record, or None if it was never seen."""
         ...
 
     async def trust_records(self) -> Sequence[TrustRecord]:
-        """Return all, by principal."""
+        """Return all records, by principal."""
         ...
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
@@ -164,7 +164,7 @@ class StateStore(Protocol):
         ...
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
-        """Take the lease if it is free, expired or already this holder's (which only extends it); None if another has it.
+        """Take the lease if it is free, expired or already this holder's (which only extends it); None if another holder has it.
 
         Of any number of callers at once exactly one gets it. A lease that ends later than one of `ttl_s` can end is void:
         the clock was set back since it was given.
@@ -172,39 +172,39 @@ class StateStore(Protocol):
         ...
 
     async def release_lease(self, name: str, holder: str) -> None:
-        """Free it if `holder` has it; the fence is kept for the next one."""
+        """Free the lease if `holder` has it; the fence is kept for the next holder."""
         ...
 
     async def lease(self, name: str) -> Lease | None:
-        """Return the lease as last taken, expired or not; None if never taken or released."""
+        """Return the lease as last taken, expired or not; None if it was never taken, or released."""
         ...
 
     async def publish(self, topic: str, keys: Iterable[str]) -> int:
-        """Add one event a key and return the newest `seq`. Other processes see it within 100 ms."""
+        """Add one event for each key and return the newest `seq`. Other processes see it within 100 ms."""
         ...
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
-        """Return what came after `seq`, oldest first. Events older than a day may be gone."""
+        """Return the events after `seq`, oldest first. Events older than a day may be gone."""
         ...
 
     async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened. Cheap enough to ask forty times a second."""
+        """Return the newest `seq`, 0 if there never was an event. Cheap enough to ask forty times a second."""
         ...
 
     async def changed(self, seq: int) -> None:
-        """Return as soon as the newest event is another one than `seq`, whichever process published it."""
+        """Return as soon as the newest event is not `seq`, whichever process published it."""
         ...
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
         """Remember that the caller has just seen these; of the same place and circle the newest time is kept.
 
-        `journey` is `""` outside of one. Survives a killed process, not necessarily a power cut: it only steers nudges.
+        `journey` is `""` outside of a journey. Survives a killed process, but perhaps not a power cut: it only steers nudges.
         Looks older than thirty days may be gone.
         """
         ...
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return what the caller has seen of these paths, in any circle, and when last."""
+        """Return which of these paths the caller has seen, in which circle, and when last."""
         ...
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
@@ -224,7 +224,7 @@ class StateStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a file looked like from outside when it was read."""
+    """The metadata of a file when it was read."""
 
     size: int
     mtime_ns: int
@@ -272,7 +272,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Make the document at `record.path` be this, whatever was there."""
+    """Store this document at `record.path`, whatever was there."""
 
     record: DocumentRecord
     chunks: tuple[IndexedChunk, ...]
@@ -280,7 +280,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The file was looked at again and has the same bytes: only the stamp is new."""
+    """The file was checked again and has the same bytes: only the stamp is new."""
 
     path: str
     stamp: Stamp
@@ -289,7 +289,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """There is no such document any more."""
+    """The document no longer exists."""
 
     path: str
 
@@ -299,7 +299,7 @@ IndexChange = Replace | Touch | Remove
 
 @dataclass(frozen=True, slots=True)
 class IndexPosition:
-    """How far an index is. `seq` grows with every stored or removed chunk; another `generation` means: start over."""
+    """How far an index is. `seq` grows with every stored or removed chunk; a new `generation` means: start over."""
 
     generation: str
     seq: int
@@ -307,7 +307,7 @@ class IndexPosition:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A stored chunk with what its document says. `seq` names it for ever; it is never used again."""
+    """A stored chunk with the fields of its document. `seq` identifies it for good; it is never used again."""
 
     seq: int
     doc: int
@@ -327,7 +327,7 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True)
 class TextRow:
-    """What a keyword index needs of a chunk."""
+    """The fields of a chunk that a keyword index needs."""
 
     seq: int
     doc: int
@@ -338,7 +338,7 @@ class TextRow:
 
 @dataclass(frozen=True, slots=True)
 class CodeRow:
-    """What a vector index needs of a chunk."""
+    """The fields of a chunk that a vector index needs."""
 
     seq: int
     doc: int
@@ -356,7 +356,7 @@ class DirectoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """A document, or one section of it (`section` then is its heading path), that bears exactly a searched name."""
+    """A document, or one of its sections (`section` then is its heading path), that has exactly a searched name."""
 
     doc: int
     path: str
@@ -370,7 +370,7 @@ class Filters:
     """Which documents may be found; every field that is set must hold. Tags: the document has all of them.
 
     `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is the
-    first moment admitted, `modified_before_ns` the first not admitted any more.
+    first moment admitted, `modified_before_ns` the first one no longer admitted.
     """
 
     path: str = ""
@@ -391,13 +391,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """What an index was built with. Another recipe makes it start over, another embedder only makes its vectors anew."""
+    """How an index was built. Another recipe makes it start over; another embedder only renews its vectors."""
 
     embedder: str
     dimensions: int
-    """The length of a vector; 0 for whatever the embedder of that name gives."""
+    """The length of a vector; 0 if it is up to the embedder of that name."""
     recipe: int
-    """Grows when parsing, chunking or analysis changes what is stored."""
+    """Grows when parsing, chunking or analysis changes the stored rows."""
 
     def same_vectors(self, other: IndexIdentity) -> bool:
         """Return whether vectors of both can be compared."""
@@ -410,8 +410,8 @@ class IndexIdentity:
 class Space:
     """Whose vectors an index holds now. Only vectors of the same `position.generation` may be compared with each other.
 
-    The position is that of the vectors: when they were exchanged its generation is another one, while that of the
-    texts stays. `coming` are those that are being made beside them.
+    The position is that of the vectors: when they are exchanged its generation changes, while that of the texts stays. `coming` is
+    the identity of the vectors that are being made beside them.
     """
 
     identity: IndexIdentity
@@ -420,13 +420,13 @@ class Space:
 
     @property
     def wanted(self) -> IndexIdentity:
-        """Return whose vectors every chunk is to have in the end."""
+        """Return the identity that the vectors of all chunks are to have in the end."""
         return self.coming or self.identity
 
 
 @dataclass(frozen=True, slots=True)
 class LackingRow:
-    """A chunk without a vector of the wanted embedder; `digest` names the text that is to be embedded."""
+    """A chunk without a vector of the wanted embedder; `digest` identifies the text that is to be embedded."""
 
     seq: int
     digest: bytes
@@ -436,7 +436,7 @@ class LackingRow:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Rows after a position. `upto` is where to go on; it is below the store's position when `limit` cut the list."""
+    """Rows after a position. `upto` is where to continue; it is below the store's position when `limit` cut the list."""
 
     texts: Sequence[TextRow] = ()
     codes: Sequence[CodeRow] = ()
@@ -445,22 +445,22 @@ class Delta:
 
 
 class IndexStore(Protocol):
-    """Everything that is known of the files: documents, chunks, vectors, vocabulary. A cache: it can be rebuilt."""
+    """Documents, chunks, vectors and vocabulary of the files. A cache: it can be rebuilt."""
 
     async def position(self) -> IndexPosition:
-        """Return how far it is; other processes' writes count at once. Cheap."""
+        """Return how far it is; writes of other processes count at once. Cheap."""
         ...
 
     async def begin(self, identity: IndexIdentity) -> bool:
         """Make the store fit `identity`: True if what is stored stays, False if it was emptied (a new generation).
 
-        Where only the embedder differs and there are documents, the vectors stay and serve on, and `identity` is what
-        is `coming`. What was made for another one that was coming is dropped.
+        If only the embedder differs and there are documents, the vectors stay in use, and `identity` becomes `coming`. Vectors that
+        were made for another coming identity are dropped.
         """
         ...
 
     async def space(self) -> Space:
-        """Return whose vectors it holds, and which are coming. One snapshot; as cheap as `position`."""
+        """Return whose vectors it holds, and whose are coming. One snapshot; as cheap as `position`."""
         ...
 
     async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
@@ -468,7 +468,7 @@ class IndexStore(Protocol):
         ...
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Keep these `(half, code)` by digest beside those that serve; False, and nothing kept, if `of` is not wanted.
+        """Keep these `(half, code)` by digest beside the vectors in use; False, and nothing kept, if `of` is not wanted.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.
@@ -476,7 +476,7 @@ class IndexStore(Protocol):
         ...
 
     async def swap(self, *, fence: int) -> bool:
-        """Let what was supplied serve from now on, under a new generation of vectors; True also if there is nothing to do.
+        """Put the supplied vectors in use, under a new generation of vectors; True also if there is nothing to do.
 
         False, and nothing done, while a chunk lacks its vector.
 
@@ -498,11 +498,11 @@ class IndexStore(Protocol):
         ...
 
     async def set_total(self, total: int) -> None:
-        """Record how many documents there are to be indexed."""
+        """Record how many documents are to be indexed."""
         ...
 
     async def progress(self) -> Progress:
-        """Return documents indexed, and to be indexed (at least `done`)."""
+        """Return how many documents are indexed, and how many are to be (at least `done`)."""
         ...
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
@@ -510,11 +510,11 @@ class IndexStore(Protocol):
         ...
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that have a serving vector, so that nothing is embedded twice."""
+        """Return `(half, code)` of those chunk texts that have a vector in use, so that nothing is embedded twice."""
         ...
 
     async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
-        """Return at most `limit` rows that came after `after`, and the removals among them; all, if the generation differs.
+        """Return at most `limit` rows after `after`, and the removals among them; all, if the generation differs.
 
         With `codes` the generation is that of the vectors (`space`), without it that of the texts (`position`).
         A row that was stored and removed after `after` may be left out altogether.
@@ -552,15 +552,15 @@ class IndexStore(Protocol):
         ...
 
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return what bears `name` (case ignored) as path, file name (suffix or not), title, alias or heading, in that order."""
+        """Return documents and sections with that name (case ignored): as path, file name (suffix or not), title, alias, heading."""
         ...
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
-        """Return the chunk with which the document begins, or its section with that heading path (`A > B`); None if gone."""
+        """Return the first chunk of the document, or of its section with that heading path (`A > B`); None if it is gone."""
         ...
 
     async def languages(self) -> Sequence[str]:
-        """Return the languages that documents are in, most frequent first; `""` stands for unknown."""
+        """Return the languages of the documents, most frequent first; `""` is an unknown language."""
         ...
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:

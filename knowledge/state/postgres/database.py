@@ -1,4 +1,4 @@
-"""Reaching one PostgreSQL database: connections, a pool of them, and its errors in the words of the domain."""
+"""Connections to one PostgreSQL database, a pool of them, and errors of the domain in place of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from knowledge.history.timestamps import EARLIEST, LATEST, within_reach
 from knowledge.state.tables import Arguments
 from knowledge.wire.addresses import shown_address
 
-logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # its warnings are about errors that our callers get
 
 T = TypeVar("T")
 Connection = AsyncConnection[tuple[Any, ...]]
@@ -42,19 +42,19 @@ Statement = tuple[bytes, Arguments]
 Ask = Callable[[bytes, Any], Awaitable[list[tuple[Any, ...]]]]
 
 PATIENCE_S = 5.0
-"""The longest that one call may take, whatever the network does; the server gives up on a statement a little earlier."""
+"""The most that one call may take, whatever the network does; the server cancels a statement a little earlier."""
 SLOW_FAILURE_S = 1.0
 QUIET_S = 4.0
-"""After a failure that took long, calls fail at once for so long: a read that asks three things must not wait thrice."""
+"""How long calls fail at once after a failure that took long: an answer that needs three reads must not wait three times."""
 MOST_CONNECTIONS = 4
 IDLE_S = 300.0
-"""Firewalls forget connections that say nothing; an older one is not used again."""
+"""Firewalls drop idle connections; one that was idle for longer is not used again."""
 
 DEFAULTS = {
     "application_name": "knowledge-forge",
     "client_encoding": "utf8",
     "connect_timeout": "4",
-    # A replica can answer, but not keep what a person decided; of several hosts the one that can is taken.
+    # A replica cannot store anything; of several hosts the one that can is used.
     "target_session_attrs": "read-write",
     "keepalives_idle": "30",
     "keepalives_interval": "5",
@@ -68,20 +68,20 @@ SET default_transaction_isolation = 'read committed';
 SET timezone = 'UTC';
 SET search_path = pg_catalog, pg_temp
 """
-"""Every table and function of ours is named with its schema. With `public` in the path, a function that another role puts there would
+"""Our tables and functions are named with their schema. With `public` in the path, a function that another role puts there would
 be called with our rights where its arguments fit better than those of PostgreSQL's own (CVE-2018-1058)."""
 
 OVERTAKEN = "KF001"
-"""What our function `enter` raises, with the version found and the one known, when a newer program has migrated."""
+"""Raised by our function `enter`, with the version found and the one known, if a newer program has migrated the schema."""
 
 NOT_UNDER_WAY = "KF002"
-"""What our function `end_intent` raises, with the id, when there is no such act."""
+"""Raised by our function `end_intent`, with the id, if there is no such act."""
 
 SETTLED = "KF003"
-"""What our function `carry_out` raises, with the id, when the proposal is not approved (any more)."""
+"""Raised by our function `carry_out`, with the id, if the proposal is not approved (any more)."""
 
 NO_ROOM = "KF004"
-"""What our function `charge` raises, with the kind, when a principal would use more than its quota."""
+"""Raised by our function `charge`, with the kind, if a principal would use more than its quota."""
 
 WAITED = (
     "the server took too long, or another session holds a lock that is needed; `select * from pg_locks` shows which, and "
@@ -89,7 +89,7 @@ WAITED = (
 )
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
-    (r"pg_hba\.conf", "let this machine and user in on the server (pg_hba.conf), or change sslmode"),
+    (r"pg_hba\.conf", "allow this machine and user on the server (pg_hba.conf), or change sslmode"),
     (r'role ".*" does not exist|role ".*" is not permitted', "check the user in FORGE_DATABASE_URL"),
     (r'database ".*" does not exist', "create it (createdb), or check the name in FORGE_DATABASE_URL"),
     (r"certificate|SSL|sslmode", "check sslmode, sslrootcert and the server's certificate"),
@@ -98,30 +98,30 @@ _REFUSALS = (
 )
 _RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: QuotaReached}
 _FINAL_STATES = {"28", "3D", "42"}
-"""Classes of SQLSTATEs that asking again does not mend: sign-in, no such database, rights and names."""
+"""Classes of SQLSTATEs that a retry does not help: sign-in, missing database, rights and names."""
 _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}
-"""SQLSTATEs after which nobody can say whether a commit that was under way has happened."""
+"""SQLSTATEs after which nobody knows whether a commit that was under way has happened."""
 
 
 class _Reachable(TimestamptzLoader):
-    """Reads a time that no `datetime` holds as the nearest one: one bad row must not make a list unreadable."""
+    """Reads a time outside the range of `datetime` as the nearest one: one bad row must not make a list unreadable."""
 
     def load(self, data: Buffer) -> datetime:
         """Return the time."""
         try:
             return within_reach(super().load(data))
         except DataError:
-            told = bytes(data)
-            return EARLIEST if told.startswith(b"-") or told.endswith(b"BC") else LATEST
+            text = bytes(data)
+            return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
 
 
 class PostgresAddress:
-    """How to connect to one database. No message holds the password, whatever libpq says."""
+    """The address of one database. No message contains its password, whatever libpq says."""
 
     def __init__(self, url: str, schema: str) -> None:
         try:
             parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
-        except ProgrammingError:  # its text quotes what it could not read, which may be the password
+        except ProgrammingError:  # its text quotes the part that cannot be read, which may be the password
             raise DatabaseRefused(
                 "the database that FORGE_DATABASE_URL names",
                 "that URL cannot be read",
@@ -139,10 +139,10 @@ class PostgresAddress:
         """Return a new connection, each statement its own transaction.
 
         Raises:
-            DatabaseRefused, DatabaseUnavailable: it cannot be had, for ever or for now.
+            DatabaseRefused, DatabaseUnavailable: it cannot be made, at all or for now.
         """
         try:
-            # Nothing is prepared: behind a pooler each transaction may run on another of the server's connections.
+            # No prepared statements: behind a pooler each transaction may run on another connection of the server.
             connection = await AsyncConnection.connect(
                 **self._parts,  # type: ignore[arg-type]  # libpq's options by name
                 autocommit=True,
@@ -161,22 +161,22 @@ class PostgresAddress:
 
     @contextmanager
     def translating(self, *, writing: bool = False) -> Iterator[None]:
-        """Turn what goes wrong inside into an error of the domain: a StorageError, or a ProposalSettled."""
+        """Turn errors inside into errors of the domain: a StorageError, or one of `_RAISED`."""
         try:
             yield
         except Error as error:
             raise self.named(error, writing=writing) from None
-        except UnicodeEncodeError:  # half a character, which psycopg meets before anything is sent
+        except UnicodeEncodeError:  # half a surrogate pair, which psycopg finds before it sends anything
             raise Unstorable(self.place) from None
 
     def named(self, error: Error | OSError, *, writing: bool = False) -> KnowledgeError:
-        """Return `error` in the words of the domain. It is not chained: a log would show libpq's own words."""
+        """Return the domain's error for `error`. It is not chained: a log would show libpq's own words."""
         state = getattr(error, "sqlstate", None) or ""
         reason = self._said(error)
         if state in ("XX001", "XX002"):
             return CorruptDatabase(self.place, reason)
         if state in ("42P01", "3F000", "42883"):
-            return DatabaseUnavailable(self.place, "its tables are not there any more; was the schema dropped?")
+            return DatabaseUnavailable(self.place, "its tables no longer exist; was the schema dropped?")
         if state == OVERTAKEN:
             found, known = map(int, reason.split())
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
@@ -185,8 +185,8 @@ class PostgresAddress:
         if state in _RAISED:
             return _RAISED[state](reason)
         if state == "25006":
-            return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
-        # Class 22: wrong data; 54: larger than an index or a row may be. psycopg itself finds a NUL, without a state.
+            return DatabaseUnavailable(self.place, "the server is read-only now (a replica, or in recovery)")
+        # Class 22: invalid data; 54: too large for an index or a row. psycopg itself finds a NUL, without a state.
         if state[:2] in ("22", "54") or isinstance(error, DataError):
             return Unstorable(self.place)
         way_out = next((mend for pattern, mend in _REFUSALS if re.search(pattern, reason)), "")
@@ -197,7 +197,7 @@ class PostgresAddress:
         return DatabaseUnavailable(self.place, reason)
 
     def _said(self, error: Error | OSError) -> str:
-        """Return the last thing that libpq or the server said, on one line, without secrets."""
+        """Return the message of libpq or the server on one line, without secrets."""
         diag = getattr(error, "diag", None)
         text = (diag.message_primary if diag else None) or str(error) or type(error).__name__
         for secret in self._secrets:
@@ -211,20 +211,20 @@ class PostgresAddress:
 
 
 class Pool:
-    """A few connections that calls share. Who cannot be given one is told why, without waiting for a better time.
+    """A few connections that calls share. If no connection can be made, the call fails at once with the reason.
 
-    A connection that the server ended while it lay idle is noticed before it is used, without asking the server.
+    A connection that the server closed while it was idle is found out before it is used, without a round trip.
     """
 
     def __init__(self, server: PostgresAddress, *, most: int = MOST_CONNECTIONS) -> None:
         self.server = server
-        self._places = anyio.Semaphore(most, fast_acquire=True)  # who must not wait goes on at once
+        self._places = anyio.Semaphore(most, fast_acquire=True)  # no yield to other tasks while there is a free place
         self._idle: list[tuple[Connection, float]] = []
         self._closed = False
         self._quiet_until, self._trouble = 0.0, ""
 
     async def read(self, statement: bytes, arguments: Arguments = ()) -> list[tuple[Any, ...]]:
-        """Return all rows. A connection that is lost meanwhile is replaced, once."""
+        """Return all rows. A connection that is lost meanwhile is replaced once."""
         with self._patience("reading"):
             for last in (False, True):
                 async with self.connection() as connection:
@@ -236,12 +236,12 @@ class Pool:
         raise AssertionError("unreachable")
 
     async def write(self, *statements: Statement) -> list[tuple[Any, ...]]:
-        """Do all of it in one transaction, sent in one go, and return the rows of the last statement.
+        """Run the statements in one transaction, sent in one go, and return the rows of the last one.
 
-        A cancelled caller finds it done or not done, never half.
+        If the caller is cancelled, all of it is done or nothing.
 
         Raises:
-            OutcomeUnknown: the server was lost on the way, and nobody can say which of the two.
+            OutcomeUnknown: the connection was lost during the commit, and nobody knows which of the two.
         """
         with self._patience("writing", writing=True):
             async with self.connection() as connection:
@@ -252,7 +252,7 @@ class Pool:
                     return await cursor.fetchall() if cursor.description else []
 
     async def act(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """Return all rows of one statement that writes, which is a transaction of its own.
+        """Return all rows of one statement that writes, as a transaction of its own.
 
         Raises:
             OutcomeUnknown: as `write`.
@@ -263,9 +263,9 @@ class Pool:
                     return await (await connection.execute(*statement)).fetchall()
 
     async def decide(self, begin: Statement, work: Callable[[Ask], Awaitable[T]]) -> T:
-        """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done.
+        """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 
-        For what must look before it writes; a statement a round trip, where `write` sends all in one go.
+        Each statement is a round trip, so that the work can depend on earlier rows; `write` sends all in one go.
 
         Raises:
             OutcomeUnknown: as `write`.
@@ -284,7 +284,7 @@ class Pool:
 
     @contextmanager
     def _patience(self, doing: str, *, writing: bool = False) -> Iterator[None]:
-        """Bound what happens inside, and do not begin while it is known to fail slowly."""
+        """Bound the time of the block; fail at once for a while after a failure that took long."""
         began = time.monotonic()
         if began < self._quiet_until:
             raise DatabaseUnavailable(self.server.place, self._trouble)
@@ -306,7 +306,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection. One that comes back in the middle of something is not used again."""
+        """Lend a connection. One that comes back in the middle of a transaction is not used again."""
         async with self._places:
             connection = await self._sound() or await self.server.connect()
             try:
@@ -327,14 +327,14 @@ class Pool:
         return None
 
     async def close(self) -> None:
-        """Give all connections back; those that are lent follow when they come."""
+        """Close all connections; those that are lent are closed when they come back."""
         self._closed = True
         while self._idle:
             await self._idle.pop()[0].close()
 
 
 def is_sound(connection: Connection) -> bool:
-    """Return whether an idle connection can be used: a server that goes away, or says something unasked, can be heard."""
+    """Return whether an idle connection can be used: if the server closed it, or sent anything, there is something to read."""
     try:
         listening = select.poll()
         listening.register(connection.fileno(), select.POLLIN)

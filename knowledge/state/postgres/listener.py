@@ -1,4 +1,4 @@
-"""Hearing what other processes published: one connection that listens, and a slow look where that does not work."""
+"""Noticing events of other processes: one connection that listens, and slow polling where that does not work."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
-"""How often a look is taken although nothing was heard: a pooler between may swallow notifications."""
+"""How often to look although nothing was heard: a pooler in between may swallow notifications."""
 DEAF_LOOK_S = 0.5
-"""How often while there is no connection to listen on."""
+"""How often to look while there is no connection to listen on."""
 LONGEST_PAUSE_S = 10.0
 UNASKED_S = 0.05
-"""A look that found nothing new is not taken again sooner: any role of the database may notify, as often as it likes."""
+"""The pause after a look that found nothing new: any role of the database may notify, as often as it likes."""
 
 
 class Ear:
-    """Listens on one channel. It is connected when first used, and again, ever more seldom tried, when that is lost."""
+    """Listens on one channel. It connects when first used, and reconnects, with growing pauses, when the connection is lost."""
 
     def __init__(self, server: PostgresAddress, channel: str) -> None:
         self._server, self._channel = server, channel
@@ -34,7 +34,7 @@ class Ear:
         self._pause_s, self._retry_at = 0.0, 0.0
 
     async def open(self) -> None:
-        """Be listening, if that can be had: what is published from now on is heard by `wait`."""
+        """Listen, if a connection can be made: `wait` then hears every event that is published from now on."""
         if self._connection is not None and self._connection.closed:
             await self.close()
         if self._connection is not None or time.monotonic() < self._retry_at:
@@ -48,14 +48,14 @@ class Ear:
                 raise
         except (StorageError, Error) as error:
             if not self._pause_s:
-                log.warning("changes are looked for every %.1f s: %s", DEAF_LOOK_S, error)
+                log.warning("cannot listen for changes (%s); looking for them every %.1f s instead", error, DEAF_LOOK_S)
             self._pause_s = min(max(DEAF_LOOK_S, 2 * self._pause_s), LONGEST_PAUSE_S)
             self._retry_at = time.monotonic() + self._pause_s
         else:
             self._connection, self._pause_s = connection, 0.0
 
     async def wait(self) -> None:
-        """Return when something was published, when the connection is lost, or when it is time for a look all the same."""
+        """Return when an event was published, when the connection is lost, or when it is time to look anyway."""
         if self._connection is None:
             await anyio.sleep(DEAF_LOOK_S)
             return

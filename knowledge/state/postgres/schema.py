@@ -1,4 +1,4 @@
-"""One schema of a PostgreSQL database for each knowledge base: made, migrated, and told from other people's."""
+"""One schema of a PostgreSQL database for each knowledge base: created, migrated, and checked to be ours alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 APPLICATION = "knowledge-forge state"
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
-OTHER = "name another one with FORGE_DATABASE_SCHEMA"
+OTHER = "name another schema with FORGE_DATABASE_SCHEMA"
 
 _LAYOUT = """
 SELECT n.oid IS NOT NULL, to_regclass('forge.meta') IS NOT NULL,
@@ -24,8 +24,8 @@ SELECT n.oid IS NOT NULL, to_regclass('forge.meta') IS NOT NULL,
 FROM (SELECT to_regnamespace(%s) AS oid) AS n
 """
 
-# Who owns a schema can replace any table in it, and who may create in it can add a function that fits our arguments better than our
-# own does and is then called with our rights. Superusers and the owner of the database can do anything anyway.
+# The owner of a schema can replace any table in it, and a role that may create in it can add a function that fits our arguments better
+# than our own, and is then called with our rights. Superusers and the owner of the database can do anything anyway.
 _OTHERS = """
 WITH RECURSIVE mine AS (
     SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
@@ -46,28 +46,28 @@ SELECT what, pg_catalog.pg_get_userbyid(role) FROM (
 ) found WHERE role NOT IN (SELECT oid FROM trusted) ORDER BY place LIMIT 1
 """
 LOCK_WAIT = "20s"
-"""So long others who make or migrate the schema are waited for, or somebody who took their lock."""
+"""How long to wait for another process that creates or migrates the schema, or for anybody else who holds its lock."""
 
 
 class PostgresSchema:
-    """The part of a database that belongs to one knowledge base, by its name."""
+    """The schema of one knowledge base, by its name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         digest = hashlib.blake2b(f"knowledge-forge {name}".encode(), digest_size=8).digest()
         self.lock = int.from_bytes(digest, "big", signed=True)
-        """The advisory lock that every write shares and a migration has alone."""
+        """The advisory lock that all writes share and a migration holds alone."""
         self.sql = cache(self._sql)
 
     def _sql(self, statement: str) -> bytes:
-        """Return `statement` for this schema, whose place `forge.` holds, and that of its name in a literal `'forge'`.
+        """Return `statement` for this schema: it takes the place of `forge.`, and its name that of the literal `'forge'`.
 
-        Tables are named in full, because a connection's search path may be another's behind a pooler.
+        Tables are named in full, because behind a pooler the connection may have the search path of another client.
         """
         return statement.replace("forge.", f'"{self.name}".').replace("'forge'", f"'{self.name}'").encode()
 
     async def prepare(self, connection: Connection, place: str) -> int:
-        """Make the schema ours and current, or raise and leave it as it is; return its version. May wait for others who do so.
+        """Create or migrate the schema and return its version. May wait for another process that does so.
 
         Raises:
             ForeignDatabase, NewerDatabase, DatabaseRefused: nothing was changed.
@@ -85,10 +85,10 @@ class PostgresSchema:
         return known
 
     async def _require_ours(self, connection: Connection, place: str) -> None:
-        """Return unless somebody else owns the schema or anything in it, or may add to it.
+        """Return unless another role owns the schema or anything in it, or may add to it.
 
         Raises:
-            DatabaseRefused: they do.
+            DatabaseRefused: another role does.
         """
         cursor = await connection.execute(_OTHERS.encode(), (self.name,))
         if row := await cursor.fetchone():
@@ -102,7 +102,7 @@ class PostgresSchema:
             )
 
     async def _version(self, connection: Connection, place: str) -> int:
-        """Return how many migrations the schema has seen; -1 where there is none."""
+        """Return how many migrations the schema has had; -1 if there is no schema."""
         cursor = await connection.execute(self.sql(_LAYOUT), (f'"{self.name}"',))
         there, marked, used = await cursor.fetchone() or (False, False, False)
         if not marked:
@@ -136,5 +136,5 @@ class PostgresSchema:
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """Return the scripts that make the newest schema, oldest first; they only ever go forward."""
+    """Return the scripts that make the newest schema, oldest first. Migrations only go forward."""
     return tuple(script.read_text(encoding="utf-8") for script in sorted(MIGRATIONS.glob("*.sql")))

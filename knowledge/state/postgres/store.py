@@ -61,7 +61,7 @@ class PostgresStateStore(SqlStateStore):
 
     @property
     def place(self) -> str:
-        """Return where the state is and what keeps it."""
+        """Return where the state is and which engine keeps it."""
         return f"{self._server.place} (version {self._version.split()[0]})"
 
     @property
@@ -70,11 +70,11 @@ class PostgresStateStore(SqlStateStore):
         return self._postgres
 
     async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened."""
+        """Return the newest `seq`, 0 if there never was an event."""
         return int((await self._tables.read("SELECT seq FROM forge.counter"))[0][0])
 
     async def changed(self, seq: int) -> None:
-        """Return as soon as the newest event is another one than `seq`."""
+        """Return as soon as the newest event is not `seq`."""
         async with self._listening:  # one caller waits on the connection; the next one looks first, as all do
             looked = False
             while True:
@@ -88,7 +88,7 @@ class PostgresStateStore(SqlStateStore):
                 await self._ear.wait()
 
     async def size(self) -> StateSize:
-        """Return how large the tables are, with their indexes."""
+        """Return the size of the tables with their indexes."""
         return StateSize(int((await self._tables.read(_SIZE, (self._schema.name,)))[0][0]))
 
     async def give_back(self, *, spare: bool = True) -> bool:
@@ -117,6 +117,6 @@ class PostgresStateStore(SqlStateStore):
         return wrong
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close all connections."""
         await self._ear.close()
         await self._pool.close()

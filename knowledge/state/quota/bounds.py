@@ -1,4 +1,4 @@
-"""Bounds on what one principal may have stored, and the rule that refuses what goes beyond. Pure."""
+"""Bounds on what one principal may store and start, and the rule that refuses more. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from knowledge.history.timestamps import aware
 
 MB = 1_000_000
 Kind = Literal["proposed", "started", "journeyed", "ran"]
-"""Bytes of proposals, journeys and runs that were started, bytes of events of journeys, bytes of runs and their frames."""
+"""Bytes of proposals; journeys and runs that were started; bytes of events of journeys; bytes of runs and their frames."""
 Slot = tuple[datetime, int]
-"""What was used from that moment on, for as long as a slot of its bound lasts."""
+"""The beginning of a slot, and the amount used in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """At most `most` in any `window`, counted in slots, so that a flood costs a few rows. `setting` is what a person raises."""
+    """At most `most` in any `window`, counted in slots, so that a flood costs a few rows. `setting` is the variable that raises it."""
 
     kind: Kind
     most: int
@@ -28,20 +28,20 @@ class Bound:
     setting: str
 
     def slot_at(self, at: datetime) -> datetime:
-        """Return the beginning of the slot that the moment is in."""
+        """Return the beginning of the slot of that moment."""
         seconds = self.slot.total_seconds()
         return datetime.fromtimestamp(aware(at).timestamp() // seconds * seconds, UTC)
 
     def since(self, at: datetime) -> datetime:
-        """Return the beginning of the oldest slot that counts at that moment."""
+        """Return the beginning of the oldest slot that still counts at that moment."""
         return self.slot_at(at - self.window)
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What one principal may use. The defaults are ten times what a busy host of a team was seen to need.
+    """What one principal may use. The defaults are ten times the measured need of a busy host in a team.
 
-    `pending_bytes`: proposals that wait; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
+    `pending_bytes`: pending proposals; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
     runs in a minute, each; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
     """
 
@@ -73,9 +73,9 @@ class Quotas:
 
 
 ROW_BYTES = 100
-"""About what a row takes beside its text."""
+"""About what a row takes in addition to its text."""
 LEAST_PROPOSED = 4_000
-"""Every proposal counts as at least so many bytes: about what is kept of it for good."""
+"""The fewest bytes that a proposal counts as: about what is kept of it for good."""
 
 
 def bytes_of(texts: Sequence[str]) -> int:
@@ -84,7 +84,7 @@ def bytes_of(texts: Sequence[str]) -> int:
 
 
 def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: int, at: datetime) -> None:
-    """Return if the principal may use `amount` more; `slots` are what counts, oldest first.
+    """Return if the principal may use `amount` more; `slots` are those that count, oldest first.
 
     Raises:
         OverQuota: it may not; the error says when it may.
@@ -103,7 +103,7 @@ def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: in
 
 
 def require_room_waiting(quotas: Quotas, principal: str, waiting: int, amount: int, at: datetime) -> None:
-    """Return if the principal may have `amount` bytes more waiting for a person, beside `waiting`.
+    """Return if the principal may have `amount` more bytes of pending proposals, beside `waiting`.
 
     Raises:
         OverQuota: it may not.

@@ -1,4 +1,4 @@
-"""Shortening JSON so that every reader still understands it, and every cut says that it is one. Pure."""
+"""Shortening JSON so that every reader still understands it, with a mark at every cut. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CUT = re.compile(r"\[[\d,]+ more characters (?:removed when it ended|removed by
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """What one round of shortening did: how many records were looked at, and how many bytes were freed in them."""
+    """The outcome of one round of shortening: how many records were due, and how many bytes were freed in them."""
 
     records: int = 0
     freed_bytes: int = 0
 
 
 def shortened_text(text: str, most: int, why: str) -> str:
-    """Return the beginning of the text with what is missing behind it; the whole text where that would save nothing."""
+    """Return the beginning of the text, marked with how much is missing; the whole text if that would save nothing."""
     already = _CUT.search(text)
     if already and len(text) <= most + 60:
         return text
@@ -32,7 +32,7 @@ def shortened_text(text: str, most: int, why: str) -> str:
 
 
 def shortened(value: Any, room: int, why: str) -> Any:
-    """Return JSON of the same form whose text has about `room` characters: texts cut, lists and objects of their first items."""
+    """Return JSON of the same form in about `room` characters: texts are cut, lists and objects keep their first items."""
     size = len(json.dumps(value, ensure_ascii=True))
     if size <= room:
         return value
@@ -55,7 +55,7 @@ def _cut(value: Any, most_text: int, most_items: int, why: str) -> Any:
 
 
 def _skeleton(value: Any) -> Any:
-    """Return what is left where even beginnings are too much: the first names of an object, without what they held."""
+    """Return the first names of an object without its values: all that is left where even beginnings are too long."""
     if isinstance(value, dict):
         return {name[:40]: _empty(item) for name, item in list(value.items())[:20]}
     return _empty(value)
@@ -64,16 +64,16 @@ def _skeleton(value: Any) -> Any:
 def _empty(value: Any) -> Any:
     if isinstance(value, str):
         return value[:40]
-    if isinstance(value, list):
-        return []
-    return {} if isinstance(value, dict) else value
+    if isinstance(value, list | dict):
+        return type(value)()
+    return value
 
 
 def shortened_object(text: str, most_text: int, room: int, why: str) -> str:
-    """Return the JSON object with its texts cut to `most_text` characters, and what else is large in it to `room`."""
+    """Return the JSON object with its texts cut to `most_text` characters, and its other values to `room`."""
     try:
         form: dict[str, Any] = json.loads(text)
-    except ValueError:  # whoever reads it says that it is broken
+    except ValueError:  # the reader reports that it is broken
         return text
     short = {
         name: shortened_text(value, most_text, why) if isinstance(value, str) else shortened(value, room, why)

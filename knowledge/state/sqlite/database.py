@@ -1,4 +1,4 @@
-"""Opening, migrating and sharing one SQLite file. apsw carries its own SQLite: what distributions carry is not safe."""
+"""Opening, migrating and sharing one SQLite file. apsw brings its own SQLite: those of distributions may corrupt a shared WAL file."""
 
 from __future__ import annotations
 
@@ -35,46 +35,43 @@ HEADER = b"SQLite format 3\x00"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS = 10_000
 LONGEST_LOG = 32_000_000
-"""Bytes of the log that stay on the disk after it was written back."""
+"""Bytes of the log that stay on the disk after a checkpoint."""
 RETRY_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteSchema:
-    """What makes a file one of ours: its application id, and its migrations, oldest first."""
+    """The application id by which a file is known to be ours, and its migrations, oldest first."""
 
     name: str
     application_id: int
     migrations: tuple[str, ...]
     durable: bool
-    """Whether what was acknowledged survives a power cut (`synchronous=FULL`), or only a killed process."""
+    """Whether acknowledged writes survive a power cut (`synchronous=FULL`), or only a killed process."""
 
 
 def load_schema(name: str, application_id: int, *, durable: bool) -> SqliteSchema:
-    """Return the schema whose migrations lie in the folder of that name."""
+    """Return the schema with the migrations in the folder of that name."""
     scripts = sorted((MIGRATIONS / name).glob("*.sql"))
     return SqliteSchema(name, application_id, tuple(s.read_text(encoding="utf-8") for s in scripts), durable)
 
 
 def require_safe_engine(found: str) -> None:
-    """Return if SQLite `found` may share a WAL database between processes.
+    """Return if processes may share a WAL database with SQLite version `found`.
 
     Raises:
-        UnsafeDatabaseEngine: it is older than the one that fixed the WAL-reset bug.
+        UnsafeDatabaseEngine: it is older than the version that fixed the WAL-reset bug.
     """
-    if _numbers(found) < _numbers(OLDEST_SAFE_SQLITE):
+    version, oldest = (tuple(map(int, text.split("."))) for text in (found, OLDEST_SAFE_SQLITE))
+    if version < oldest:
         raise UnsafeDatabaseEngine(found, OLDEST_SAFE_SQLITE)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
 class Database:
-    """One open file and its connections.
+    """One open file and its four connections.
 
-    One reads on the caller's thread; on other threads one does long reads, one writes, and one makes light writes,
-    which need not survive a power cut.
+    `read` is for short reads on the caller's thread. The others are used on worker threads: `bulk` for long reads, `write`, and
+    `light` for writes that need not survive a power cut.
     """
 
     def __init__(self, path: Path, schema: SqliteSchema) -> None:
@@ -87,7 +84,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, schema: SqliteSchema, *, engine: str | None = None) -> Database:
-        """Return the database at `path`, created with mode 0600 and migrated if need be. May wait for others who do so.
+        """Return the database at `path`, created with mode 0600 and migrated if need be. May wait for other processes that do so.
 
         Raises:
             UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: it was not touched.
@@ -98,7 +95,7 @@ class Database:
         return database
 
     def reopen(self) -> None:
-        """Be connected to the file that is at `path` now."""
+        """Connect to the file that is at `path` now."""
         self.close()
         if self.path.exists() and not self.path.is_file():
             raise ForeignDatabase(str(self.path), "it is not a file")
@@ -113,7 +110,7 @@ class Database:
         create_private(self.path)
         self._identity = file_identity(self.path)
         if self._damaged != self._identity:
-            self._damaged = None  # that file is gone, and its number may be given to a sound one
+            self._damaged = None  # that file is gone, and its inode may be given to a sound one
         try:
             _require_header(self.path)
             connection = self._connections["write"] = self._connect("write")
@@ -128,7 +125,7 @@ class Database:
             raise
 
     def discard_damaged(self) -> None:
-        """Delete the file in which this process met damage, unless another one is in its place already."""
+        """Delete the file that this process found damaged, unless another one has replaced it."""
         self.close()
         with exclusively(lock_path(self.path)):
             if self._damaged is not None and not self._is_other(self._damaged):
@@ -138,16 +135,16 @@ class Database:
     def _connect(self, use: str) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(BUSY_MS)
-        # Closing deletes the log by its name, which may by then belong to the file that replaced this one.
+        # Closing would delete the log by its name, which may by then belong to the file that replaced this one.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         full = self.schema.durable and use != "light"
         connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
-        # Readers find pages in the system's cache as well; a writer's would have to be written early.
+        # A reader finds pages in the system's cache as well; a writer whose cache is full must write pages before the commit.
         connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
-        # Writing in bulk touches the same pages again and again: they need not reach the main file each time.
+        # Indexing writes the same pages again and again: they need not reach the main file each time.
         connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
-        # After a burst the log would stay as long as it ever was.
+        # Otherwise the log would keep the size of the largest burst.
         connection.execute(f"PRAGMA journal_size_limit={LONGEST_LOG}").fetchall()
         return connection
 
@@ -159,12 +156,12 @@ class Database:
 
     @property
     def replaced(self) -> bool:
-        """Whether another file, or none, is at `path` now. Costs one `stat`."""
+        """Whether the file at `path` is now another one, or gone. Costs one `stat`."""
         return self._is_other(self._identity)
 
     @property
     def damaged(self) -> bool:
-        """Whether this process has met damage in the file that is at `path` now."""
+        """Whether this process found damage in the file that is at `path` now."""
         return self._damaged is not None and not self._is_other(self._damaged)
 
     def _is_other(self, identity: tuple[int, int]) -> bool:
@@ -182,7 +179,7 @@ class Database:
                 raise self.named(error) from error
 
     def read(self, work: Callable[[apsw.Connection], T], *, use: str = "read") -> T:
-        """Return what `work` finds, all of it in one snapshot."""
+        """Return what `work` finds in one snapshot."""
         with self._guards[use]:
             try:
                 connection = self._connection(use)
@@ -195,20 +192,19 @@ class Database:
                 raise self.named(error) from error
 
     async def bulk(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Return what a long read finds, away from the event loop."""
+        """Return what a long read finds, on another thread."""
         return await anyio.to_thread.run_sync(partial(self.read, work, use="bulk"))
 
     async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
 
-        What is not `durable` survives a killed process, and a power cut only if the database's next durable write did.
-
-        A cancelled caller finds it done or not done, never half: the transaction lives and ends in its own thread.
+        A write that is not `durable` survives a killed process, and a power cut only if a later durable write did. If the caller is
+        cancelled, all of it is done or nothing: the transaction begins and ends in its own thread.
         """
         return await anyio.to_thread.run_sync(partial(self.write_now, work, durable=durable))
 
     def write_now(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
-        """Do what `write` does on this thread."""
+        """Do the same as `write`, on this thread."""
         with self._guards["write"]:
             use = "write" if durable or not self.schema.durable else "light"
             try:
@@ -219,7 +215,7 @@ class Database:
                     result = work(connection)
                     connection.execute("COMMIT")
                 except BaseException:
-                    # Some failures end the transaction by themselves.
+                    # Some failures have ended the transaction already.
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
@@ -228,7 +224,7 @@ class Database:
             return result
 
     def alone(self, work: Callable[[apsw.Connection], object]) -> None:
-        """Do what cannot be done in a transaction."""
+        """Run statements that a transaction does not allow, such as VACUUM."""
         with self._guards["write"]:
             try:
                 self._require_ours(self._connection("write"))
@@ -237,7 +233,7 @@ class Database:
                 raise self.named(error) from error
 
     def shorten_log(self) -> None:
-        """Write the log back into the file and cut it, if nobody is in the way; it waits for nobody."""
+        """Write the log back into the file and truncate it, unless another process is using it."""
         with self._guards["write"], suppress(apsw.Error):
             connection = self._connection("write")
             connection.set_busy_timeout(0)
@@ -254,14 +250,14 @@ class Database:
             raise NewerDatabase(str(self.path), found, known)
 
     def named(self, error: apsw.Error) -> StorageError:
-        """Return `error` in the words of the domain."""
+        """Return the domain's error for `error`."""
         if isinstance(error, apsw.NotADBError | apsw.CorruptError):
             self._damaged = self._identity
             return CorruptDatabase(str(self.path), str(error))
         return DatabaseUnavailable(str(self.path), str(error) or type(error).__name__)
 
     def check(self) -> list[str]:
-        """Return what SQLite finds wrong with the whole file; nothing when it is sound. Reads all of it."""
+        """Return the faults that SQLite finds in the file; none if it is sound. Reads all of it."""
         with self._guards["bulk"]:
             try:
                 found = self._connection("bulk").execute("PRAGMA integrity_check").fetchall()
@@ -274,7 +270,7 @@ class Database:
         return wrong
 
     def close(self) -> None:
-        """Give the connections back; whoever is writing finishes first."""
+        """Close the connections, after the transaction that is under way."""
         for use, guard in self._guards.items():
             with guard:
                 connection = self._connections.pop(use, None)
@@ -286,18 +282,18 @@ class Database:
 
 
 def lock_path(path: Path) -> Path:
-    """Return the file whose lock everybody holds who creates, migrates or replaces the database at `path`."""
+    """Return the file to lock while creating, migrating or replacing the database at `path`."""
     return path.with_name(path.name + ".lock")
 
 
 def file_identity(path: Path) -> tuple[int, int]:
-    """Return what tells the file at `path` from one that replaces it while it is open."""
-    found = os.stat(path)  # noqa: PTH116 - measurably faster than Path.stat, and asked all the time
+    """Return an identity that differs between the file at `path` and one that replaces it while it is open."""
+    found = os.stat(path)  # noqa: PTH116 - measurably faster than Path.stat, and called all the time
     return found.st_dev, found.st_ino
 
 
 def create_private(path: Path) -> None:
-    """Make sure there is a file; a new one is empty, only its owner's, and has no log of an older one beside it."""
+    """Create the file, for its owner only, unless it exists and is not empty. The log of an older file is removed."""
     if path.exists() and path.stat().st_size:
         return
     discard(path)
@@ -305,13 +301,13 @@ def create_private(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove the database with its log. What others have open stays theirs, and is not mixed with what comes next."""
+    """Remove the database with its log. Processes that have it open keep the old file, apart from the next one."""
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def user_version(connection: apsw.Connection) -> int:
-    """Return how many migrations the database has seen."""
+    """Return how many migrations the database has had."""
     return _number(connection, "PRAGMA user_version")
 
 
@@ -323,7 +319,7 @@ def _number(connection: apsw.Connection, sql: str) -> int:
 
 
 def prepare(connection: apsw.Connection, path: Path, schema: SqliteSchema) -> None:
-    """Make the database ours and current, or raise and leave it as it is."""
+    """Create or migrate the database; or raise, and leave it as it is, if it is not ours."""
     owner, found, known = _number(connection, "PRAGMA application_id"), user_version(connection), len(schema.migrations)
     empty = not _number(connection, "SELECT count(*) FROM sqlite_schema")
     if owner != schema.application_id and (owner or found or not empty):
@@ -331,7 +327,7 @@ def prepare(connection: apsw.Connection, path: Path, schema: SqliteSchema) -> No
     if found > known:
         raise NewerDatabase(str(path), found, known)
     if empty and schema.durable:
-        # Only an empty file can be made so. An index is deleted instead.
+        # Only an empty file can have it without a VACUUM. An index does not need it: it is deleted instead.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
     _use_wal(connection)
     for number in range(found, known):
@@ -342,11 +338,11 @@ def _require_header(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(len(HEADER))
     if head and head != HEADER:
-        raise ForeignDatabase(str(path), "it does not begin like an SQLite file")
+        raise ForeignDatabase(str(path), "it does not begin as an SQLite file does")
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    # SQLite does not call its busy handler for this one statement.
+    # SQLite does not call the busy handler for this statement.
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
@@ -363,7 +359,7 @@ def _migrate(connection: apsw.Connection, schema: SqliteSchema, number: int) -> 
     connection.execute("BEGIN IMMEDIATE")
     try:
         if user_version(connection) == number:
-            # A statement that returns a row would stop the script there, if its rows were not fetched.
+            # A statement that returns rows would end the script there if they were not fetched.
             connection.execute(schema.migrations[number]).fetchall()
             connection.execute(f"PRAGMA application_id={schema.application_id}").fetchall()
             connection.execute(f"PRAGMA user_version={number + 1}").fetchall()

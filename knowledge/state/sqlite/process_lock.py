@@ -1,4 +1,4 @@
-"""A lock between processes that a killed process gives back."""
+"""A lock between processes, which a killed process releases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if sys.platform == "win32":
         while True:
             try:
                 msvcrt.locking(file, msvcrt.LK_LOCK, 1)
-            except OSError:  # it gives up after ten seconds; we do not
+            except OSError:  # `locking` gives up after ten seconds
                 continue
             return
 else:
@@ -27,7 +27,7 @@ else:
 
 @contextmanager
 def exclusively(path: Path) -> Iterator[None]:
-    """Hold the lock file at `path`, waiting for whoever has it. It stays behind, empty: removing it would free two."""
+    """Hold the lock on the file at `path`, after waiting for it. The empty file stays: removing it would let two hold the lock."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(file)

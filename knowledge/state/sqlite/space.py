@@ -1,4 +1,4 @@
-"""What takes the space of a state database in SQLite, and giving back what is free."""
+"""The size of a state database in SQLite, and giving its free space back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from knowledge.state.sqlite.database import Database
 
 STEP_PAGES = 500
 """Free pages given back in one transaction: about 2 MB, for which writers wait a few milliseconds."""
-LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy, unless told otherwise
+LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy by default
 SPARE_SHARE = 20
-"""One page in so many stays free: what comes next goes there."""
+"""One page in so many stays free, for the next writes."""
 
 
 def size(database: Database) -> StateSize:
-    """Return how large the files are, and how much of the main one is free."""
+    """Return the sizes of the files, and of the free space in the main one."""
     log = database.path.with_name(database.path.name + "-wal")
     ((page,),), ((free,),) = database.query("PRAGMA page_size"), database.query("PRAGMA freelist_count")
     log_bytes = log.stat().st_size if log.exists() else 0
@@ -29,13 +29,13 @@ def size(database: Database) -> StateSize:
 
 
 def gives_back(database: Database) -> bool:
-    """Return whether free pages can be given back a few at a time: what an older program made takes one VACUUM first."""
+    """Return whether free pages can be given back a few at a time; a file of an older program needs one VACUUM first."""
     ((mode,),) = database.query("PRAGMA auto_vacuum")
     return mode == 2
 
 
 def give_back_some(database: Database, *, spare: bool = True) -> bool:
-    """Give back some free pages to the file system; return whether there are more. With `spare` some stay free."""
+    """Give some free pages back to the file system; return whether there are more. With `spare` some stay free."""
 
     def work(c: apsw.Connection) -> bool:
         counts: Any = [c.execute(f"PRAGMA {name}").fetchall()[0][0] for name in ("page_count", "freelist_count")]
@@ -49,7 +49,7 @@ def give_back_some(database: Database, *, spare: bool = True) -> bool:
 
 
 def vacuum(database: Database) -> None:
-    """Write the whole file anew, without free pages, and so that it can give them back later. Others cannot write meanwhile.
+    """Rewrite the whole file without free pages, so that it can give them back later. Others cannot write meanwhile.
 
     Raises:
         DatabaseUnavailable: the disk has no room for it. Nothing was changed.

@@ -1,4 +1,4 @@
-"""The state database on SQLite: what was acknowledged survives a power cut."""
+"""The state database on SQLite: acknowledged writes survive a power cut."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class SqliteStateStore(SqlStateStore):
 
     @property
     def path(self) -> Path:
-        """Return where the database lies."""
+        """Return where the file is."""
         return self._database.path
 
     @property
     def place(self) -> str:
-        """Return where the state is and what keeps it."""
+        """Return where the state is and which engine keeps it."""
         return f"{self.path} (SQLite {apsw.sqlite_lib_version()})"
 
     @property
@@ -57,7 +57,7 @@ class SqliteStateStore(SqlStateStore):
         return self._database
 
     async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened; looks only after something was committed."""
+        """Return the newest `seq`, 0 if there never was an event. It is read again only after a commit."""
         ((version,),) = self._database.query("PRAGMA data_version")
         if version != self._data_version:
             # The version was read before: a commit between the two statements is then seen next time.
@@ -66,16 +66,16 @@ class SqliteStateStore(SqlStateStore):
         return self._last_event
 
     async def changed(self, seq: int) -> None:
-        """Return as soon as the newest event is another one than `seq`."""
+        """Return as soon as the newest event is not `seq`."""
         while await self.last_event() == seq:  # noqa: ASYNC110 - the event may be another process's
             await anyio.sleep(LOOK_S)
 
     async def size(self) -> StateSize:
-        """Return how large the file is, with its log."""
+        """Return the size of the file with its log."""
         return space.size(self._database)
 
     async def give_back(self, *, spare: bool = True) -> bool:
-        """Give some free pages back to the file system; at the end the log is shortened, too."""
+        """Give some free pages back to the file system, and at the end shorten the log."""
         more = await anyio.to_thread.run_sync(partial(space.give_back_some, self._database, spare=spare))
         if not more:
             await anyio.to_thread.run_sync(self._database.shorten_log)
@@ -92,11 +92,11 @@ class SqliteStateStore(SqlStateStore):
         return space.gives_back(self._database)
 
     async def check(self) -> Sequence[str]:
-        """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
+        """Return the faults of the file; none if it is sound. Reads all of it."""
         return await anyio.to_thread.run_sync(self._database.check)
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close the file."""
         await anyio.to_thread.run_sync(self._database.close)
 
 
