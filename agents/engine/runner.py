@@ -53,7 +53,7 @@ from agents.errors import (
     WaitsForPerson,
 )
 from agents.prompts.prompt import prompt
-from agents.store.forms import first_event, state_of_log
+from agents.store.codec import first_event, state_of_log
 from agents.store.ports import Appended, JourneyStore
 from knowledge.tokens import count_tokens
 

@@ -11,7 +11,7 @@ from agents.engine.events import Event, Logged, Note, event_text
 from agents.engine.fold import FOLDING, fold
 from agents.engine.state import JourneyState, held
 from agents.errors import BadLog, NoSuchJourney
-from agents.store.forms import checked_id, may_be_refused, numbered, state_text
+from agents.store.codec import checked_id, may_be_refused, numbered, state_text
 from agents.store.ports import Appended, JourneyHead
 from agents.store.sql import SqlJourneys, stale, state_in
 from knowledge.errors import QuotaReached

@@ -16,7 +16,7 @@ from agents.engine.events import Event, Logged, Note, Started, event_of, event_t
 from agents.engine.fold import FOLDING, fold
 from agents.engine.state import JourneyState, Status, held
 from agents.errors import AgentError, JourneyExists, NoSuchJourney, StaleJourney
-from agents.store.forms import (
+from agents.store.codec import (
     after_retention,
     checked_id,
     filled,

@@ -29,7 +29,7 @@ from knowledge.history.acts import (
     storable,
 )
 from knowledge.history.audit.chain_end import CARRY_OUT, HOLD_THE_END, appending
-from knowledge.history.forms import (
+from knowledge.history.codec import (
     content_digest,
     contradiction,
     contradiction_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from knowledge.outbox.forms import KEPT
+from knowledge.outbox.codec import KEPT
 from knowledge.outbox.ports import Outbox
 
 BATCH = 500

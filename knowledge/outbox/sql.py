@@ -12,7 +12,7 @@ from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.audit.chain_end import HOLD_THE_END, appending
 from knowledge.history.timestamps import aware, moment
 from knowledge.outbox import audit_entries as entries
-from knowledge.outbox.forms import (
+from knowledge.outbox.codec import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
     ended_entry,

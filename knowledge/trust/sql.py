@@ -23,7 +23,7 @@ from knowledge.state.quota.usage import charge
 from knowledge.state.retention.cuts import Shortened
 from knowledge.state.tables import LOCK, ManyRows, SqlPair, SqlText, StateTables, StateTransaction, only_in_postgres
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
-from knowledge.trust.forms import (
+from knowledge.trust.codec import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,

@@ -14,7 +14,7 @@ from knowledge.errors import StorageError
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind, vouched
 from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
-from knowledge.trust.forms import MOST_PASSAGES, PASSAGES_KEPT
+from knowledge.trust.codec import MOST_PASSAGES, PASSAGES_KEPT
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -33,8 +33,8 @@ class Taints:
     """The untrusted text that callers have read.
 
     While the database is unreachable, reading goes on: the records wait in memory and are written before the next decision that
-    depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other and
-    ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
+    depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other
+    and ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
     """
 
     def __init__(self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = ()) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 
 from knowledge.history.audit.inspection import inspect
-from knowledge.history.forms import pack, packed_origins, unpacked_origins
+from knowledge.history.codec import pack, packed_origins, unpacked_origins
 from knowledge.history.ports import Ledger
 from knowledge.merge.model import Origin
 from knowledge.state.sqlite.store import SqliteStateStore

@@ -15,7 +15,7 @@ from agents.engine.graph import PhaseGraph
 from agents.engine.progress.position import JourneyPosition, as_kept
 from agents.engine.state import JourneyState
 from agents.errors import BadWork
-from agents.store.forms import numbered
+from agents.store.codec import numbered
 
 PROVISIONAL = "-"
 """The key of steps that are only tried out."""

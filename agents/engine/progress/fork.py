@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agents.engine.events import Forked, Logged
-from agents.store.forms import upto
+from agents.store.codec import upto
 from agents.store.ports import Appended, JourneyStore
 from knowledge.history.acts import storable
 

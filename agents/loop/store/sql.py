@@ -1,7 +1,7 @@
 """Runs in the state database.
 
-Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: the quota, the end of the audit chain, the
-run, the counter of events.
+Lock order in PostgreSQL, the same for all transactions, so that no two wait for each other: the quota, the end of the audit
+chain, the run, the counter of events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.record import audit_entries as entries
 from agents.loop.record.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.record.run import Run, State, begun, fold
-from agents.loop.store.forms import (
+from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
+from agents.loop.store.rules import (
     USAGE_KEY,
     after_retention,
     all_recorded,
@@ -28,7 +29,6 @@ from agents.loop.store.forms import (
     with_earlier,
     with_frames,
 )
-from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from knowledge.history.acts import storable
 from knowledge.history.audit.chain_end import HOLD_THE_END, appending
 from knowledge.history.timestamps import aware, moment, moment_if_any

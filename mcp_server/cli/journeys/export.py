@@ -12,8 +12,8 @@ import anyio.to_thread
 from agents.engine.events import Logged
 from agents.engine.runner import Runner
 from agents.errors import BadJourneyFile, JourneyExists, NoSuchJourney
+from agents.store.codec import new_id
 from agents.store.export_file import exported, imported
-from agents.store.forms import new_id
 from agents.store.ports import JourneyStore
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 
 from knowledge.errors import UnknownOutboxEntry
 from knowledge.outbox import sql as sql_outbox
-from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
+from knowledge.outbox.codec import LONGEST_TITLE, MENTIONS_OF_A_PAGE
 from knowledge.outbox.ports import Mention, Outbox, OutboxEntry
 from knowledge.state.ports import StateStore
 from tests.support.state.decisions import ADA, ODD, approved, sound

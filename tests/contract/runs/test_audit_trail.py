@@ -7,7 +7,7 @@ from typing import Any
 
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.audit.inspection import inspect
-from knowledge.history.forms import packed_intent, unpacked_intent
+from knowledge.history.codec import packed_intent, unpacked_intent
 from knowledge.history.ports import Actor, HistoryEntry, Intent
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.reconcile import unaccounted

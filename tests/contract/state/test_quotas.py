@@ -22,7 +22,7 @@ from knowledge.errors import OverQuota
 from knowledge.history.audit.chain import verify
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
-from knowledge.trust.forms import MOST_KEPT
+from knowledge.trust.codec import MOST_KEPT
 from knowledge.trust.ports import Proposal
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings

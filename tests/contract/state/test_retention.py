@@ -20,7 +20,7 @@ from knowledge.history.audit.chain import verify
 from knowledge.state.ports import StateStore
 from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.state.sqlite.store import SqliteStateStore
-from knowledge.trust.forms import proposal_text
+from knowledge.trust.codec import proposal_text
 from mcp_server.__main__ import main
 from mcp_server.app.retention import LEASE, Passed, Retention
 from mcp_server.approvals.proposals import hash_of

@@ -16,7 +16,7 @@ import pytest
 
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from knowledge.history.audit.chain import verify
-from knowledge.outbox.forms import KEPT
+from knowledge.outbox.codec import KEPT
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.outbox.retention import put_away
 from knowledge.writing.locks.page_locks import Locks

@@ -18,8 +18,8 @@ import pytest
 from agents.loop.errors import BadFrames, NoSuchRun, RunExists, RunTaken, StaleRun
 from agents.loop.record.frames import Control, RunLimits, frame_text
 from agents.loop.record.run import Run, fold
-from agents.loop.store.forms import with_earlier
 from agents.loop.store.ports import RunStore, Total
+from agents.loop.store.rules import with_earlier
 from knowledge.history.audit.chain import fields_of, verify
 from knowledge.history.timestamps import utc_text
 from knowledge.state.ports import StateStore

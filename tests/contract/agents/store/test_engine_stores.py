@@ -32,8 +32,8 @@ from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import StaleJourney
+from agents.store.codec import state_of, state_text
 from agents.store.export_file import exported, imported
-from agents.store.forms import state_of, state_text
 from knowledge.state.ports import StateStore
 from tests.support.agents.agent_harness import Pages
 from tests.support.agents.engine_agents import ASK, PLAN, making

@@ -11,7 +11,7 @@ from typing import Any
 from agents.engine.events import Thinking, WorkRecorded
 from agents.engine.fold import fold
 from agents.errors import StaleJourney
-from agents.store.forms import first_event
+from agents.store.codec import first_event
 from agents.store.ports import Begun
 from mcp_server.app.factories.journey_store import journeys_in
 from tests.support.journeys.graphs import ADA, begun

@@ -39,8 +39,8 @@ from agents.engine.fold import FOLDING, fold
 from agents.engine.progress.fork import fork
 from agents.engine.state import JourneyState
 from agents.errors import BadJourneyFile, BadLog, JourneyExists, NoSuchJourney, StaleJourney
+from agents.store.codec import first_event
 from agents.store.export_file import exported, imported
-from agents.store.forms import first_event
 from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyStore
 from knowledge.errors import CorruptDatabase
 from knowledge.state.ports import StateStore

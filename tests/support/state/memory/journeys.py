@@ -9,7 +9,7 @@ from agents.engine.events import Event, Logged, Note, Started, event_text, in_wo
 from agents.engine.fold import fold
 from agents.engine.state import JourneyState, Status
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
-from agents.store.forms import (
+from agents.store.codec import (
     after_retention,
     as_stored,
     checked_id,

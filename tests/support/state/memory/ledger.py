@@ -20,7 +20,7 @@ from knowledge.history.acts import (
     storable,
 )
 from knowledge.history.audit.chain import START, body_of, digest_of
-from knowledge.history.forms import content_digest, contradiction_key, revision_of
+from knowledge.history.codec import content_digest, contradiction_key, revision_of
 from knowledge.history.ports import AuditRecord, Flag, Found, HistoryEntry, Intent, KeptState, Revision, Tracked
 from knowledge.history.timestamps import aware
 from knowledge.pages.claim_source import source_kind

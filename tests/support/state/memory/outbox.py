@@ -10,7 +10,7 @@ from knowledge.errors import UnknownOutboxEntry
 from knowledge.history.ports import HistoryEntry
 from knowledge.history.timestamps import aware
 from knowledge.outbox import audit_entries as entries
-from knowledge.outbox.forms import (
+from knowledge.outbox.codec import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
     OPEN,

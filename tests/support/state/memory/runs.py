@@ -10,7 +10,8 @@ from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.record import audit_entries as entries
 from agents.loop.record.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.record.run import Run, State, begun, fold
-from agents.loop.store.forms import (
+from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
+from agents.loop.store.rules import (
     after_retention,
     all_recorded,
     checked_hold,
@@ -24,7 +25,6 @@ from agents.loop.store.forms import (
     total_of,
     with_frames,
 )
-from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from knowledge.history.acts import storable
 from knowledge.history.ports import HistoryEntry
 from knowledge.leases import holds

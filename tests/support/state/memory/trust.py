@@ -14,7 +14,7 @@ from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.retention.cuts import Shortened
 from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, trust_updated, withdrawn
-from knowledge.trust.forms import (
+from knowledge.trust.codec import (
     MOST_PASSAGES,
     PASSAGES_KEPT,
     RECENT,

@@ -41,7 +41,7 @@ from agents.errors import (
     UnknownEvent,
     WaitsForPerson,
 )
-from agents.store.forms import filled, state_of, state_text
+from agents.store.codec import filled, state_of, state_text
 from knowledge.tokens import count_tokens
 from tests.support.journeys.graphs import ADA, CONDITIONS, ODD, RESEARCH, Walk, begun, graphs
 from tests.support.state.ledgers import NOW

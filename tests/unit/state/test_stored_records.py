@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from knowledge.history.audit.chain import body_of
-from knowledge.history.forms import (
+from knowledge.history.codec import (
     contradiction,
     contradiction_key,
     contradiction_text,
@@ -25,9 +25,9 @@ from knowledge.history.forms import (
     unpacked_origins,
 )
 from knowledge.history.ports import Actor, Delivery, HistoryEntry, Intent, RunNote, TrustMove
-from knowledge.outbox.forms import mark_text, marks_text, outbox_entry_of
+from knowledge.outbox.codec import mark_text, marks_text, outbox_entry_of
 from knowledge.outbox.ports import OutboxEntry
-from knowledge.trust.forms import (
+from knowledge.trust.codec import (
     cut_in,
     line_of,
     line_text,
@@ -44,7 +44,7 @@ from tests.support.state.decisions import ODD, proposal, yes
 from tests.support.state.ledgers import ADA, MINUTE, NOW, change, entry, origin
 from tests.support.state.ledgers import contradiction as disagreement
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "stored_forms.json"
+SAMPLE = Path(__file__).parents[2] / "samples" / "stored_records.json"
 WARSAW = datetime.fromisoformat("2026-03-01T13:00:00+01:00")
 ODDLY = proposal(
     why=ODD.replace("\x00", "").replace("\ud800", ""),
