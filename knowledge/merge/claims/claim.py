@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from knowledge.merge.claims.lexicon import JOINING, NO_KEYS
 from knowledge.merge.claims.statement_reader import REMEMBERED, Claim, read
-from knowledge.merge.claims.words import JOINING, NO_KEYS
 from knowledge.pages.markdown.language import STOP_WORDS
 
 ROUGH = 4

@@ -324,6 +324,8 @@ def _pair_values(ours: Claim, theirs: Claim, *, alone: bool) -> list[tuple[Value
     `alone` says that the only value on each side needs no words near it.
     """
     left, right = ours.values[:MOST_VALUES], theirs.values[:MOST_VALUES]
+    if not left or not right:
+        return []
     scored: list[tuple[float, int, int]] = []
     for (i, v), (j, w) in product(enumerate(left), enumerate(right)):
         relation = compare_values(v, w)

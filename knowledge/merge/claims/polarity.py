@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from knowledge.merge.claims.words import GENERIC, OPPOSITES, QUALIFYING, SORTS, SYNONYMS
+from knowledge.merge.claims.lexicon import GENERIC, OPPOSITES, QUALIFYING, SORTS, SYNONYMS
 from knowledge.search.query.analysis import stem
 
 REMEMBERED = 65_536

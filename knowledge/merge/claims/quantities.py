@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from knowledge.merge.claims.words import UNCLEAR, UNITS
+from knowledge.merge.claims.lexicon import UNCLEAR, UNITS
 
 Relation = Literal["same", "compatible", "differs", "incomparable"]
 Bound = Literal["", "least", "most", "range"]

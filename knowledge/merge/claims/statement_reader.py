@@ -8,42 +8,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from knowledge.merge.claims import lexicon
 from knowledge.merge.claims.polarity import CLOSE_ONLY, axis_of, canonical
 from knowledge.merge.claims.quantities import Bound, Value, readings
-from knowledge.merge.claims.words import (
-    ABOUT,
-    BETWEEN,
-    BOUND_BEGINS,
-    BOUND_ENDS,
-    CASED_UNITS,
-    CONDITIONS,
-    CURRENCIES,
-    DATE_BEFORE,
-    GUARDS,
-    JOINING,
-    LABELS,
-    LEAST_AFTER,
-    LEAST_BEFORE,
-    MAYBE_FIGURES,
-    MONTHS,
-    MOST_AFTER,
-    MOST_BEFORE,
-    NEGATIONS,
-    NOT_NEGATING,
-    NUMBER_WORDS,
-    PER,
-    PERIODS,
-    RANGE,
-    SCALES,
-    SCOPE_BEFORE,
-    SCOPE_STATES,
-    SEPARATE_UNITS,
-    UNCLEAR,
-    UNIT_ARTICLES,
-    UNITS,
-    VERSIONED,
-    WEEKDAYS,
-)
 from knowledge.pages.markdown.language import STOP_WORDS
 
 REMEMBERED = 16_384
@@ -151,7 +118,8 @@ class _StatementReader:
         self.terms: list[str] = []
         self.words: list[str] = []
         self.names: set[str] = set()
-        self.values: list[Value] = []
+        self.values: list[tuple[Value, int]] = []
+        """With each value how many terms are before it."""
         self.poles: list[Polar] = []
         self.denied: list[str] = []
         self.conditions: set[str] = set()
@@ -164,9 +132,9 @@ class _StatementReader:
         """Tokens that bound or count a figure, and say nothing else."""
         self.stops = STOP_WORDS.get(language, frozenset())
         # "Pro" means "per" in German, and is the name of a plan in English.
-        self.joining = JOINING - {"pro"} if language == "en" else JOINING
-        self.states_scope = not SCOPE_STATES.isdisjoint(self.folded)
-        self.has_harmless_negation = NOT_NEGATING.search(" ".join(self.folded)) is not None
+        self.joining = lexicon.JOINING - {"pro"} if language == "en" else lexicon.JOINING
+        self.states_scope = not lexicon.SCOPE_STATES.isdisjoint(self.folded)
+        self.has_harmless_negation = lexicon.NOT_NEGATING.search(" ".join(self.folded)) is not None
 
     def read(self) -> Claim:
         """Return the claim."""
@@ -185,7 +153,7 @@ class _StatementReader:
             tuple(self.words),
             frozenset(terms),
             frozenset(self.names),
-            tuple(replace(v, noun=terms[v.position]) if v.position < len(terms) else v for v in self.values),
+            tuple(replace(value, position=at, noun="".join(terms[at : at + 1])) for value, at in self.values),
             tuple(self.denied),
             tuple(self.poles),
             frozenset(self.conditions),
@@ -212,7 +180,9 @@ class _StatementReader:
 
     def _word(self, at: int, token: Token) -> int:
         word = token.folded.replace("\u2019", "'")
-        if word in MAYBE_FIGURES and ((after := self._date_in_words(at)) or (after := self._number_word(at, word))):
+        if word in lexicon.MAYBE_FIGURES and (
+            (after := self._date_in_words(at)) or (after := self._number_word(at, word))
+        ):
             return after
         if at not in self.bounds and not self._takes_turn(at, token, word):
             self._name_subject(at, token, word)
@@ -220,11 +190,11 @@ class _StatementReader:
 
     def _takes_turn(self, at: int, token: Token, word: str) -> bool:
         """Take up a word that says when or whether something holds, and return whether it is one."""
-        if word in PERIODS:
-            self._value(Value("time", token.text, (PERIODS[word],), (PERIODS[word],), unit="period"))
+        if word in lexicon.PERIODS:
+            self._value(Value("time", token.text, (lexicon.PERIODS[word],), (lexicon.PERIODS[word],), unit="period"))
             return True
-        if word in WEEKDAYS:
-            self._value(Value("weekday", token.text, parts=((WEEKDAYS[word],),)))
+        if word in lexicon.WEEKDAYS:
+            self._value(Value("weekday", token.text, parts=((lexicon.WEEKDAYS[word],),)))
             return True
         pole = axis_of(word, self.language)
         if len(self.tokens) == 1 and pole is not None:
@@ -234,16 +204,16 @@ class _StatementReader:
         if word == "on" and self._is_switch(at):
             self._pole(token.text, "state", 1)
             return True
-        if word in NEGATIONS or word.endswith("n't"):
+        if word in lexicon.NEGATIONS or word.endswith("n't"):
             self.pending += not self._is_harmless_negation(at)
             return True
         if word in ("possible", "möglich", "possibly"):
             self.ends_denied |= self.pending > 0
             return True
-        if word in CONDITIONS:
-            self.in_condition |= CONDITIONS[word] != "other"
-            if CONDITIONS[word]:
-                self.conditions.add(CONDITIONS[word])
+        if word in lexicon.CONDITIONS:
+            self.in_condition |= lexicon.CONDITIONS[word] != "other"
+            if lexicon.CONDITIONS[word]:
+                self.conditions.add(lexicon.CONDITIONS[word])
         if pole is not None:
             self._pole(token.text, *pole)
         return pole is not None
@@ -270,7 +240,7 @@ class _StatementReader:
     def _is_harmless_negation(self, at: int) -> bool:
         return (
             self.has_harmless_negation
-            and NOT_NEGATING.search(" ".join(self.folded[max(0, at - 2) : at + 4])) is not None
+            and lexicon.NOT_NEGATING.search(" ".join(self.folded[max(0, at - 2) : at + 4])) is not None
         )
 
     def _pole(self, word: str, axis: str, sign: int) -> None:
@@ -333,7 +303,11 @@ class _StatementReader:
 
     def _date(self, at: int, after: int, *parts: tuple[int | None, int | None, int | None]) -> int:
         """Take up a date, in each of its readings (year, month, day)."""
-        if "(" in (self._text(at - 1), self._text(at - 2)) and self.values and self.values[-1].dimension == "version":
+        if (
+            "(" in (self._text(at - 1), self._text(at - 2))
+            and self.values
+            and self.values[-1][0].dimension == "version"
+        ):
             # "Rust 1.92.0 (released 2025-12-11)": the date only says more about the version.
             return after
         # A day is mostly what is stated; a year, or what a sentence opens with, says when the rest held.
@@ -353,7 +327,7 @@ class _StatementReader:
         if found and 1 <= int(found[1]) <= 31 and self._text(after + 1) != "%":
             day, after = int(found[1]), self._past_comma(after + 1)
         year = self._year(after)
-        if day is None and year is None and self._text(at - 1) not in DATE_BEFORE:
+        if day is None and year is None and self._text(at - 1) not in lexicon.DATE_BEFORE:
             return 0
         return self._date(at, after + (year is not None), (year, month, day))
 
@@ -376,7 +350,7 @@ class _StatementReader:
         """Return the month that a word names, 0 for none: "may" in English and German is a verb unless it has a capital."""
         token = self._token(at)
         lower = token.text[:1].islower() and self.language in ("en", "de")
-        return 0 if lower else MONTHS.get(token.folded, 0)
+        return 0 if lower else lexicon.MONTHS.get(token.folded, 0)
 
     def _past_comma(self, after: int) -> int:
         return after + 1 if self._text(after) == "," and self._year(after + 1) else after
@@ -400,13 +374,13 @@ class _StatementReader:
         before, following = self._token(at - 1), self._text(at + 1)
         if not at or not re.fullmatch(r"\d{1,4}(?:\.\d{1,3})?", figure):
             return 0
-        if following in UNITS or following in ("%", "\u20ac", "$"):
+        if following in lexicon.UNITS or following in ("%", "\u20ac", "$"):
             return 0
-        product = before.folded in VERSIONED or following in ("release", "releases", "branch", "series")
+        product = before.folded in lexicon.VERSIONED or following in ("release", "releases", "branch", "series")
         if "." in figure:
             product = (
                 product
-                or any(word in VERSIONED for word in self.folded[max(0, at - 4) : at])
+                or any(word in lexicon.VERSIONED for word in self.folded[max(0, at - 4) : at])
                 or (before.kind == "word" and before.text[0].isupper() and at > 1)
                 or before.folded in ("since", "seit", "ab", "as")
             )
@@ -421,7 +395,7 @@ class _StatementReader:
         before = at - 1
         for _ in range(3):
             if before >= 0 and (
-                self._text(before) in VERSIONED or self._text(before) in ("the", "der", "dem", "(", "version")
+                self._text(before) in lexicon.VERSIONED or self._text(before) in ("the", "der", "dem", "(", "version")
             ):
                 before -= 1
         if before >= 0 and self._text(before) == "of" and self._text(before - 1) == "as":
@@ -432,19 +406,19 @@ class _StatementReader:
             return at > 0 and not bounded and not self.states_scope
         if bounded and before > 1:
             return False
-        return self._text(before) in SCOPE_BEFORE and not self.states_scope
+        return self._text(before) in lexicon.SCOPE_BEFORE and not self.states_scope
 
     # Numbers
 
     def _number_word(self, at: int, word: str) -> int:
         """Read a number in words, or `an hour`."""
         following = self._text(at + 1)
-        if word in UNIT_ARTICLES:
-            is_time = following in UNITS and UNITS[following][0] == "time" and len(following) > 2
+        if word in lexicon.UNIT_ARTICLES:
+            is_time = following in lexicon.UNITS and lexicon.UNITS[following][0] == "time" and len(following) > 2
             if is_time and at + 1 not in self.bounds and not self._after_figure(at):
                 return self._quantity(at, "1", (1.0,))
             return 0
-        number = NUMBER_WORDS.get(word)
+        number = lexicon.NUMBER_WORDS.get(word)
         if number is None or (word == "one" and not self._counts_one(at)):
             return 0
         if word in ("hundred", "thousand", "tausend", "hundert", "dozen") and self._after_figure(at):
@@ -453,7 +427,7 @@ class _StatementReader:
 
     def _after_figure(self, at: int) -> bool:
         before = self._token(at - 1)
-        return before.kind == "number" or before.folded in NUMBER_WORDS or before.folded in UNITS
+        return before.kind == "number" or before.folded in lexicon.NUMBER_WORDS or before.folded in lexicon.UNITS
 
     def _counts_one(self, at: int) -> bool:
         """Return whether `one` is a number here, and not `one of`, `the one`, `one can`."""
@@ -479,7 +453,7 @@ class _StatementReader:
             self._term(token.folded, name=True)
             return at + 1
         if not attached:
-            if before in LABELS:
+            if before in lexicon.LABELS:
                 self._term(f"{before}#{figure}", name=True)
                 return at + 1
             if figure.isdigit() and (after := self._calendar(at, figure)):
@@ -493,10 +467,10 @@ class _StatementReader:
         if len(figure) <= 2 and (after := self._day_and_month(at, int(figure))):
             return after
         following = self._token(at + 1)
-        counted = following.kind == "word" and following.folded in UNITS
+        counted = following.kind == "word" and following.folded in lexicon.UNITS
         if not _YEAR.fullmatch(self._text(at)) or counted:
             return 0
-        if self._text(at - 1) not in DATE_BEFORE and self._text(at - 1) not in ("\u00a9", "copyright", "("):
+        if self._text(at - 1) not in lexicon.DATE_BEFORE and self._text(at - 1) not in ("\u00a9", "copyright", "("):
             return 0
         return self._date(at, at + 1, (int(figure), None, None))
 
@@ -506,11 +480,13 @@ class _StatementReader:
         if not attached and (step := self._second_of_range(after, figure)):
             second, attached, after = step
             high = _read_figure(second, self.language)
-        scale = SCALES.get(self._text(after)) if not attached else None
+        scale = lexicon.SCALES.get(self._text(after)) if not attached else None
         if scale:
             low, high, after = _times(low, (scale,)), _times(high, (scale,)), after + 1
         dimension, factors, unit, after = self._unit(at, after, attached)
-        second_end = self._with_unit_again(after, dimension) if self._text(after) in RANGE and high == low else None
+        second_end = (
+            self._with_unit_again(after, dimension) if self._text(after) in lexicon.RANGE and high == low else None
+        )
         low, high = _times(low, factors), _times(high, factors)
         if second_end is not None:
             high, after = second_end
@@ -526,7 +502,9 @@ class _StatementReader:
     def _second_of_range(self, after: int, figure: str) -> tuple[str, str, int] | None:
         """Read the end of `10-20 ms` or `between 10 and 20 ms`: its figure, the unit attached to it, and what is next."""
         between, token = self._text(after), self._token(after + 1)
-        opens = between in RANGE or (between in ("and", "und") and self._text(after - 2) in ("between", "zwischen"))
+        opens = between in lexicon.RANGE or (
+            between in ("and", "und") and self._text(after - 2) in ("between", "zwischen")
+        )
         found = _FIGURE.match(token.text)
         if not opens or token.kind != "number" or not figure[0].isdigit() or not found:
             return None
@@ -546,7 +524,7 @@ class _StatementReader:
     def _unit(self, at: int, after: int, attached: str) -> tuple[str, tuple[float, ...], str, int]:
         """Return dimension, factors and name of the unit attached to the number at `at`, after it or before it, and what is next."""
         if attached:
-            found = CASED_UNITS.get(attached) or UNITS[attached.casefold()]
+            found = lexicon.CASED_UNITS.get(attached) or lexicon.UNITS[attached.casefold()]
             return *found, attached.casefold(), after
         # `30-minute`, `5+ years`
         hyphen = self._text(after) in ("-", "+") and after + 1 < len(self.tokens)
@@ -554,15 +532,15 @@ class _StatementReader:
         token = self._token(place)
         if token.text == "\u00b0" and self._text(place + 1) in ("c", "f"):
             name = "\u00b0" + self._text(place + 1)
-            return *UNITS[name], name, place + 2
-        single = len(token.text) == 1 and token.kind == "word" and token.text not in SEPARATE_UNITS
-        found_unit = None if single else CASED_UNITS.get(token.text) or UNITS.get(token.folded)
+            return *lexicon.UNITS[name], name, place + 2
+        single = len(token.text) == 1 and token.kind == "word" and token.text not in lexicon.SEPARATE_UNITS
+        found_unit = None if single else lexicon.CASED_UNITS.get(token.text) or lexicon.UNITS.get(token.folded)
         # "5 - in" and "3+ times" read on after the sign.
         if found_unit and not (token.kind == "word" and token.folded in ("may", "in", "times") and hyphen):
             return *found_unit, token.folded, place + 1
         before = self._text(at - 1)
-        if before in CURRENCIES and before in UNITS:
-            return *UNITS[before], before, after
+        if before in lexicon.CURRENCIES and before in lexicon.UNITS:
+            return *lexicon.UNITS[before], before, after
         return "", (1.0,), "", after
 
     def _more_time(self, low: tuple[float, ...], unit: str, after: int) -> tuple[tuple[float, ...], int]:
@@ -572,7 +550,7 @@ class _StatementReader:
         found = _FIGURE.match(token.text)
         if token.kind != "number" or unit.startswith("m") or not found:
             return low, after
-        if found[2] and found[2].casefold() not in UNITS:
+        if found[2] and found[2].casefold() not in lexicon.UNITS:
             return low, after
         dimension, factors, _, end = self._unit(place, place + 1, found[2])
         smaller = _times(_read_figure(found[1], self.language), factors)
@@ -585,12 +563,12 @@ class _StatementReader:
     ) -> tuple[str, tuple[float, ...], tuple[float, ...], int]:
         """Divide by the time that it is per: `100 MB/s`, `$5 per month`, `10 requests per minute`."""
         for place in range(after, after + 3):
-            if self._text(place) in PER and place + 1 < len(self.tokens):
-                measured, factors = UNITS.get(self._text(place + 1), ("", ()))
+            if self._text(place) in lexicon.PER and place + 1 < len(self.tokens):
+                measured, factors = lexicon.UNITS.get(self._text(place + 1), ("", ()))
                 if measured != "time" or dimension == "time":
                     break
-                if dimension in UNCLEAR:
-                    low, high = (_times(side, UNCLEAR[dimension][""]) for side in (low, high))
+                if dimension in lexicon.UNCLEAR:
+                    low, high = (_times(side, lexicon.UNCLEAR[dimension][""]) for side in (low, high))
                     dimension = ""
                 self.bounds.update((place, place + 1))
                 # The requests of `10 requests per minute` are still to be read as a term.
@@ -606,7 +584,7 @@ class _StatementReader:
     def _mark_bounds(self) -> None:
         """Take the words that bound figures out of the antonyms: `more than 5` is not the opposite of `less`."""
         for at, token in enumerate(self.tokens):
-            if token.kind in _FIGURES or token.folded in NUMBER_WORDS:
+            if token.kind in _FIGURES or token.folded in lexicon.NUMBER_WORDS:
                 self.bounds.update(range(at - self._bound_before(at)[1], at))
                 for after in range(at + 1, at + 4):
                     self.bounds.update(range(after, after + self._bound_after(after)[1]))
@@ -614,26 +592,30 @@ class _StatementReader:
     def _bound_before(self, at: int) -> tuple[Bound, int]:
         """Return what the words before a figure bound it to, and how many tokens they take."""
         end = at
-        while end > 0 and at - end < 3 and (self._text(end - 1) in BETWEEN or self._text(end - 1) in ABOUT):
+        while (
+            end > 0
+            and at - end < 3
+            and (self._text(end - 1) in lexicon.BETWEEN or self._text(end - 1) in lexicon.ABOUT)
+        ):
             end -= 1
         for stop in (at, end) if end < at else (at,):
-            if self._text(stop - 1) in BOUND_ENDS:
+            if self._text(stop - 1) in lexicon.BOUND_ENDS:
                 for length in (3, 2, 1):
                     phrase = " ".join(self.folded[max(0, stop - length) : stop])
-                    if phrase in MOST_BEFORE:
+                    if phrase in lexicon.MOST_BEFORE:
                         return "most", at - stop + length
-                    if phrase in LEAST_BEFORE:
+                    if phrase in lexicon.LEAST_BEFORE:
                         return "least", at - stop + length
         return "", 0
 
     def _bound_after(self, at: int) -> tuple[Bound, int]:
         """Return what the words from `at` on bound the figure before them to, and how many tokens they take."""
-        if self._text(at) in BOUND_BEGINS:
+        if self._text(at) in lexicon.BOUND_BEGINS:
             for length in (2, 1):
                 phrase = " ".join(self.folded[at : at + length])
-                if phrase in LEAST_AFTER:
+                if phrase in lexicon.LEAST_AFTER:
                     return "least", length
-                if phrase in MOST_AFTER:
+                if phrase in lexicon.MOST_AFTER:
                     return "most", length
         return "", 0
 
@@ -642,19 +624,21 @@ class _StatementReader:
         bound, _ = self._bound_before(at)
         for place in (after, after + 1, at + 1):
             bound = bound or self._bound_after(place)[0]
-        about = self._text(at - 1) in ABOUT or self._text(at - 2) in ABOUT
+        about = self._text(at - 1) in lexicon.ABOUT or self._text(at - 2) in lexicon.ABOUT
         self._value(replace(value, bound=bound or value.bound, about=about) if bound or about else value)
         return after
 
     def _is_guarded(self, at: int) -> bool:
         """Return whether the words before a figure say that the rest holds for it: `with`, `at`, `for`."""
         before = at - 1
-        while before >= 0 and (before in self.bounds or self._text(before) in BETWEEN or self._text(before) in ABOUT):
+        while before >= 0 and (
+            before in self.bounds or self._text(before) in lexicon.BETWEEN or self._text(before) in lexicon.ABOUT
+        ):
             before -= 1
-        return self._text(before) in GUARDS
+        return self._text(before) in lexicon.GUARDS
 
     def _value(self, value: Value) -> None:
-        self.values.append(replace(value, position=len(self.terms)))
+        self.values.append((value, len(self.terms)))
 
     # Tokens
 
@@ -672,7 +656,7 @@ class _StatementReader:
 
 
 def _is_unit(written: str) -> bool:
-    return written in CASED_UNITS or written.casefold() in UNITS
+    return written in lexicon.CASED_UNITS or written.casefold() in lexicon.UNITS
 
 
 def _read_figure(figure: str, language: str) -> tuple[float, ...]:

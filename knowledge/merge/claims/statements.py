@@ -16,7 +16,7 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.claims.words import AT_LEAST, AT_MOST, NUMBER_WORDS, TURNING, UNITS
+from knowledge.merge.claims.lexicon import AT_LEAST, AT_MOST, NUMBER_WORDS, TURNING, UNITS
 from knowledge.merge.model import Unit
 from knowledge.pages.markdown.inline import code_spans, plain
 from knowledge.pages.markdown.language import detect

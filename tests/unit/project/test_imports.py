@@ -107,7 +107,7 @@ PURE = [
     "knowledge/merge/document_form.py",
     "knowledge/merge/claims/quantities.py",
     "knowledge/merge/claims/polarity.py",
-    "knowledge/merge/claims/words.py",
+    "knowledge/merge/claims/lexicon.py",
     "knowledge/merge/claims/statement_reader.py",
     "knowledge/merge/claims/claim.py",
     "knowledge/merge/claims/contradiction.py",

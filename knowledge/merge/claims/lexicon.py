@@ -1,4 +1,4 @@
-"""The words by which statements are read and compared, from `words.toml`. Pure."""
+"""The words by which statements are read and compared, from `lexicon.toml`. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _units(table: Mapping[str, Iterable[tuple[Iterable[float], str]]]) -> Mappin
     )
 
 
-_TABLES = tomllib.loads(files(__package__).joinpath("words.toml").read_text(encoding="utf-8"))
+_TABLES = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8"))
 _TERMS, _FIGURES, _LIMITS, _CALENDAR = (_TABLES[name] for name in ("terms", "figures", "limits", "calendar"))
 
 NEGATIONS = _words(_TABLES["negations"])
