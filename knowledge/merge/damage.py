@@ -60,7 +60,9 @@ def _broken_characters(before: str, after: str) -> list[str]:
     if "\x00" in after and "\x00" not in before:
         found.append("the page has NUL characters, which no editor shows")
     if "\ufffd" in after and after.count("\ufffd") > before.count("\ufffd"):
-        found.append("the page has replacement characters (\ufffd) that were not there: something was decoded wrongly")
+        found.append(
+            "the page has replacement characters (\ufffd) that were not there before: text was decoded incorrectly"
+        )
     return found
 
 
@@ -71,11 +73,7 @@ def _broken_front_matter(before: str | None, old: _PageReading, new: _PageReadin
         return []
     # A front matter that was removed is no damage; one that is still there, further down, is.
     moved = "\n".join(old.lines[: old.body]) in "\n".join(new.lines)
-    return (
-        ["the front matter does not stand at the beginning of the page any more, so it is read as text"]
-        if moved
-        else []
-    )
+    return ["the front matter is no longer at the beginning of the page, so it is read as text"] if moved else []
 
 
 def _swallowed_text(before: str | None, old: _PageReading, new: _PageReading) -> list[str]:
@@ -87,7 +85,7 @@ def _swallowed_text(before: str | None, old: _PageReading, new: _PageReading) ->
     if was_text.isdisjoint(new.lines[new.unclosed :]):
         return []
     opener = _cut(new.lines[new.unclosed - 1].strip())
-    return [f"{opener!r} in line {new.unclosed} is never closed, so the rest of the page is no text any more"]
+    return [f"{opener!r} in line {new.unclosed} is never closed, so the rest of the page is no longer read as text"]
 
 
 def _lost_headings(old: _PageReading, new: _PageReading) -> list[str]:
@@ -97,7 +95,7 @@ def _lost_headings(old: _PageReading, new: _PageReading) -> list[str]:
         return []
     was, now = _count_lines(old.lines, gone), _count_lines(new.lines, gone)
     return [
-        f"{_cut(heading.strip())!r} was a heading and is still there, but as something else"
+        f"{_cut(heading.strip())!r} was a heading; its line is still there, but no longer a heading"
         for heading in gone
         if now[heading] - new.headings[heading] > was[heading] - old.headings[heading]
     ]

@@ -35,7 +35,7 @@ MANY_REMOVED = 3
 
 _WORDS: Mapping[str, tuple[VerdictWord, str]] = {
     "added": ("integrate", "added"),
-    "changed": ("update", "replaces what you had read"),
+    "changed": ("update", "replaces the text you read"),
     "removed": ("update", "removed, as in your text"),
     "moved": ("update", "moved, as in your text"),
 }
@@ -85,7 +85,7 @@ def _edited(
     weight = confidence_in(evidence, now=setting.now, rules=setting.rules)
     before, after = units(current), units(joined.cut)
     removed = sum(change.kind == "removed" for change in joined.changes)
-    note = f"{removed} blocks that your text leaves out are removed; kb_revert brings them back"
+    note = f"{removed} blocks that your text leaves out are removed; kb_revert restores them"
     return MergePlan(
         text=joined.text,
         form=incoming.form,
@@ -138,7 +138,7 @@ def _verdicts(
         reason = f"{reason}; {weight}{against}; an edit is always written"
         found.append(BlockVerdict(change.section, word, reason, weight, existing))
     for conflict in joined.conflicts:
-        reason = "both you and somebody else changed this since your base; it stays as it is now"
+        reason = "you and somebody else both changed this since your base; the page keeps its current text"
         found.append(BlockVerdict(conflict.section, "conflict", reason, weight))
     if len(found) > MOST_VERDICTS:
         rest = f"and {len(found) - MOST_VERDICTS} more blocks, see the diff"

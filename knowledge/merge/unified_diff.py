@@ -114,6 +114,6 @@ def _as_much_as_fits(part: Sequence[str], most_characters: int) -> Sequence[str]
 
 def _note_on_rest(rest: Sequence[Sequence[LineHunk]], *, cut_through: bool) -> str:
     added, removed = _counted([hunk for group in rest for hunk in group])
-    begun = "; the first of them is cut off above" if cut_through else ""
+    begun = "; the first one is cut off above" if cut_through else ""
     places = "changed place is" if len(rest) == 1 else "changed places are"
-    return f"... {len(rest)} {places} not shown whole (+{added} -{removed} lines){begun}"
+    return f"... {len(rest)} {places} not shown in full (+{added} -{removed} lines){begun}"

@@ -393,8 +393,8 @@ def _differing(subject: str, ours: Value, theirs: Value, strength: float) -> Sta
 
 def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float) -> StatementRelation:
     about, ours, theirs = (repr(text if len(text) <= 60 else text[:57] + "...") for text in (subject, ours, theirs))
-    about = f"About {about} the" if subject else "The"
-    reason = f"{about} existing text says {ours}, the new one {theirs}."
+    about = f"About {about}, the" if subject else "The"
+    reason = f"{about} existing text says {ours}, the new text {theirs}."
     return StatementRelation("contradict", kind, subject, reason, round(max(0.0, min(1.0, strength)), 3))
 
 

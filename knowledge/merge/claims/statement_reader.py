@@ -484,11 +484,9 @@ class _StatementReader:
         if scale:
             low, high, after = _times(low, (scale,)), _times(high, (scale,)), after + 1
         dimension, factors, unit, after = self._unit(at, after, attached)
-        second_end = (
-            self._with_unit_again(after, dimension) if self._text(after) in lexicon.RANGE and high == low else None
-        )
+        is_range = self._text(after) in lexicon.RANGE and high == low
         low, high = _times(low, factors), _times(high, factors)
-        if second_end is not None:
+        if is_range and (second_end := self._with_unit_again(after, dimension)):
             high, after = second_end
         if dimension == "time" and low == high:
             low, after = self._more_time(low, unit, after)
@@ -501,25 +499,26 @@ class _StatementReader:
 
     def _second_of_range(self, after: int, figure: str) -> tuple[str, str, int] | None:
         """Read the end of `10-20 ms` or `between 10 and 20 ms`: its figure, the unit attached to it, and what is next."""
-        between, token = self._text(after), self._token(after + 1)
+        between, found = self._text(after), self._unsigned(after + 1)
         opens = between in lexicon.RANGE or (
             between in ("and", "und") and self._text(after - 2) in ("between", "zwischen")
         )
-        found = _FIGURE.match(token.text)
-        if not opens or token.kind != "number" or not figure[0].isdigit() or not found:
-            return None
-        if found[2] and not _is_unit(found[2]):
+        if not opens or not found or not figure[0].isdigit() or (found[2] and not _is_unit(found[2])):
             return None
         return found[1].rstrip(".,"), found[2], after + 2
 
     def _with_unit_again(self, after: int, dimension: str) -> tuple[tuple[float, ...], int] | None:
         """Read the end of `10 ms to 20 ms`."""
-        token = self._token(after + 1)
-        found = _FIGURE.match(token.text)
-        if token.kind != "number" or not dimension or not found:
+        found = self._unsigned(after + 1)
+        if not dimension or not found:
             return None
         again, factors, _, end = self._unit(after + 1, after + 2, found[2])
         return (_times(_read_figure(found[1], self.language), factors), end) if again == dimension else None
+
+    def _unsigned(self, at: int) -> re.Match[str] | None:
+        """Return the figure and the attached unit of a number without a sign at `at`."""
+        token = self._token(at)
+        return _FIGURE.match(token.text) if token.kind == "number" else None
 
     def _unit(self, at: int, after: int, attached: str) -> tuple[str, tuple[float, ...], str, int]:
         """Return dimension, factors and name of the unit attached to the number at `at`, after it or before it, and what is next."""
@@ -546,11 +545,8 @@ class _StatementReader:
     def _more_time(self, low: tuple[float, ...], unit: str, after: int) -> tuple[tuple[float, ...], int]:
         """Add the minutes of `1 hour 30 minutes`."""
         place = after + 1 if self._text(after) in ("and", "und") else after
-        token = self._token(place)
-        found = _FIGURE.match(token.text)
-        if token.kind != "number" or unit.startswith("m") or not found:
-            return low, after
-        if found[2] and found[2].casefold() not in lexicon.UNITS:
+        found = self._unsigned(place)
+        if not found or unit.startswith("m") or (found[2] and found[2].casefold() not in lexicon.UNITS):
             return low, after
         dimension, factors, _, end = self._unit(place, place + 1, found[2])
         smaller = _times(_read_figure(found[1], self.language), factors)

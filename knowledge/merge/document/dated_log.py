@@ -1,4 +1,4 @@
-"""Telling a log from a page, and what is said from the date that it is said under. Pure."""
+"""Telling a log from a page, and taking a text out from under the date that it came with. Pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.document.units import cut, split_lines, units
+from knowledge.merge.document.units import BOM, cut, split_lines, units
 from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
 
 ENTRIES = 2
 """Dated headings, or dated items, that make a page a log whatever its front matter says."""
 
-_MONTH_NAMES = (
+# English and German names, January first.
+_MONTH_NAMES = [
     "jan(?:uary|uar)?",
     "feb(?:ruary|ruar)?",
-    "mar(?:ch)?|m\u00e4rz",
+    "mar(?:ch)?|märz",
     "apr(?:il)?",
     "may|mai",
     "june?|juni",
@@ -28,7 +29,7 @@ _MONTH_NAMES = (
     "o[ck]t(?:ober)?",
     "nov(?:ember)?",
     "de[cz](?:ember)?",
-)
+]
 _MONTHS = "|".join(_MONTH_NAMES)
 _DATE = (
     rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTHS})\.?,?\s+\d{{4}}"
@@ -55,7 +56,7 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 
 
 class Unwrapped(NamedTuple):
-    """What is said without the dates it came under. `hint` are words of dropped headings, `dates` what was dropped."""
+    """A content without the dates that it came under. `hint` are words of dropped headings, `dates` what was dropped."""
 
     content: CutDocument
     hint: str = ""
@@ -63,19 +64,19 @@ class Unwrapped(NamedTuple):
 
 
 def dated_heading(text: str) -> str | None:
-    """Return the date that a heading is made of, None if it is no entry of a log."""
+    """Return the date that a heading consists of, None if it is no entry of a log."""
     found = _WRAPPER.match(_words(text))
     return found["date"] if found else None
 
 
 def dated_item(text: str) -> str | None:
-    """Return the date that a paragraph or item begins with, as an entry of a log does."""
+    """Return the date that a paragraph or item begins with, as an entry of a log does; None without one."""
     found = _SAID_AT.match(text)
     return found["date"] if found else None
 
 
 def is_log(page: CutDocument) -> bool:
-    """Return whether a page is a log as it stands: most of its sections, or its items, are dated."""
+    """Return whether a page reads as a log: most of its sections, or of its items, are dated."""
     headings = [piece for piece in page.pieces if piece.kind == "heading"]
     dated = sum(dated_heading(piece.text) is not None for piece in headings)
     if dated >= ENTRIES and dated * 2 >= len(headings) - 1:
@@ -86,7 +87,7 @@ def is_log(page: CutDocument) -> bool:
 
 
 def newest_first(page: CutDocument) -> bool:
-    """Return whether the entries of a log go from the newest down."""
+    """Return whether the newest entry of a log comes first."""
     dates = [date for piece in page.pieces if piece.kind == "heading" and (date := dated_heading(piece.text))]
     dates = dates or [date for unit in units(page) if (date := dated_item(unit.text))]
     keys = [_key(date) for date in dates]
@@ -95,11 +96,11 @@ def newest_first(page: CutDocument) -> bool:
     return down > up
 
 
-def unwrapped(content: CutDocument, *, known: Sequence[str] = (), keep_items: bool = False) -> Unwrapped:
-    """Return what `content` says without dated headings and `Update 2026-11-21:` before it.
+def unwrapped(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
+    """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
 
-    `known` are the headings of the page, folded: one of those is no wrapper. A heading that is more than a date keeps the
-    rest if the page has it, else gives it as a hint.
+    `known` are the headings of the page, folded: one of those is kept. Of a heading that is more than a date the rest stays
+    if the page has that heading, and becomes a hint if not.
     """
     parts: list[str] = []
     hints: list[str] = []
@@ -108,8 +109,12 @@ def unwrapped(content: CutDocument, *, known: Sequence[str] = (), keep_items: bo
     for piece in content.pieces:
         if piece.kind == "heading":
             parts.append(_heading(piece, folded, hints, dates))
-        elif piece.kind in ("paragraph", "list") and not keep_items:
-            parts.append(_lines(piece, dates))
+        elif piece.kind in ("paragraph", "list"):
+            for line in split_lines(piece.text):
+                said = _SAID_AT.match(line)
+                if said is not None:
+                    dates.append(said["date"])
+                parts.append(line if said is None else said["marker"] + line[said.end() :])
         else:
             parts.append(piece.text)
     if not dates:
@@ -122,41 +127,25 @@ def _heading(piece: DocumentPiece, known: AbstractSet[str], hints: list[str], da
     if words.casefold() in known:
         return piece.text
     found = _WRAPPER.match(words)
-    if not found:
-        if not _UNDATED.match(words):
-            return piece.text
-        dates.append(words)
-        return ""
-    dates.append(found["date"])
-    rest = found["rest"].strip()
-    if not rest:
-        return ""
-    marks = piece.text[: len(piece.text) - len(piece.text.lstrip("# "))] or "## "
-    if rest.casefold() in known:
+    if not found and not _UNDATED.match(words):
+        return piece.text
+    dates.append(found["date"] if found else words)
+    rest = found["rest"].strip() if found else ""
+    if rest and rest.casefold() in known:
+        marks = piece.text[: len(piece.text) - len(piece.text.lstrip("# "))] or "## "
         return f"{marks}{rest}\n"
-    hints.append(rest)
+    if rest:
+        hints.append(rest)
     return ""
 
 
-def _lines(piece: DocumentPiece, dates: list[str]) -> str:
-    found: list[str] = []
-    for line in split_lines(piece.text):
-        said = _SAID_AT.match(line)
-        if said is None:
-            found.append(line)
-            continue
-        dates.append(said["date"])
-        found.append(said["marker"] + line[said.end() :])
-    return "".join(found)
-
-
 def _words(heading: str) -> str:
-    line = heading.lstrip("\ufeff \t").lstrip("#").strip()
+    line = heading.lstrip(f"{BOM} \t").lstrip("#").strip()
     return plain(line.splitlines()[0] if line else "").rstrip("# ").strip()
 
 
 def _key(date: str) -> tuple[int, int, int] | None:
-    """Return a date as something to sort by; None where only a reader knows."""
+    """Return year, month and day of a date, None where only a reader knows."""
     if found := _ISO.search(date):
         return int(found[1]), int(found[2]), int(found[3])
     if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):

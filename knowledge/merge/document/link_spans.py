@@ -141,7 +141,7 @@ def _found_in(text: str) -> tuple[LinkSpan, ...]:
     labels = {label for _, _, names, _ in read for label in names}
     for leaf, own, _, defined in read:
         begin = defined[-1].end if defined else 0
-        inline = _html_links(own) if leaf.kind == "html" else _inline_links(own, begin, labels)
+        inline = _html_links(own) if leaf.kind == "html" else _InlineReader(own, labels).links(begin)
         found += [link for one in (*defined, *inline) if (link := _placed(one, own, leaf.lines, text))]
     return tuple(sorted(found, key=lambda link: link.start))
 
@@ -270,10 +270,7 @@ def _item_widths(texts: Sequence[str]) -> list[int]:
 
 def _columns(blanks: str, begin: int) -> int:
     """Return how many columns white space fills that begins in column `begin`; a tab goes to the next multiple of 4."""
-    column = begin
-    for char in blanks:
-        column = column + 4 - column % 4 if char == "\t" else column + 1
-    return column - begin
+    return len((" " * begin + blanks).expandtabs(4)) - begin
 
 
 def _characters(line: str, columns: int, begin: int) -> int:
@@ -373,14 +370,11 @@ def _inline_target(body: str, at: int) -> tuple[int, int, int] | None:
 # Links in a leaf
 
 
-def _inline_links(body: str, at: int, labels: set[str]) -> Iterator[_FoundLink]:
-    """Yield the links of a leaf from `at` on; `labels` are those that definitions give."""
-    if any(mark in body for mark in ("](", "[[", "<")):
-        yield from _InlineReader(body, labels).links(at)
-
-
 class _InlineReader:
-    """One pass over the signs of a leaf: code and HTML first, then brackets from the inside out."""
+    """One pass over the signs of a leaf: code and HTML first, then brackets from the inside out.
+
+    `labels` are those that definitions give.
+    """
 
     def __init__(self, body: str, labels: set[str]) -> None:
         self._body, self._labels = body, labels
@@ -392,6 +386,9 @@ class _InlineReader:
         self._no_comment_end = False
 
     def links(self, at: int) -> Iterator[_FoundLink]:
+        """Yield the links of the leaf from `at` on."""
+        if not any(mark in self._body for mark in ("](", "[[", "<")):
+            return
         while token := _TOKEN.search(self._body, at):
             start, at, mark = token.start(), token.end(), token[0]
             if mark[0] == "`":

@@ -188,7 +188,7 @@ def rules_of(front_matters: Sequence[Mapping[str, object]]) -> tuple[Rules, tupl
 
 def _changed_rules(rules: Rules, wanted: Mapping[object, object], problems: list[str]) -> Rules:
     problems += [
-        f"`merge.{_shown(key)}` is not known; there are weights, half_life_days and authority"
+        f"`merge.{_shown(key)}` is not a known key; the keys are weights, half_life_days and authority"
         for key in wanted
         if key not in ("weights", "half_life_days", "authority")
     ]
@@ -211,22 +211,22 @@ def _changed_rules(rules: Rules, wanted: Mapping[object, object], problems: list
 def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
     """Return the weights with the named ones changed; all are refused where one of them is no weight."""
     if not isinstance(wanted, Mapping):
-        problems.append(f"`merge.weights` is `{_shown(wanted)}`, not a mapping; refused")
+        problems.append(f"`merge.weights` is `{_shown(wanted)}`, not a mapping; ignored")
         return before
     named: dict[str, float] = {}
     for key, value in wanted.items():
         number = _number(value)
         if key not in Weights._fields or number is None or number < 0:
             problems.append(
-                f"`merge.weights.{_shown(key)}: {_shown(value)}` is no weight: a number from 0 up for "
-                f"{', '.join(Weights._fields)}; these weights are refused"
+                f"`merge.weights.{_shown(key)}: {_shown(value)}` is not a weight, a number from 0 up for "
+                f"{', '.join(Weights._fields)}; these weights are ignored"
             )
             return before
         named[str(key)] = number
     parts = [named.get(field, getattr(before, field)) for field in Weights._fields]
     total = math.fsum(parts)
     if not 0 < total < math.inf:
-        problems.append("`merge.weights` are all 0; refused")
+        problems.append("`merge.weights` are all 0; ignored")
         return before
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         problems.append(f"`merge.weights` add up to {total:g}; scaled so that they add up to 1")
@@ -236,13 +236,13 @@ def _weights(before: Weights, wanted: object, problems: list[str]) -> Weights:
 
 def _authorities(wanted: object, problems: list[str]) -> dict[str, float]:
     if not isinstance(wanted, Mapping):
-        problems.append(f"`merge.authority` is `{_shown(wanted)}`, not a mapping from kind to a number; refused")
+        problems.append(f"`merge.authority` is `{_shown(wanted)}`, not a mapping from kinds to numbers; ignored")
         return {}
     found: dict[str, float] = {}
     for key, value in wanted.items():
         number = _number(value)
         if number is None or not 0 <= number <= 1:
-            problems.append(f"`merge.authority.{_shown(key)}` is `{_shown(value)}`, not a number from 0 to 1; left out")
+            problems.append(f"`merge.authority.{_shown(key)}` is `{_shown(value)}`, not a number from 0 to 1; ignored")
         else:
             found[str(key).strip().lower()] = number
     return found

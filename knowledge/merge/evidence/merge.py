@@ -97,8 +97,8 @@ def _weigh_unit(w: Weighing, number: int, unit: Unit) -> None:
 def _name_dropped_dates(w: Weighing, dates: Sequence[str]) -> None:
     """Name, in the verdicts of what was written, the dates that it came under."""
     shown = ", ".join(dates)[:120]
-    w.note = f"the page is no log: what came under {shown} is placed where it belongs, without the date (a log says `append: true`)"
+    w.note = f"the page is not a log: text dated {shown} is placed by its subject, without the date (a log sets `append: true`)"
     for number, verdict in enumerate(w.verdicts):
         if verdict.verdict in ("integrate", "update"):
-            reason = f"{verdict.reason}; the date it came under ({shown}) is left off"
+            reason = f"{verdict.reason}; its date ({shown}) is left out"
             w.verdicts[number] = replace(verdict, reason=reason)

@@ -26,7 +26,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
         _accept(w, w.changes, kept)
         for change in w.changes:
             if change not in kept:
-                why = f"not written, since the text around it would read otherwise with it; {TO_A_PERSON}"
+                why = f"not written, because it would change how the text around it reads; {TO_A_PERSON}"
                 for number in change.verdicts:
                     w.verdicts[number] = replace(w.verdicts[number], verdict="retain", reason=f"{w.weight}; {why}")
         w.changes = kept
@@ -90,4 +90,4 @@ def _summarised(verdicts: Sequence[BlockVerdict]) -> list[BlockVerdict]:
     same = len(verdicts) - len(telling)
     if not same:
         return telling
-    return [*telling, BlockVerdict("", "unchanged", f"{same} blocks say what the page says already")]
+    return [*telling, BlockVerdict("", "unchanged", f"{same} blocks are on the page already")]

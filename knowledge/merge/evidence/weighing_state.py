@@ -42,10 +42,10 @@ LONGEST_SIDE = 500
 """Characters of each side of a contradiction that are kept."""
 PARALLEL = 2
 """Keys that two sections have in common if they say the same things about different subjects."""
-TO_A_PERSON = 'to have it all the same, ask the person and send it as their edit (source "user", with the section)'
+TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
-_RELATIONS = {"older": "of an earlier time than", "weaker": "is less than"}
+_REASONS = {"older": "older than the page", "weaker": "weaker than the page"}
 
 
 @dataclass(slots=True, eq=False)
@@ -267,24 +267,25 @@ class Weighing:
         self.matched[number] = there[0]
         old = self.units[there[0]]
         witnesses = independent(self.origins[there[0]].source, self.verified)
-        counts = "nothing the server has verified corroborates it"
+        counts = "no verified source corroborates it"
         if self.is_same_voice(there[0]):
-            counts = "by the same source"
+            counts = "from the same source"
         elif witnesses:
             counts = f"{', '.join(witnesses)[:120]} corroborates it"
         weight = self.confidence(there[0], supported=True)
         where = f"line {old.line}" + (f" under {quoted_section(old.section)}" if old.section else "")
-        self.verdict("unchanged", old.section, f"{where} says this already, {counts}: now {weight}", there[0])
+        self.verdict("unchanged", old.section, f"{where} already says this, {counts}: now {weight}", there[0])
 
     def retain(self, unit: Unit, there: int, why: str, new: Statement | None = None) -> None:
         """Say that the evidence is not written, and how to have it all the same.
 
-        `why` is "older" or "weaker" than a unit of the page, or says how it relates to that.
+        `why` is "older" or "weaker", or a reason in words.
         """
         old, existing, source = self.units[there], self.confidence(there), self.origins[there].source
         part = f" ({quoted(new.reading.text)})" if new is not None else ""
-        relation = f"{self.weight} {_RELATIONS.get(why, why)} {existing} of {source} in line {old.line}"
-        self.verdict("retain", old.section or unit.section, f"not written{part}: {relation}; {TO_A_PERSON}", there)
+        weights = f"{self.weight} against {existing} of {source} in line {old.line}"
+        reason = f"not written{part}: {_REASONS.get(why, why)}, {weights}; {TO_A_PERSON}"
+        self.verdict("retain", old.section or unit.section, reason, there)
 
     def flag(self, unit: Unit, disputes: Sequence[Dispute]) -> None:
         """Say that a unit contradicts another lineage, and put both sides on record; nothing of the unit is written.
@@ -358,11 +359,11 @@ class Weighing:
         if self.is_rejected(there):
             why = f"a person decided for {self.evidence.source} and against line {line}"
         elif self.is_same_voice(there):
-            why = f"{self.evidence.source} says otherwise now than in line {line}{without}"
+            why = f"{self.evidence.source} corrects line {line}{without}"
         elif gone:
             why = f"another wording of line {line}{without}"
         else:
-            why = f"says what line {line} says and more"
+            why = f"covers line {line} and adds to it"
         weights = f"{self.weight} against {self.confidence(there)} of {source}"
         return self.verdict("update", self.units[there].section, f"{why}: {weights}", there)
 

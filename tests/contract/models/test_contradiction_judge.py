@@ -53,7 +53,7 @@ async def test_what_a_model_finds_is_put_to_a_person_with_both_sides_and_what_el
         assert answer["status"] == "partial"
         assert one.writer.text(PAGE) == TEXT + "\n## Owners\n\nAnna looks after the ledger.\n"
         (flag,) = [block for block in answer["blocks"] if block["verdict"] == "flag"]
-        assert "openai:some-model holds that both cannot be true, they differ in what is used or done" in flag["reason"]
+        assert "openai:some-model says both cannot be true: they differ in what is used or done" in flag["reason"]
         (found,) = (await one.call("kb_contradictions"))["contradictions"]
         assert (found["kind"], found["existing"]["text"], found["new"]["text"]) == ("model", GO, RUST)
         assert (found["existing"]["source"], found["new"]["source"]) == ("user", SOURCE)
@@ -65,7 +65,7 @@ async def test_every_vendor_is_asked_in_its_own_words_and_understood(tmp_path: P
     async with host(tmp_path, judging(naming(("in Go", "Rust"))), vendor=vendor) as one:
         answer = await claim(one, RUST)
         assert answer["status"] == "conflict"
-        assert f"{vendor}:some-model holds that both cannot be true" in answer["blocks"][0]["reason"]
+        assert f"{vendor}:some-model says both cannot be true" in answer["blocks"][0]["reason"]
 
 
 async def test_a_model_that_is_not_asked_to_help_with_it_is_not_asked(tmp_path: Path) -> None:

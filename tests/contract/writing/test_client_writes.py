@@ -99,7 +99,7 @@ async def test_a_new_page_needs_no_base(host: Writer) -> None:
 async def test_a_page_of_one_sentence_is_edited_like_any_other(host: Writer) -> None:
     await host.merge("small.md", "The build takes 10 minutes.")
     answer = await host.merge("small.md", "The build takes 12 minutes.", base_revision=await host.revision("small.md"))
-    assert answer["blocks"][0]["reason"].startswith("replaces what you had read")
+    assert answer["blocks"][0]["reason"].startswith("replaces the text you read")
     assert host.text("small.md") == "The build takes 12 minutes.\n"
     other = await host.merge("small.md", "Ask Ben about the cache.", base_revision=answer["revision"])
     assert "taken as something new" in other["note"]

@@ -35,7 +35,7 @@ BLOCKS = [
     {
         "section": "Guide > Times",
         "verdict": "update",
-        "reason": "replaces what you had read",
+        "reason": "replaces the text you read",
         "new": WEIGHED,
         "existing": {**WEIGHED, "confidence": 0.45},
     }
@@ -95,7 +95,7 @@ def test_a_card_says_all_that_a_decision_is_about() -> None:
         "needed level 3, had 2; 4 carried out, 1 rejected before",
         "kb_merge needs a person's approval",
         "update  Guide > Times",
-        "replaces what you had read",
+        "replaces the text you read",
         "new       confidence 0.91, recency 1.00, authority 0.80, corroboration 0.00",
         "existing  confidence 0.45",
         "guides/deploy.md changes",

@@ -25,7 +25,7 @@ def wrong(after: str, before: str | None = PAGE) -> list[str]:
     [
         (PAGE.replace("tags: [x]", "tags: [x"), "broken YAML"),
         (PAGE.replace("[x]\n---\n", "[x]\n"), "front matter"),
-        ("New first line.\n" + PAGE, "does not stand at the beginning"),
+        ("New first line.\n" + PAGE, "is no longer at the beginning"),
         (PAGE.replace("code\n```", "code\n"), "'```' in line 11 is never closed"),
         (PAGE.replace("Text with", "<!-- note\n\nText with"), "is never closed"),
         (PAGE.replace("Text with", "<script>\nText with"), "is never closed"),

@@ -78,10 +78,12 @@ def test_what_is_too_long_is_cut_and_says_how_much_is_missing() -> None:
     diff = unified(before, after, "a.md", most_characters=2_000)
     assert len(diff) < 2_200
     shown = sum(line.startswith("+line") for line in diff.split("\n"))
-    assert diff.endswith(f"... {100 - shown} changed places are not shown whole (+{100 - shown} -{100 - shown} lines)")
+    assert diff.endswith(
+        f"... {100 - shown} changed places are not shown in full (+{100 - shown} -{100 - shown} lines)"
+    )
     rewritten = unified(before, after.replace("line", "row"), "a.md", most_characters=2_000)
     assert len(rewritten) < 2_300
     assert rewritten.endswith(
-        "... 1 changed place is not shown whole (+2000 -2000 lines); the first of them is cut off above"
+        "... 1 changed place is not shown in full (+2000 -2000 lines); the first one is cut off above"
     )
     assert len(unified("", "x" * 10**6, "a.md")) < 1_000

@@ -70,7 +70,7 @@ def _put_beside(w: Weighing, new: NewText, beside: int) -> bool:
         insertion = Insertion(w.placer.line_after(piece), folded_text(new.unit.text), block=True)
         where = f"placed after line {old.line}"
     if new.beside is not None and new.whole:
-        where += f", whose {w.confidence(new.beside)} it does not replace since it does not say all of it"
+        where += f", which it does not cover and so does not replace ({w.confidence(new.beside)})"
     _write(w, [new], insertion, old.section, where)
     return True
 

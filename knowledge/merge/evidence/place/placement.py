@@ -102,15 +102,15 @@ class Placement:
             other, score = self.runner_up
             compared += f', next "{other or "the beginning"}" {score:.2f}'
         if self.how == "heading":
-            return f"under {name}, which is named"
+            return f"under {name}, as named"
         if self.how == "append":
-            return f"to the log, under {name}" if self.section else "to the log"
+            return f"in the log, under {name}" if self.section else "in the log"
         if self.how == "similarity":
-            return f"under {name}, which is most alike ({compared})"
+            return f"under {name}, the most similar section ({compared})"
         if self.how == "new section":
-            near = f" after what is most alike ({compared})" if self.score is not None else ""
-            return f"as a new section of level {self.level} in {name}{near}, since no heading of the page fits"
-        return f"at the end of {name}, since nothing on the page is alike ({compared})"
+            near = f", after the most similar section ({compared})" if self.score is not None else ""
+            return f"as a new section of level {self.level} in {name}{near}, because no heading of the page fits"
+        return f"at the end of {name}, because nothing on the page is similar ({compared})"
 
 
 def sections_of(page: CutDocument) -> tuple[PageSection, ...]:

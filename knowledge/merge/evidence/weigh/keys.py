@@ -21,11 +21,11 @@ def weigh_key(w: Weighing, unit: Unit) -> None:
     """Decide what becomes of a key of the front matter."""
     key = key_name(unit.text)
     if not key:
-        _refuse(w, unit, "the front matter that came is not made of `key: value` lines")
+        _refuse(w, unit, "the front matter you sent is not made of `key: value` lines")
     elif key.casefold() in GUARDED_KEYS:
-        _refuse(w, unit, f"`{key}` says how the page is treated, which evidence does not change")
+        _refuse(w, unit, f"`{key}` controls how the page is treated, which evidence can't change")
     elif w.incoming_keys[key] > 1:
-        _refuse(w, unit, f"`{key}` came twice")
+        _refuse(w, unit, f"you sent `{key}` twice")
     elif (there := w.front_keys.get(key)) is not None:
         _meet_key(w, unit, key, there)
     elif not w.page.pieces or w.page.pieces[0].kind != "front":
@@ -55,7 +55,7 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
         return
     decision = w.replacing(there, covers=covers(_read(w, other), _read(w, mine)))
     if decision == "differs":
-        reason = f"About '{key}' the existing text says '{mine[:60]}', the new one '{other[:60]}'."
+        reason = f"About '{key}', the existing text says '{mine[:60]}', the new text '{other[:60]}'."
         comparison = StatementRelation("contradict", "value", key, reason, 1.0)
         w.flag(unit, [Dispute(unit.text, there, old.text, comparison)])
     elif decision != "allowed":
@@ -78,7 +78,7 @@ def _add_values(w: Weighing, unit: Unit, there: int, values: Sequence[str]) -> N
         indent = last[: len(last) - len(last.lstrip())]
         lines += [f"{indent}- {value}" for value in values]
     else:
-        _refuse(w, unit, f"the list in line {old.line} is written in a way that cannot be added to")
+        _refuse(w, unit, f"the list in line {old.line} is written in a form that can't be extended")
         return
     verdict = w.verdict("integrate", (), f"adds {quoted(', '.join(values))} to a list: {w.weight}", there)
     text = w.splicer.with_ends("\n".join(lines) + _ending(old.text))

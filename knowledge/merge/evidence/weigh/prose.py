@@ -166,7 +166,9 @@ def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator
         if doubt.new == new.reading.text:
             for old in prose_statements(w):
                 if old.reading.text == doubt.existing and may_doubt(w, old, new, target):
-                    reason = f"{doubt.by} holds that both cannot be true, they differ in {doubt.about} ({doubt.sure:.2f} sure)"
+                    reason = (
+                        f"{doubt.by} says both cannot be true: they differ in {doubt.about} ({doubt.sure:.2f} sure)"
+                    )
                     yield old, StatementRelation("contradict", MODEL, "".join(old.section[-1:]), reason, doubt.sure)
 
 
@@ -216,7 +218,7 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
     """Settle a unit that nobody disputes: what it corrects, what it says better, what it adds."""
     contested = [pair for pair in found.corrections if (pair[1].unit, pair[1].span) in w.repeated]
     for new, old in contested:
-        w.retain(unit, old.unit, "came with text that says what stands there:", new)
+        w.retain(unit, old.unit, "other text in this call repeats the existing statement", new)
     found.corrections = [pair for pair in found.corrections if pair not in contested]
     replaced = _replace_whole(w, number, unit, own, found)
     fresh = [*found.new, *_paraphrases_to_add(w, unit, found, replaced)]
@@ -289,7 +291,7 @@ def _is_covered(w: Weighing, there: int, own: Sequence[Statement], found: UnitFi
 def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
     """Replace one statement that its own source has corrected, in a unit that says more."""
     if old.unit in w.replaced_units:
-        w.retain(w.incoming[number], old.unit, "would change again what this call has changed:", new)
+        w.retain(w.incoming[number], old.unit, "this call has changed the same text already", new)
         return
     # Without its full stop the sentence would run into the next one.
     was, said = old.reading.text, new.reading.text

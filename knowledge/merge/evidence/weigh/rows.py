@@ -147,7 +147,7 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
         w.confirmed_by[old.unit].add(-1)
         w.unchanged(-1, old.unit)
     elif changed and (meeting.has_rival(row) or old.unit in w.confirmed_by):
-        w.retain(unit, old.unit, "came with another row of the same key:")
+        w.retain(unit, old.unit, "this call has another row with the same key")
     elif not changed or (decision := w.replacing(old.unit, covers=is_covered)) == "allowed":
         _write_cells(w, unit, old, {at: placed[at] for at in (*empty, *changed)}, fills=not changed)
     elif decision == "differs":
@@ -162,17 +162,17 @@ def _read_cell(w: Weighing, column: str, text: str) -> StatementReading:
 
 def _flag_cell(w: Weighing, unit: Unit, old: TableRow, column: str, texts: tuple[str, str]) -> None:
     subject = ", ".join(filter(None, (old.cell(0), column)))
-    reason = f"About '{subject}' the existing text says '{texts[0]}', the new one '{texts[1]}'."
+    reason = f"About '{subject}', the existing text says '{texts[0]}', the new text '{texts[1]}'."
     comparison = StatementRelation("contradict", "cell", subject, reason, 1.0)
     w.flag(unit, [Dispute(unit.text, old.unit, w.units[old.unit].text, comparison)])
 
 
 def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: Mapping[int, str], *, fills: bool) -> None:
     if old.unit in w.replaced_units:
-        w.retain(unit, old.unit, "would change again what this call has changed:")
+        w.retain(unit, old.unit, "this call has changed the same text already")
         return
     if max(cells) >= len(old.cells):
-        w.retain(unit, old.unit, "has more cells than the row that it meets:")
+        w.retain(unit, old.unit, "it has more cells than the row with its key")
         return
     was = text = w.units[old.unit].text
     for at in sorted(cells, reverse=True):
@@ -182,7 +182,7 @@ def _write_cells(w: Weighing, unit: Unit, old: TableRow, cells: Mapping[int, str
         text = text[: cell.start] + before + cells[at] + after + text[cell.end :]
     if fills:
         # The row says nothing else than before: it stays its source's.
-        reason = f"fills cells that were empty: {w.weight}"
+        reason = f"fills empty cells: {w.weight}"
         verdict = w.verdict("update", w.units[old.unit].section, reason, old.unit)
     else:
         verdict = w.update_verdict(old.unit)

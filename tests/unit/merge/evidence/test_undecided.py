@@ -78,10 +78,7 @@ def test_what_is_doubted_is_flagged_with_both_statements_and_not_written() -> No
     assert (plan.text, words(plan)) == (PAGE, ["flag"])
     (found,) = plan.contradictions
     assert (found.kind, found.existing.text, found.new.text) == ("model", GO, RUST)
-    assert (
-        found.reason
-        == "openai:some-model holds that both cannot be true, they differ in what is used or done (0.90 sure)"
-    )
+    assert found.reason == "openai:some-model says both cannot be true: they differ in what is used or done (0.90 sure)"
 
 
 @pytest.mark.parametrize(
