@@ -45,7 +45,7 @@ from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 
 LARGE_CHARACTERS = 16_000
-"""From this length on, content and page are merged once before the page is locked, and checked in another process."""
+"""From this length on, content and page are merged once before the page is locked."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -303,30 +303,21 @@ class Writer:
             if raw is None or was is None:
                 continue
             old, new = text_of(path, was), text_of(path, raw)
-            if len(old) + len(new) <= LARGE_CHARACTERS:
-                found += problems(path, old, new, names=await self._backlinks.names([old, new]))
-            else:
-                found += await self._problems_of_large(path, old, new)
+            size, what = len(old) + len(new), f"checking {path}"
+            # The page is locked meanwhile. So this is a step of the server itself, which does not queue behind the caller's own.
+            own = CALLER.set("")
+            try:
+                names = await self._runner.run(wiki_names, (old, new), size=size, what=what)
+                check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
+                found += await self._runner.run(wrong_in, check, size=size, what=what)
+            except (TooMuchWork, TooMuchWaiting):
+                # The page is written already, so it is checked here, whatever that takes.
+                names = await anyio.to_thread.run_sync(wiki_names, (old, new))
+                check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
+                found += await anyio.to_thread.run_sync(wrong_in, check)
+            finally:
+                CALLER.reset(own)
         return found
-
-    async def _problems_of_large(self, path: str, old: str, new: str) -> Sequence[str]:
-        """Return the same for a large page, found in another process.
-
-        The page is locked meanwhile. So this is a step of the server itself, which does not queue behind the caller's own; and
-        if it takes more than a step may take, the page is checked here, because it is written already.
-        """
-        size, what = len(old) + len(new), f"checking {path}"
-        own = CALLER.set("")
-        try:
-            names = await self._runner.run(wiki_names, (old, new), size=size, what=what)
-            check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
-            return await self._runner.run(wrong_in, check, size=size, what=what)
-        except (TooMuchWork, TooMuchWaiting):
-            names = await anyio.to_thread.run_sync(wiki_names, (old, new))
-            check = WriteCheck(self._vault.root, path, old, new, await self._backlinks.called(names))
-            return await anyio.to_thread.run_sync(wrong_in, check)
-        finally:
-            CALLER.reset(own)
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
         """Return the page under `directory` that fits the content best, or a new one for it, and why."""
