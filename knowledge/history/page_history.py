@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, NoSuchPath
 from knowledge.history.ports import Flag, Ledger, Revision
-from knowledge.merge.document.unit_origins import trace
+from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CUT_MARK, Origin, Side, Unit, section_name
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
@@ -77,7 +77,7 @@ class PageHistory:
         before = await self._ledger.content(path, tracked.revision)
         then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
         runs: list[tuple[Unit, Unit, Origin | None]] = []
-        for unit, origin in zip(here, trace(here, tracked.origins, then), strict=True):
+        for unit, origin in zip(here, trace_origins(here, tracked.origins, then), strict=True):
             if runs and runs[-1][0].section == unit.section and _facts(runs[-1][2]) == _facts(origin):
                 runs[-1] = (runs[-1][0], unit, origin)
             else:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.document.link_spans import links_in
-from knowledge.merge.document.links import LinkTargets, broken, resolve
+from knowledge.merge.document.links import LinkTargets, broken_links, resolve
 from knowledge.merge.document.units import BOM, cut, front_matter
 from knowledge.merge.model import DocumentPiece
 
@@ -40,7 +40,7 @@ class _PageReading(NamedTuple):
     unclosed: int
 
 
-def problems(path: str, before: str | None, after: str, *, names: LinkTargets) -> list[str]:
+def find_damage(path: str, before: str | None, after: str, *, names: LinkTargets) -> list[str]:
     """Return the damage of a write, one plain sentence each; empty when the page is as sound as before.
 
     `before` is None for a new page; `names` are those after the write.
@@ -118,7 +118,7 @@ def _broken_links(path: str, before: str | None, after: str, names: LinkTargets)
     fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
     if not any(resolve(path, link, names) is None for link in fresh):
         return []
-    lost = broken(after, path, names) - (broken(before, path, names) if before else set())
+    lost = broken_links(after, path, names) - (broken_links(before, path, names) if before else set())
     return [f"the link to {_cut(target)!r} leads nowhere" for target in sorted(lost)]
 
 

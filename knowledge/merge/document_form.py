@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines
 from knowledge.merge.model import CutDocument, DocumentPiece, Form, section_name
-from knowledge.merge.normalise import adapted
+from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
 
 BEGINNING = 60
@@ -56,7 +56,7 @@ def _for_section(base: CutDocument, content: str, path: str, asked: str) -> Take
     lines, headings = split_lines(base.text), _headings(pieces)
     at = next(number for number, one in enumerate(headings) if one.start == heading.line - 1)
     own = headings[at]
-    new = split_lines(adapted(content.removeprefix(BOM).strip("\r\n"), lines))
+    new = split_lines(fit_line_ends(content.removeprefix(BOM).strip("\r\n"), lines))
     inside = _headings(blocks_of("".join(new)))
     start, kept = own.end, own
     if inside and not any(line.strip(BLANK) for line in new[: inside[0].start]):

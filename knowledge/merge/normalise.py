@@ -11,7 +11,7 @@ from knowledge.merge.document.units import BLANK, BOM, bare, cut, split_lines
 from knowledge.merge.three_way.line_join import matches
 
 
-def fitted(incoming: str, base: str, current: str) -> tuple[str, str]:
+def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
     """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter and end of `base`.
 
     Line ends are changed in a text that uses one kind only, to the one kind of `current`. Where the base mixes them, each line
@@ -31,7 +31,7 @@ def fitted(incoming: str, base: str, current: str) -> tuple[str, str]:
     return bom + incoming, bom + base
 
 
-def adapted(content: str, to: Sequence[str]) -> str:
+def fit_line_ends(content: str, to: Sequence[str]) -> str:
     """Return `content` with the line ends of those lines, if they use one kind and so does it."""
     return _with_end(content, _only_end("".join(to)))
 

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from knowledge.merge.document.unit_origins import origins_after, presumed
+from knowledge.merge.document.unit_origins import origins_after, presumed_origin
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.document_form import TakenContent
 from knowledge.merge.evidence.confidence import USER, confidence_in
@@ -24,7 +24,7 @@ from knowledge.merge.model import (
     section_name,
     unit_digest,
 )
-from knowledge.merge.normalise import fitted
+from knowledge.merge.normalise import fit_to_page
 from knowledge.merge.setting import MergeSetting
 from knowledge.merge.three_way.join import Joined, join
 
@@ -57,7 +57,7 @@ def merge(
     return replace(plan, origins=origins, known=None if base.text == current.text else base.text)
 
 
-def made(text: str, evidence: IncomingEvidence, setting: MergeSetting) -> MergePlan:
+def plan_new_page(text: str, evidence: IncomingEvidence, setting: MergeSetting) -> MergePlan:
     """Return the plan for a new page."""
     found = units(cut(text))
     weight = confidence_in(evidence, now=setting.now, rules=setting.rules)
@@ -80,7 +80,7 @@ def _new_origin(evidence: IncomingEvidence, weight: Confidence, setting: MergeSe
 def _edited(
     base: CutDocument, current: CutDocument, incoming: TakenContent, evidence: IncomingEvidence, setting: MergeSetting
 ) -> MergePlan:
-    text, fitted_base = fitted(incoming.text, base.text, current.text)
+    text, fitted_base = fit_to_page(incoming.text, base.text, current.text)
     joined = join(base if fitted_base == base.text else cut(fitted_base), current, cut(text))
     weight = confidence_in(evidence, now=setting.now, rules=setting.rules)
     before, after = units(current), units(joined.cut)
@@ -120,7 +120,7 @@ def _replaced_origins(before: Sequence[Unit], after: Sequence[Unit], setting: Me
     gone: dict[str, deque[Origin]] = defaultdict(deque)
     for unit, origin in zip(before, setting.origins, strict=True):
         if unit_digest(unit.text) not in kept:
-            gone[section_name(unit.section)].append(origin or presumed(unit, setting.page, setting.rules))
+            gone[section_name(unit.section)].append(origin or presumed_origin(unit, setting.page, setting.rules))
     return gone
 
 

@@ -13,7 +13,7 @@ LONGEST_LINE = 400
 """Characters of one line that are shown."""
 
 
-def unified(
+def unified_diff(
     before: str,
     after: str,
     path: str,
@@ -44,7 +44,7 @@ def unified(
     return "\n".join(shown)
 
 
-def counts(before: str, after: str) -> tuple[int, int]:
+def line_counts(before: str, after: str) -> tuple[int, int]:
     """Return how many lines were added, and how many removed; a changed line counts as both."""
     return _counted(hunks(_lines(before), _lines(after)))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from knowledge.merge.document.units import cut
 from knowledge.merge.three_way.line_join import hunks
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import revision_of
 from knowledge.writing.model import ActWork, Contents, Stakes
 
@@ -53,7 +53,7 @@ def effect_in(planned: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
             moved_from=source if source != path else None,
             before=None if before is None else revision_of(before),
             after=None if after is None else revision_of(after),
-            diff=unified(
+            diff=unified_diff(
                 _text(before or b""),
                 _text(after or b""),
                 path,

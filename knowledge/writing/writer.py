@@ -20,7 +20,7 @@ from knowledge.errors import (
     WriteUndone,
 )
 from knowledge.history.past_states import PastStates
-from knowledge.merge.damage import problems
+from knowledge.merge.damage import find_damage
 from knowledge.merge.document.units import first_heading
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.page_choice import best_page
@@ -65,7 +65,7 @@ class WriteCheck:
 def wrong_in(check: WriteCheck) -> list[str]:
     """Return what is wrong with the page and was not before."""
     names = names_in(Vault(check.root), check.called)
-    return problems(check.path, check.before, check.after, names=names)
+    return find_damage(check.path, check.before, check.after, names=names)
 
 
 @dataclass(frozen=True, slots=True)

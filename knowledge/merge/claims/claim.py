@@ -121,7 +121,7 @@ def split_statements(text: str) -> Iterator[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    bare = plain(text)
+    bare = plain_text(text)
     begin = 0
     for end in _SENTENCE_END.finditer(bare):
         if not _ABBREVIATED.search(bare[max(begin, end.start() - 12) : end.start()]):
@@ -131,7 +131,7 @@ def _sentences(text: str) -> Iterator[str]:
         yield bare[begin:].strip()
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return `text` without Markdown: no markers, emphasis, links and code ticks."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -153,7 +153,7 @@ def cells_of(row: str) -> tuple[str, ...]:
     """Return the cells of a table row, without markup."""
     inner = row.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith(r"\|") else inner
-    return tuple(plain(cell.replace(r"\|", "|")) for cell in re.split(r"(?<!\\)\|", inner))
+    return tuple(plain_text(cell.replace(r"\|", "|")) for cell in re.split(r"(?<!\\)\|", inner))
 
 
 @lru_cache(REMEMBERED)

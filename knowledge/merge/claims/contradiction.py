@@ -17,7 +17,7 @@ from knowledge.merge.claims.claim import (
     claim,
     claims_of,
     most_likely_language,
-    plain,
+    plain_text,
     unread_statements,
 )
 from knowledge.merge.claims.comparison import UNRELATED, StatementRelation, compare_claims, compare_rows, rank
@@ -67,7 +67,7 @@ def compare(
     Of paragraphs a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
     leave out.
     """
-    if plain(existing).casefold() == plain(new).casefold():
+    if plain_text(existing).casefold() == plain_text(new).casefold():
         return StatementRelation("agree", strength=1.0)
     if existing.lstrip().startswith("|") and new.lstrip().startswith("|"):
         return _compare_tables(existing, new)

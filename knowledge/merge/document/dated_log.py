@@ -96,7 +96,7 @@ def newest_first(page: CutDocument) -> bool:
     return down > up
 
 
-def unwrapped(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
+def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
     """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
 
     `known` are the headings of the page, folded: one of those is kept. Of a heading that is more than a date the rest stays

@@ -121,7 +121,7 @@ def links_in(text: str) -> list[LinkSpan]:
     return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
 
 
-def meant(written: str, form: LinkForm) -> str:
+def unescaped_path(written: str, form: LinkForm) -> str:
     """Return a written path without escapes, entities and percent signs; a wiki link has none of these."""
     if form in ("wiki", "embed"):
         return written.strip()
@@ -157,7 +157,7 @@ def _placed(found: _FoundLink, body: str, lines: _Lines, text: str) -> LinkSpan 
     if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
         return None
     length = _path_length(written, wiki=wiki)
-    path = meant(written[:length], found.form)
+    path = unescaped_path(written[:length], found.form)
     if not path.strip():
         return None
     offsets = list(accumulate((len(line) + 1 for line in lines.texts[:-1]), initial=0))

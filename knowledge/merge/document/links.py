@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.merge.document.link_spans import LinkSpan, links_in, meant
+from knowledge.merge.document.link_spans import LinkSpan, links_in, unescaped_path
 from knowledge.pages.map_view import readable
 from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown, parent, without_suffix
 
@@ -52,7 +52,7 @@ def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
     return next((path for path in meanings if names.exists(path)), None)
 
 
-def broken(text: str, page: str, names: LinkTargets) -> set[str]:
+def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
     """Return the paths of the links of `page` that lead nowhere.
 
     A wiki link that is a mere name never counts: naming a page that is still to be written is what such links are for.
@@ -268,7 +268,7 @@ def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
 
 def _written(link: LinkSpan, before: str, path: str) -> str:
     """Return `path` as it is written in the link, each part as it was written `before` where it is the same."""
-    kept = {meant(part, link.form): part for part in before.split("/")}
+    kept = {unescaped_path(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
     if link.bracketed and "%20" not in before:
         never = _NEVER_BRACKETED

@@ -45,14 +45,14 @@ class PageFacts:
     tracked: bool
 
 
-def presumed(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -> Origin:
+def presumed_origin(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -> Origin:
     """Return the origin that a unit without one counts with: the page's own, or unknown on a page that we keep track of."""
     source = UNKNOWN if page.tracked else page.source
     authority = UNKNOWN_AUTHORITY if page.tracked else rules.authority_of(source)
     return Origin(unit_digest(unit.text), unit.section, source, authority, page.modified, revision="")
 
 
-def trace(units: Sequence[Unit], known: Sequence[Origin], before: Sequence[Unit] | None) -> list[Origin | None]:
+def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequence[Unit] | None) -> list[Origin | None]:
     """Return the origin of each unit, None where it is not known.
 
     `known` are the origins of the page when it was last written through us, `before` its units then. Each origin is given to
@@ -89,8 +89,10 @@ def origins_after(
 
     `origins` belong to `before`, the units of the text that was edited. A unit without one there keeps the presumed one.
     """
-    placed = [_at(origin or presumed(unit, page, rules), unit) for unit, origin in zip(before, origins, strict=True)]
-    kept = trace(after, placed, None)
+    placed = [
+        _at(origin or presumed_origin(unit, page, rules), unit) for unit, origin in zip(before, origins, strict=True)
+    ]
+    kept = trace_origins(after, placed, None)
     return [origin or _at(new, unit) for unit, origin in zip(after, kept, strict=True)]
 
 

@@ -14,7 +14,7 @@ COMPARED = 12
 """Readings of a page that are looked at closely: those that have most in common with the statement."""
 
 
-def says(page: CutDocument, statement: str) -> bool:
+def corroborates(page: CutDocument, statement: str) -> bool:
     """Return whether `page` says all that `statement` says, in these or other words, and contradicts it nowhere."""
     wanted = [unit for unit in units(cut(statement)) if unit.kind not in ("heading", "front")]
     language = stemming_language(page.text)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from knowledge.merge.document.dated_log import is_log, unwrapped
+from knowledge.merge.document.dated_log import is_log, without_dates
 from knowledge.merge.document.units import units
 from knowledge.merge.evidence.outcome import plan_of
 from knowledge.merge.evidence.place.insertion import place_new_texts
@@ -62,7 +62,7 @@ def compare_content(w: Weighing, content: CutDocument, within: PageSection | Non
     dates: tuple[str, ...] = ()
     if not is_log(w.page):
         known = [folded_heading(name) for one in w.placer.sections for name in one.path[-1:]]
-        content, w.hint, dates = unwrapped(content, known=known)
+        content, w.hint, dates = without_dates(content, known=known)
     w.content, w.incoming = content, units(content)
     compare_prose(w)
     return dates

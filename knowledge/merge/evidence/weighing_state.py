@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import Span, Statement, keys_in
-from knowledge.merge.document.unit_origins import presumed
+from knowledge.merge.document.unit_origins import presumed_origin
 from knowledge.merge.document.units import BOM
 from knowledge.merge.evidence.confidence import confidence_in, independent, lineage_of, same_lineage
 from knowledge.merge.evidence.place.list_form import bare_text, in_form_of
@@ -106,7 +106,7 @@ class Weighing:
         self.splicer = PageSplicer(current)
         self.units = self.splicer.units
         self.origins = [
-            origin or replace(presumed(unit, setting.page, setting.rules), revision=setting.revision or "")
+            origin or replace(presumed_origin(unit, setting.page, setting.rules), revision=setting.revision or "")
             for unit, origin in zip(self.units, setting.origins, strict=True)
         ]
         # The page is no witness of what comes to it.

@@ -29,7 +29,7 @@ from knowledge.merge.three_way.kinds.lists import join_list
 from knowledge.merge.three_way.kinds.prose import is_one, join_strictly, join_text
 from knowledge.merge.three_way.kinds.tables import join_table
 from knowledge.merge.three_way.line_account import is_accounted, settle_lines
-from knowledge.merge.three_way.line_join import clean, merge_lines
+from knowledge.merge.three_way.line_join import joined_lines, merge_lines
 from knowledge.merge.three_way.moves import follow_moves
 from knowledge.merge.three_way.sequence import Clash, PartJoin, merge_of
 from knowledge.merge.three_way.unit_changes import UnitChange, changes_between
@@ -250,7 +250,7 @@ def _items(text: str) -> frozenset[str]:
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
     """Return blocks joined by plain lines where that is clean and leaves every block whole that must be."""
-    lines = clean(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
+    lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
     if lines is None:
         return None
     pieces = blocks_of("".join(lines))

@@ -150,7 +150,7 @@ def merge_lines(
         elif not mine:
             parts.append(JoinedLines(other_now))
         elif low == high and not strict:
-            parts.append(JoinedLines(union(mine_now, other_now)))
+            parts.append(JoinedLines(join_insertions(mine_now, other_now)))
         else:
             parts.append(JoinedLines(mine_now, clash=True, base=base[low:high], theirs=other_now))
         at = high
@@ -159,7 +159,7 @@ def merge_lines(
     return parts
 
 
-def clean(parts: Iterable[JoinedLines]) -> list[str] | None:
+def joined_lines(parts: Iterable[JoinedLines]) -> list[str] | None:
     """Return the joined sequence, None if anything clashes."""
     lines: list[str] = []
     for part in parts:
@@ -169,7 +169,7 @@ def clean(parts: Iterable[JoinedLines]) -> list[str] | None:
     return lines
 
 
-def union(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+def join_insertions(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """Return two insertions at one place as one: what both have once, otherwise ours before theirs."""
     found: list[str] = []
     start = first = 0

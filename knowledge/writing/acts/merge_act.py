@@ -10,7 +10,7 @@ from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.history.ports import Ledger, Tracked
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.paths import new_name
 from knowledge.pages.vault import LARGEST_BYTES, revision_of
@@ -208,7 +208,7 @@ def _combined(
         status="partial" if conflicts and written else "conflict" if conflicts else "done" if written else "unchanged",
         revision=None if after is None else revision_of(after),
         blocks=[verdict for one in answers for verdict in one.blocks],
-        diff=unified(old, new, path, most_characters=MOST_DIFF),
+        diff=unified_diff(old, new, path, most_characters=MOST_DIFF),
         conflicts=conflicts,
         verified=True if written else None,
         note=join_notes(*(one.note for one in answers)) or None,

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from knowledge.history.ports import Tracked
-from knowledge.merge.document.unit_origins import PageFacts, trace
+from knowledge.merge.document.unit_origins import PageFacts, trace_origins
 from knowledge.merge.document.units import cut, front_matter, units
 from knowledge.merge.document_form import TakenContent, as_document
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
 from knowledge.merge.model import Conflict, IncomingEvidence, MergePlan, Origin, Unit, unit_digest
-from knowledge.merge.plan import made, merge
+from knowledge.merge.plan import merge, plan_new_page
 from knowledge.merge.setting import MergeSetting
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.offload import comparison_size
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from knowledge.pages.markdown.passages import passages
@@ -112,7 +112,7 @@ def merge_into_new_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     note = f"its front matter says that it comes from {request.source}" if text != content else ""
     if origins := sorted({origin for _, origin in request.repeats}):
         text, note = _with_mark(text, origins[0], alone=len(origins) == 1)
-    plan = made(text, _evidence(basis), setting)
+    plan = plan_new_page(text, _evidence(basis), setting)
     return _work(request, replace(plan, note=join_notes(plan.note, note) or None), "", setting)
 
 
@@ -144,7 +144,7 @@ def _setting(basis: MergeBasis) -> MergeSetting:
     origins: Sequence[Origin | None] = [None] * len(here)
     if basis.tracked is not None:
         before = None if basis.tracked_text is None else units(cut(basis.tracked_text))
-        origins = trace(here, basis.tracked.origins, before)
+        origins = trace_origins(here, basis.tracked.origins, before)
     source = str(own.get("source") or USER)
     facts = PageFacts(basis.request.path, source, basis.modified, tracked=basis.tracked is not None)
     by, append = basis.request.actor.principal, basis.around.appends(own)
@@ -170,7 +170,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: MergeSet
         path=path,
         revision=after,
         blocks=list(plan.verdicts),
-        diff=unified(before, plan.text, path, most_characters=MOST_DIFF) if written else "",
+        diff=unified_diff(before, plan.text, path, most_characters=MOST_DIFF) if written else "",
         conflicts=conflicts,
         verified=True if written else None,
         note=plan.note,

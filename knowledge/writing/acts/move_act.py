@@ -10,12 +10,12 @@ from typing import NamedTuple
 from knowledge.errors import NoSuchPath, PageExists, PageGone, UnknownRevision
 from knowledge.history.ports import Ledger
 from knowledge.merge.document.links import update_links
-from knowledge.merge.document.unit_origins import trace
+from knowledge.merge.document.unit_origins import trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Conflict, Origin, Unit, unit_digest
-from knowledge.merge.normalise import fitted
+from knowledge.merge.normalise import fit_to_page
 from knowledge.merge.three_way.join import join
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import revision_of
 from knowledge.writing.answers import ChangeAnswer, Status
 from knowledge.writing.model import ActWork, Contents, PageAct
@@ -95,7 +95,7 @@ class MoveActs:
                 return ActWork({}, _answer("analysis", path, revision, [], "", note=note))
             more = len(linking) - MOST_DANGLING
             shown = ", ".join(linking[:MOST_DANGLING]) + (f" and {more} more" if more > 0 else "")
-            diff = unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF)
+            diff = unified_diff(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF)
             note = f"links to it are left in {shown}"
             return ActWork({path: None}, _answer("done", path, None, [path], diff, note=note if linking else None))
 
@@ -119,7 +119,7 @@ class MoveActs:
             raw = contents[path]
             same = raw == wanted
             before, after = [(one or b"").decode("utf-8", "replace") for one in (raw, wanted)]
-            diff = unified(before, after, path, most_characters=MOST_DIFF)
+            diff = unified_diff(before, after, path, most_characters=MOST_DIFF)
             changed = [] if same else [path]
             answer = _answer("unchanged" if same else "done", path, revision_of(wanted), changed, diff)
             origins = {path: await self._known(path, units(cut(after)))}
@@ -218,7 +218,9 @@ class MoveActs:
         if tracked is None:
             return ()
         kept = await self._ledger.content(path, tracked.revision)
-        return trace(here, tracked.origins, units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None)
+        return trace_origins(
+            here, tracked.origins, units(cut(kept.decode("utf-8", "replace"))) if kept is not None else None
+        )
 
 
 def _answer(
@@ -230,7 +232,7 @@ def _answer(
 
 def _rejoined(base: str, current: str, incoming: str) -> tuple[str, Sequence[Conflict]]:
     """Return `current` with the changes from `base` to `incoming` merged in, and those that conflict."""
-    incoming, base = fitted(incoming, base, current)
+    incoming, base = fit_to_page(incoming, base, current)
     joined = join(cut(base), cut(current), cut(incoming))
     return joined.text, joined.conflicts
 
@@ -251,7 +253,7 @@ def _diffs(pages: Sequence[tuple[str, str, str, str]]) -> str:
         if before == after:
             parts.append(f"{was} -> {now}\n")
             continue
-        part = unified(before, after, now, most_characters=max(room, LEAST_DIFF))
+        part = unified_diff(before, after, now, most_characters=max(room, LEAST_DIFF))
         room -= len(part)
         parts.append(part)
         if room <= 0:

@@ -11,7 +11,7 @@ import anyio.to_thread
 from knowledge.errors import KnowledgeError, SourceAway
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import lineage_of
-from knowledge.merge.evidence.corroboration import says
+from knowledge.merge.evidence.corroboration import corroborates
 from knowledge.merge.model import CutDocument
 from knowledge.offload import InlineRunner, StepRunner, comparison_size
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY, source_kind
@@ -113,7 +113,7 @@ def _says_all(cited: _CitedText) -> bool:
     if cited.section:
         page = CutDocument(page.text, tuple(p for p in page.pieces if _is_in_section(p.section, cited.section)))
     claims = [unit.text for unit in units(cut(cited.content)) if unit.kind not in ("heading", "front")]
-    return bool(claims) and all(says(page, text) for text in claims)
+    return bool(claims) and all(corroborates(page, text) for text in claims)
 
 
 def _weakened(request: MergeRequest) -> MergeRequest:

@@ -13,7 +13,7 @@ import anyio.to_thread
 from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError, TooMuchWaiting, TooMuchWork
 from knowledge.history.ports import Actor, HistoryEntry, Ledger, Tracked
 from knowledge.merge.claims.contradiction import contradictions
-from knowledge.merge.document.unit_origins import PageFacts, presumed, trace
+from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import USER, Rules, confidence, same_lineage
 from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
@@ -171,11 +171,11 @@ def _stronger_claims(pair: _Comparison) -> list[Contradiction]:
     source = str(front_matter_of(pair.text).get("source") or USER)
     facts = PageFacts(pair.path, source, pair.modified, tracked=tracked is not None)
     then = None if pair.tracked_text is None else units(cut(pair.tracked_text))
-    origins = trace(here, tracked.origins if tracked else (), then)
+    origins = trace_origins(here, tracked.origins if tracked else (), then)
     found = []
     for one in contradicting:
         unit, origin = written.units[one.new]
-        other = origins[one.existing] or presumed(here[one.existing], facts)
+        other = origins[one.existing] or presumed_origin(here[one.existing], facts)
         if same_lineage(origin.source, other.source):
             continue  # a contradiction is between different sources
         existing = _side((pair.path, pair.revision), here[one.existing], other, pair)

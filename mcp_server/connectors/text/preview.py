@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.vault import revision_of
 from knowledge.writing.effect import CONTEXT, UNLIMITED
 
@@ -23,7 +23,7 @@ def shown_change(place: str, before: str | None, after: str | None) -> Change:
         "moved_from": None,
         "before": _revision(before),
         "after": _revision(after),
-        "diff": unified(
+        "diff": unified_diff(
             _with_line_end(before),
             _with_line_end(after),
             place,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.damage import problems
+from knowledge.merge.damage import find_damage
 from tests.support.knowledge_bases.link_targets import link_targets
 
 NAMES = link_targets({"a.md": [], "b.md": []})
@@ -17,7 +17,7 @@ PAGE = (
 
 
 def wrong(after: str, before: str | None = PAGE) -> list[str]:
-    return problems("a.md", before, after, names=NAMES)
+    return find_damage("a.md", before, after, names=NAMES)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def wrong(after: str, before: str | None = PAGE) -> list[str]:
 )
 def test_what_a_write_broke_is_one_sentence(after: str, says: str) -> None:
     for ends in ("\n", "\r\n"):
-        found = problems("a.md", PAGE.replace("\n", ends), after.replace("\n", ends), names=NAMES)
+        found = find_damage("a.md", PAGE.replace("\n", ends), after.replace("\n", ends), names=NAMES)
         assert any(says in sentence for sentence in found), found
         assert all("\n" not in sentence for sentence in found)
 

@@ -15,7 +15,7 @@ from typing import SupportsIndex
 
 import pytest
 
-from knowledge.merge.document.dated_log import unwrapped
+from knowledge.merge.document.dated_log import without_dates
 from knowledge.merge.document.unit_origins import PageFacts
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.document_form import TakenContent
@@ -24,7 +24,7 @@ from knowledge.merge.model import IncomingEvidence
 from knowledge.merge.plan import merge
 from knowledge.merge.setting import MergeSetting
 from knowledge.merge.splice import Insertion, PageSplicer
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from knowledge.pages.document import parse
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
 
@@ -40,7 +40,7 @@ def edit(text: str) -> None:
     """Join two edits of a page."""
     base, current, incoming = text, changed(text, 7, "ours"), changed(text, 11, "theirs")
     plan = merge(cut(base), cut(current), TakenContent("document", incoming, ""), told_by("user"), setting(current))
-    unified(current, plan.text, "a.md")
+    unified_diff(current, plan.text, "a.md")
 
 
 def evidence(text: str) -> None:
@@ -142,4 +142,4 @@ class Folded(list[str]):
 
 def test_headings_of_evidence_are_not_each_looked_for_among_all_headings_of_the_page() -> None:
     """Evidence of 1 MB of underlined headings did not end within its 20 s."""
-    assert unwrapped(cut("## 2026-11-21: Rollback\n\nFaster.\n"), known=Folded(["rollback"])).hint == ""
+    assert without_dates(cut("## 2026-11-21: Rollback\n\nFaster.\n"), known=Folded(["rollback"])).hint == ""

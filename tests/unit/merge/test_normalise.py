@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.merge.document.units import cut
 from knowledge.merge.document_form import TakenContent, as_document
-from knowledge.merge.normalise import fitted
+from knowledge.merge.normalise import fit_to_page
 from knowledge.merge.three_way.join import join
 
 FILE = "\ufeff---\r\nk: v\r\n---\r\n\r\n# T\r\n\r\nfirst\r\n\r\nlast\r\n"
@@ -28,14 +28,14 @@ PAGE = "---\nk: v\n---\n\n# T\n\nintro\n\n## A\n\nabout A\n\n### A1\n\nabout A1\
     ids=["as read", "no end", "more ends", "with front matter", "as it is"],
 )
 def test_however_it_is_sent_only_what_was_changed_is_changed(sent: str) -> None:
-    incoming, base = fitted(sent, FILE, FILE)
+    incoming, base = fit_to_page(sent, FILE, FILE)
     assert base == FILE
     assert incoming == FILE.replace("last", "last CHANGED")
 
 
 def test_a_file_that_was_converted_meanwhile_is_still_the_same_file() -> None:
     now = FILE.removeprefix("\ufeff").replace("\r\n", "\n").replace("first", "first, by hand")
-    incoming, base = fitted("# T\n\nfirst\n\nlast CHANGED\n", FILE, now)
+    incoming, base = fit_to_page("# T\n\nfirst\n\nlast CHANGED\n", FILE, now)
     found = join(cut(base), cut(now), cut(incoming))
     assert not found.conflicts
     assert found.text == now.replace("last", "last CHANGED")
@@ -43,13 +43,13 @@ def test_a_file_that_was_converted_meanwhile_is_still_the_same_file() -> None:
 
 def test_mixed_line_ends_stay_where_they_are() -> None:
     mixed = "a\r\nb\nc\r\nd\n"
-    incoming, base = fitted("a\nb\nnew\nc\nd\n", mixed, mixed)
+    incoming, base = fit_to_page("a\nb\nnew\nc\nd\n", mixed, mixed)
     assert base == mixed
     assert incoming == "a\r\nb\nnew\nc\r\nd\n"
 
 
 def test_a_file_without_a_last_line_end_keeps_none() -> None:
-    assert fitted("a\nb\n", "a", "a") == ("a\nb", "a")
+    assert fit_to_page("a\nb\n", "a", "a") == ("a\nb", "a")
 
 
 @settings(max_examples=200)
@@ -59,7 +59,7 @@ def test_what_was_read_and_sent_back_changes_nothing(bom: str, body: str) -> Non
     text = bom + body
     shown = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     for sent in (shown, shown.rstrip("\n"), shown + "\n"):
-        incoming, base = fitted(sent, text, text)
+        incoming, base = fit_to_page(sent, text, text)
         if sent.strip() and not text.endswith("\n\r"):
             assert (incoming, base) == (text, text)
 

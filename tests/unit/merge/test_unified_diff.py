@@ -8,7 +8,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.unified_diff import counts, unified
+from knowledge.merge.unified_diff import line_counts, unified_diff
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "d\r\n", "long " * 5 + "\n"]), max_size=30)
 TEXTS = st.tuples(LINES, st.sampled_from(["", "end"])).map(lambda parts: "".join(parts[0]) + parts[1])
@@ -43,7 +43,7 @@ def patched(before: str, diff: str) -> str:
 @settings(max_examples=300)
 @given(TEXTS, TEXTS, st.integers(0, 4))
 def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: int) -> None:
-    diff = unified(before, after, "a.md", context=context)
+    diff = unified_diff(before, after, "a.md", context=context)
     assert bool(diff) == (before != after)
     if diff:
         assert patched(before, diff).replace(" (CR LF)\n", "\r\n").replace("\r\n", "\n") == after.replace("\r\n", "\n")
@@ -52,8 +52,8 @@ def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: in
 @settings(max_examples=200)
 @given(TEXTS, TEXTS)
 def test_counts_are_those_of_the_diff(before: str, after: str) -> None:
-    diff = unified(before, after, "a.md", most_characters=10**6).split("\n")[2:]
-    added, removed = counts(before, after)
+    diff = unified_diff(before, after, "a.md", most_characters=10**6).split("\n")[2:]
+    added, removed = line_counts(before, after)
     assert added == sum(line.startswith("+") for line in diff)
     assert removed == sum(line.startswith("-") for line in diff)
     assert added - removed == len(lines_of(after)) - len(lines_of(before))
@@ -62,28 +62,28 @@ def test_counts_are_those_of_the_diff(before: str, after: str) -> None:
 def test_it_reads_as_diffs_do() -> None:
     before, after = "one\ntwo\nthree\nfour\nfive\nsix\n", "one\ntwo\n3\nfour\nfive\nsix"
     theirs = "".join(difflib.unified_diff(lines_of(before), lines_of(after), "notes/a.md", "notes/a.md", n=1))
-    ours = unified(before, after, "notes/a.md", context=1)
+    ours = unified_diff(before, after, "notes/a.md", context=1)
     assert ours.replace("\n\\ No newline at end of file", "") == theirs
     assert ours.endswith("-six\n+six\n\\ No newline at end of file")
 
 
 def test_a_line_end_that_changes_is_named() -> None:
-    assert "-a (CR LF)\n+a" in unified("a\r\nb\r\n", "a\nb\r\n", "a.md")
-    assert "CR LF" not in unified("a\r\nb\r\n", "c\r\nb\r\n", "a.md")
+    assert "-a (CR LF)\n+a" in unified_diff("a\r\nb\r\n", "a\nb\r\n", "a.md")
+    assert "CR LF" not in unified_diff("a\r\nb\r\n", "c\r\nb\r\n", "a.md")
 
 
 def test_what_is_too_long_is_cut_and_says_how_much_is_missing() -> None:
     before = "".join(f"line {number}\n" for number in range(2_000))
     after = "".join(f"line {number}{'!' * (number % 20 == 0)}\n" for number in range(2_000))
-    diff = unified(before, after, "a.md", most_characters=2_000)
+    diff = unified_diff(before, after, "a.md", most_characters=2_000)
     assert len(diff) < 2_200
     shown = sum(line.startswith("+line") for line in diff.split("\n"))
     assert diff.endswith(
         f"... {100 - shown} changed places are not shown in full (+{100 - shown} -{100 - shown} lines)"
     )
-    rewritten = unified(before, after.replace("line", "row"), "a.md", most_characters=2_000)
+    rewritten = unified_diff(before, after.replace("line", "row"), "a.md", most_characters=2_000)
     assert len(rewritten) < 2_300
     assert rewritten.endswith(
         "... 1 changed place is not shown in full (+2000 -2000 lines); the first one is cut off above"
     )
-    assert len(unified("", "x" * 10**6, "a.md")) < 1_000
+    assert len(unified_diff("", "x" * 10**6, "a.md")) < 1_000

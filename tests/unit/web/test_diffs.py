@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from mcp_server.web.text.diffs import (
     EFFORT,
     DiffRow,
@@ -24,7 +24,7 @@ LINES = st.lists(st.text(alphabet="ab -+@\\\r\u2028", max_size=6), max_size=8)
 
 
 def diff(before: str, after: str) -> str:
-    return unified(before, after, "p.md", context=3, most_characters=ANY, longest_line=ANY)
+    return unified_diff(before, after, "p.md", context=3, most_characters=ANY, longest_line=ANY)
 
 
 def rows(before: str, after: str) -> list[DiffRow]:
@@ -63,7 +63,7 @@ def test_a_missing_end_of_the_last_line_is_said_beside_it() -> None:
 
 def test_what_the_diff_says_was_cut_is_shown() -> None:
     before, after = "".join(f"{i}\n" for i in range(900)), "".join(f"{i}\n" for i in range(900, 1800))
-    hunks = parsed(unified(before, after, "p.md", most_characters=200))
+    hunks = parsed(unified_diff(before, after, "p.md", most_characters=200))
     assert hunks[-1].note
 
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.unified_diff import unified
+from knowledge.merge.unified_diff import unified_diff
 from mcp_server.web.proposals import passages
 from mcp_server.web.proposals.passages import PIECE, DiffPosition, PassagePiece, pieces_of, shown
 from mcp_server.web.text.sanitize import sanitize
@@ -30,7 +30,7 @@ def test_a_piece_ends_with_a_line_or_else_between_words() -> None:
 
 @given(TEXTS, TEXTS, st.integers(1, 40))
 def test_a_diff_in_pieces_of_any_size_has_the_rows_that_it_has_in_one(old: str, new: str, size: int) -> None:
-    diff = unified(old, new, "p.md", context=2, most_characters=ANY, longest_line=ANY)
+    diff = unified_diff(old, new, "p.md", context=2, most_characters=ANY, longest_line=ANY)
     lines, place, html = diff.splitlines(keepends=True) or [""], DiffPosition(), ""
     for start in range(0, len(lines), size):
         piece = shown(PassagePiece("".join(lines[start : start + size]), place))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from knowledge.merge.document.units import bare, front_starts, split_lines
 from knowledge.merge.three_way.alignment import AlignedNode
-from knowledge.merge.three_way.line_join import clean, merge_lines, union
+from knowledge.merge.three_way.line_join import join_insertions, joined_lines, merge_lines
 from knowledge.merge.three_way.sequence import Clash, PartJoin, SequenceMerge
 from knowledge.pages.front_matter import read_front_matter
 
@@ -26,7 +26,7 @@ def join_front_matter(base: str, ours: str, theirs: str) -> PartJoin:
     """
     b, o, t = (_keys(text) for text in (base, ours, theirs))
     if b is None or o is None or t is None:
-        lines = clean(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
+        lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
         return PartJoin(None if lines is None else _sound("".join(lines), ours, theirs))
 
     def same_key(one: AlignedNode, other: AlignedNode) -> float:
@@ -82,7 +82,7 @@ def _join_key(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Part
     entries = [lines[1:] for lines in versions]
     if heads[0] == heads[1] == heads[2] and all(_ENTRY.match(line) for lines in entries for line in lines):
         return PartJoin(heads[0][0] + "".join(_join_values(*entries)))
-    joined = clean(merge_lines(*versions, strict=True))
+    joined = joined_lines(merge_lines(*versions, strict=True))
     return PartJoin(None if joined is None else "".join(joined))
 
 
@@ -93,7 +93,7 @@ def _join_values(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
     kept = [value for value in ours if value not in gone]
     stay = set(kept)
     there = [value for value in theirs if value in stay or value not in was]
-    return list(dict.fromkeys(union(kept, there)))
+    return list(dict.fromkeys(join_insertions(kept, there)))
 
 
 def _sound(text: str, ours: str, theirs: str) -> str | None:

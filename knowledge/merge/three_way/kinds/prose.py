@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from knowledge.merge.document.units import blocks_of, split_lines
 from knowledge.merge.three_way.alignment import AlignedNode
-from knowledge.merge.three_way.line_join import clean, hunks, merge_lines
+from knowledge.merge.three_way.line_join import hunks, joined_lines, merge_lines
 from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 
 APART = 3
@@ -62,7 +62,7 @@ def _join_words(base: str, ours: str, theirs: str) -> str | None:
     for (_, end, side), (start, _, following) in pairwise(spans):
         if side != following and sum(not word.isspace() for word in b[end:start]) < APART:
             return None
-    words = clean(merge_lines(b, o, t))
+    words = joined_lines(merge_lines(b, o, t))
     return None if words is None else "".join(words)
 
 
@@ -76,7 +76,7 @@ def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[
     for side in (o, t):
         if side[:first] != b[:first] or (last and side[-last:] != b[-last:]):
             return None
-    lines = clean(merge_lines(b, o, t, strict=True))
+    lines = joined_lines(merge_lines(b, o, t, strict=True))
     if lines is None:
         return None
     text = "".join(lines)

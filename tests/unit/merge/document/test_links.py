@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from knowledge.merge.document.link_spans import LinkSpan, links_in
-from knowledge.merge.document.links import broken, resolve, update_links
+from knowledge.merge.document.links import broken_links, resolve, update_links
 from tests.support.knowledge_bases.link_targets import link_targets
 
 ORACLE = MarkdownIt("commonmark").enable("table")
@@ -255,8 +255,11 @@ def test_the_links_of_a_page_that_moves_lead_where_they_led_to_itself_and_to_not
 
 def test_broken_are_the_links_that_lead_nowhere_but_not_the_names_of_pages_to_come() -> None:
     text = "[a](a) [b](b.md#x) [[To come]] [[other/gone]] ![p](img/plan.png) [folder](img/) [root](/) [[guides/deploy]]"
-    assert broken(text, "_index.md", NAMES) == {"b.md", "other/gone"}
-    assert broken("[up](../a.md) [[../a]] [own](deploy.md) [root](guides/deploy.md)", "guides/twin.md", NAMES) == set()
+    assert broken_links(text, "_index.md", NAMES) == {"b.md", "other/gone"}
+    assert (
+        broken_links("[up](../a.md) [[../a]] [own](deploy.md) [root](guides/deploy.md)", "guides/twin.md", NAMES)
+        == set()
+    )
 
 
 def test_a_long_line_of_brackets_takes_no_longer_than_its_length() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.document import unit_origins as provenance
-from knowledge.merge.document.unit_origins import PageFacts, origins_after, presumed, trace
+from knowledge.merge.document.unit_origins import PageFacts, origins_after, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Origin, Unit, unit_digest
 
@@ -49,14 +49,14 @@ def origins(text: str, source: str = "code:a.py") -> list[Origin]:
 
 def traced(before: str, after: str) -> dict[str, str | None]:
     """Return, by the text of each unit after, the revision of its origin."""
-    found = trace(of(after), origins(before), of(before))
+    found = trace_origins(of(after), origins(before), of(before))
     return {
         unit.text.strip(): origin.revision if origin else None for unit, origin in zip(of(after), found, strict=True)
     }
 
 
 def test_a_page_that_nobody_touched_keeps_every_origin() -> None:
-    assert trace(of(PAGE), origins(PAGE), None) == origins(PAGE)
+    assert trace_origins(of(PAGE), origins(PAGE), None) == origins(PAGE)
 
 
 def test_rewrapping_and_indenting_change_no_origin() -> None:
@@ -106,21 +106,25 @@ def test_a_new_block_has_no_origin() -> None:
 
 def test_the_same_line_twice_keeps_both_origins_in_order() -> None:
     text = "# A\n\n- same\n- same\n"
-    assert [origin and origin.revision for origin in trace(of(text), origins(text), of(text))] == ["r0", "r1", "r2"]
+    assert [origin and origin.revision for origin in trace_origins(of(text), origins(text), of(text))] == [
+        "r0",
+        "r1",
+        "r2",
+    ]
 
 
 def test_one_of_two_equal_lines_gone_is_unknown_if_they_came_from_different_places() -> None:
     text = "- same\n- same\n"
     known = [origins(text, "code:a.py")[0], origins(text, "code:b.py")[1]]
-    assert trace(of("- same\n"), known, of(text)) == [None]
+    assert trace_origins(of("- same\n"), known, of(text)) == [None]
 
 
 @given(PAGES, PAGES)
 def test_no_origin_is_given_twice_and_none_invented(before: str, after: str) -> None:
     known = origins(before)
-    found = [origin for origin in trace(of(after), known, of(before)) if origin]
+    found = [origin for origin in trace_origins(of(after), known, of(before)) if origin]
     assert not Counter(origin.revision for origin in found) - Counter(origin.revision for origin in known)
-    for unit, origin in zip(of(after), trace(of(after), known, of(before)), strict=True):
+    for unit, origin in zip(of(after), trace_origins(of(after), known, of(before)), strict=True):
         assert origin is None or (origin.digest, origin.section) == (unit_digest(unit.text), unit.section)
 
 
@@ -129,15 +133,15 @@ def test_what_stayed_at_both_ends_is_looked_at_for_nothing(first: str, was: str,
     """Leaving it out of the search changes no answer."""
     text, after = (f"{first}\n\n{middle}\n\n{last}" for middle in (was, now))
     known = [replace(one, revision=f"{number % 2}") for number, one in enumerate(origins(text))]
-    found = [trace(of(after), known, before) for before in (of(text), None)]
+    found = [trace_origins(of(after), known, before) for before in (of(text), None)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provenance, "_differing", lambda placed, were: (0, len(placed), len(were)))
-        assert found == [trace(of(after), known, before) for before in (of(text), None)]
+        assert found == [trace_origins(of(after), known, before) for before in (of(text), None)]
 
 
 @given(PAGES)
 def test_a_page_as_it_was_has_all_its_origins(text: str) -> None:
-    assert trace(of(text), origins(text), of(text)) == origins(text)
+    assert trace_origins(of(text), origins(text), of(text)) == origins(text)
 
 
 @pytest.mark.external
@@ -147,7 +151,7 @@ def test_five_thousand_units_of_which_every_one_was_edited_take_no_minutes() -> 
         f"- Server {n} of the cluster keeps shard {n * 7} and answers in region {n % 9}.\n" for n in range(5000)
     )
     after = before.replace("answers in", "answers from inside")
-    found = trace(of(after), origins(before), of(before))
+    found = trace_origins(of(after), origins(before), of(before))
     assert sum(origin is not None for origin in found) > 4500
 
 
@@ -155,12 +159,12 @@ FACTS = PageFacts("guides/uploads.md", "wiki:uploads", NOW - timedelta(days=90),
 
 
 def test_a_unit_of_a_page_never_written_through_us_is_the_page_s_own() -> None:
-    origin = presumed(of("Text.")[0], FACTS)
+    origin = presumed_origin(of("Text.")[0], FACTS)
     assert (origin.source, origin.authority, origin.observed_at) == ("wiki:uploads", 0.5, FACTS.modified)
 
 
 def test_a_unit_that_appeared_on_a_tracked_page_is_unknown() -> None:
-    origin = presumed(of("Text.")[0], PageFacts("a.md", "official:x", NOW, tracked=True))
+    origin = presumed_origin(of("Text.")[0], PageFacts("a.md", "official:x", NOW, tracked=True))
     assert (origin.source, origin.authority) == ("unknown", 0.2)
 
 

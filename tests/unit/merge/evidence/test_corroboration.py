@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.document.units import cut
-from knowledge.merge.evidence.corroboration import says
+from knowledge.merge.evidence.corroboration import corroborates
 
 PAGE = """\
 ---
@@ -40,7 +40,7 @@ forge serve --port 8080
     ],
 )
 def test_a_page_says_what_it_says_in_other_words_too(statement: str) -> None:
-    assert says(cut(PAGE), statement)
+    assert corroborates(cut(PAGE), statement)
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,20 @@ def test_a_page_says_what_it_says_in_other_words_too(statement: str) -> None:
 )
 def test_a_page_that_says_less_or_otherwise_corroborates_nothing(statement: str) -> None:
     """Only what the server could verify counts, so in doubt it does not."""
-    assert not says(cut(PAGE), statement)
+    assert not corroborates(cut(PAGE), statement)
 
 
 def test_a_page_that_contradicts_itself_corroborates_neither() -> None:
     page = cut("The cache holds 100 pages.\n\n## Later\n\nThe cache holds 200 pages.\n")
-    assert not says(page, "The cache holds 100 pages.")
-    assert not says(page, "The cache holds 200 pages.")
+    assert not corroborates(page, "The cache holds 100 pages.")
+    assert not corroborates(page, "The cache holds 200 pages.")
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_no_text_is_too_odd(page: str, statement: str) -> None:
-    assert says(cut(page), statement) in (True, False)
+    assert corroborates(cut(page), statement) in (True, False)
 
 
 @given(st.sampled_from(["The cache holds 100 pages.", "- Retries: 3", "Grün ist die Heide."]))
 def test_a_page_says_its_own_sentences(sentence: str) -> None:
-    assert says(cut(f"# T\n\nBefore.\n\n{sentence}\n\nAfter.\n"), sentence)
+    assert corroborates(cut(f"# T\n\nBefore.\n\n{sentence}\n\nAfter.\n"), sentence)

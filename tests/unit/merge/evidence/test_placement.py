@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, unwrapped
+from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
 from knowledge.merge.evidence.place.page_choice import PageSketch, best_page
 from knowledge.merge.evidence.place.placement import Placement, Placer, Similarity, sections_of
@@ -242,13 +242,13 @@ def test_a_heading_that_says_more_is_none(heading: str) -> None:
 
 
 def test_what_stands_after_the_date_of_a_heading_is_a_hint() -> None:
-    found = unwrapped(cut("## 2026-11-21: Rollback\n\nFaster now.\n"))
+    found = without_dates(cut("## 2026-11-21: Rollback\n\nFaster now.\n"))
     assert (found.content.text, found.hint) == ("Faster now.\n", "Rollback")
-    kept = unwrapped(cut("## 2026-11-21: Rollback\n\nFaster now.\n"), known=["rollback"])
+    kept = without_dates(cut("## 2026-11-21: Rollback\n\nFaster now.\n"), known=["rollback"])
     assert kept.content.text == "## Rollback\n\nFaster now.\n"
 
 
 @given(st.text(max_size=60))
 def test_what_has_no_dates_is_left_alone(text: str) -> None:
-    found = unwrapped(cut(text))
+    found = without_dates(cut(text))
     assert found.dates or found.content.text == text

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.three_way.line_join import JoinedLines, _shortest, clean, hunks, matches, merge_lines, union
+from knowledge.merge.three_way.line_join import (
+    JoinedLines,
+    _shortest,
+    hunks,
+    join_insertions,
+    joined_lines,
+    matches,
+    merge_lines,
+)
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
@@ -51,9 +59,9 @@ def test_hunks_turn_one_into_the_other(one: list[str], other: list[str]) -> None
 def test_every_line_of_the_joined_sequence_is_accounted_for(
     base: list[str], ours: list[str], theirs: list[str]
 ) -> None:
-    assert clean(merge_lines(base, ours, base)) == ours
-    assert clean(merge_lines(base, base, theirs)) == theirs
-    assert clean(merge_lines(base, ours, ours)) == ours
+    assert joined_lines(merge_lines(base, ours, base)) == ours
+    assert joined_lines(merge_lines(base, base, theirs)) == theirs
+    assert joined_lines(merge_lines(base, ours, ours)) == ours
     parts = merge_lines(base, ours, theirs)
     # Taken as ours where they clash.
     joined = [line for part in parts for line in part.lines]
@@ -68,10 +76,10 @@ def test_every_line_of_the_joined_sequence_is_accounted_for(
 
 def test_edits_that_touch_join_and_strictly_they_do_not() -> None:
     base, ours, theirs = list("abcd"), list("aBcd"), list("abCd")
-    assert clean(merge_lines(base, ours, theirs)) == list("aBCd")
-    assert clean(merge_lines(base, ours, theirs, strict=True)) is None
-    assert clean(merge_lines(base, list("Abcd"), list("abCd"), strict=True)) == list("AbCd")
-    assert clean(merge_lines(base, list("aXbcd"), list("aBcd"))) == list("aXBcd")
+    assert joined_lines(merge_lines(base, ours, theirs)) == list("aBCd")
+    assert joined_lines(merge_lines(base, ours, theirs, strict=True)) is None
+    assert joined_lines(merge_lines(base, list("Abcd"), list("abCd"), strict=True)) == list("AbCd")
+    assert joined_lines(merge_lines(base, list("aXbcd"), list("aBcd"))) == list("aXBcd")
 
 
 def test_the_same_line_changed_twice_clashes_with_all_three_to_see() -> None:
@@ -83,8 +91,8 @@ def test_the_same_line_changed_twice_clashes_with_all_three_to_see() -> None:
 
 
 def test_two_insertions_at_one_place_both_stay_and_what_is_in_both_once() -> None:
-    assert union(["x", "mine"], ["x", "other"]) == ["x", "mine", "other"]
-    assert clean(merge_lines(["a"], ["a", "x", "mine"], ["a", "x", "other"])) == ["a", "x", "mine", "other"]
+    assert join_insertions(["x", "mine"], ["x", "other"]) == ["x", "mine", "other"]
+    assert joined_lines(merge_lines(["a"], ["a", "x", "mine"], ["a", "x", "other"])) == ["a", "x", "mine", "other"]
 
 
 def test_fifty_thousand_lines_that_look_alike_are_compared_in_steps_that_are_counted() -> None:
