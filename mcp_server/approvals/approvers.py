@@ -1,4 +1,4 @@
-"""Deciding: what a person's word needs to count, and what follows from it."""
+"""What it takes for a person's decision to count, and the interface through which people decide."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 WEAK: Final[Collection[Channel]] = ("host", "zulip")
-"""Where a word counts below `LOWEST_SIGNED` only, and raises nobody's score. Some hosts accept every form by themselves; whoever
-reacts in Zulip may have seen no more than that something waits, and any program with their key can do it, too."""
+"""Channels whose decisions count only below `LOWEST_SIGNED` and raise no score. Some hosts accept every form by themselves.
+Somebody who reacts in Zulip may not have read the proposal, and any program that has their key can react, too."""
 LOWEST_SIGNED = 4
-"""From here on a passkey is asked for, once there is one: a program of the same account can imitate anything else."""
+"""From this level on a passkey is required once one is registered: a program of the same account can imitate anything else."""
 
 AdminAct = Literal[
     "trust.grant", "trust.thaw", "host.enrol", "host.forms", "passkey.add", "passkey.remove", "place.trust"
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
-"""What it takes to decide here: a person's word; that too, but nothing proves that it was a person; a signature of a passkey;
-nothing, because it cannot be decided here."""
+"""What it takes to decide in a channel: a person's word; their word, although nothing proves that it was a person; a passkey's
+signature; or it can't be decided there."""
 
 
 class CannotDecide(KnowledgeError):
-    """The word does not count here and now; the message says what to do instead. Nothing was changed."""
+    """The decision doesn't count here and now; the message says what to do instead. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """Who decides, and where. `signed` names the passkey whose signature over the proposal's hash was verified."""
+    """Who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified."""
 
     name: str
     channel: Channel
@@ -43,9 +43,9 @@ class Approver:
 
 
 def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
-    """Return what it takes to approve `proposal` in `channel`; `passkeys`: at least one is enrolled. Pure.
+    """Return what it takes to approve `proposal` in `channel`; `passkeys` says whether any is registered. Pure.
 
-    Rejecting takes a person's word, wherever it is said.
+    A rejection counts in every channel.
     """
     high = proposal.kind == "admin" or proposal.level_needed >= LOWEST_SIGNED
     if not high:
@@ -56,19 +56,18 @@ def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requ
 
 
 async def require_trust(state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime) -> None:
-    """Do nothing if who proposed is still trusted enough for a yes to count: what was proposed before does not outlive that.
-
-    What concerns trust itself is asked for by a person.
+    """Check that the principal that proposed is still trusted enough for an approval to count.
 
     Raises:
-        CannotDecide: it is frozen; or it may not propose any more, and the word was said where it proves little.
+        CannotDecide: it is frozen; or it is no longer allowed to propose, and the channel is a weak one.
     """
+    # Acts on trust are asked for by a person, who has no trust record.
     if proposal.kind == "admin":
         return
     grant = grant_of(await trust_record_of(state, principal_of(proposal), now=now))
     if grant.frozen:
         raise CannotDecide(
-            f"{proposal.principal} is frozen, so none of its proposals can be carried out: reject it, or lift the freeze first "
+            f"{proposal.principal} is frozen, so none of its proposals can be executed: reject it, or lift the freeze first "
             "(knowledge-forge trust thaw)"
         )
     if channel in WEAK and grant.level < Trust.PROPOSE:
@@ -79,42 +78,42 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
 
 
 class Approvals(Protocol):
-    """Where people decide. Every method raises `CannotDecide` when the word does not count, and then nothing was changed."""
+    """How people decide. Every method raises `CannotDecide` if the decision doesn't count; then nothing was changed."""
 
     async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
-        """Approve what was shown (`proposal.hash`), carry it out, and return how it ended: executed, failed or superseded."""
+        """Approve the proposal as shown (`proposal.hash`), execute it, and return it: executed, failed or superseded."""
         ...
 
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
-        """Reject it; `harmful` also sets its principal's score to 0 and freezes it."""
+        """Reject the proposal; `harmful` also sets its principal's score to 0 and freezes it."""
         ...
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
-        """Replace a pending proposal by one with these arguments (of each call), planned anew, and return the new one, pending.
+        """Replace a pending proposal by one with these arguments, one set a call, and return the new one, pending.
 
         Raises:
-            BadArguments: they do not fit.
+            BadArguments: they don't fit the tool.
         """
         ...
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
-        """Return a pending proposal of kind `admin`, for an act on trust itself; whoever may approves it like any other."""
+        """Return a pending proposal of kind `admin`, for an act on trust itself. It is approved like any other."""
         ...
 
     async def distrust(self, place: str, person: Approver) -> bool:
-        """Take back that a person vouches for the place; False if nobody does. Taking trust away needs nobody's signature.
+        """Stop trusting the place; False if it wasn't trusted. Removing trust needs no signature.
 
         Raises:
-            CannotDecide: it is no place.
+            CannotDecide: it is not a place.
         """
         ...
 
     async def freeze(self, principal: str, person: Approver, reason: str) -> None:
-        """Set the principal's score to 0 until a person lifts it. Taking trust away needs nobody's signature."""
+        """Set the principal's score to 0 until a person thaws it. Removing trust needs no signature."""
         ...
 
     async def forbid_forms(self, host: str, person: Approver) -> None:
-        """Let forms that the host shows decide nothing from now on, which needs nobody's signature either."""
+        """Stop counting forms that the host shows. Removing trust needs no signature."""
         ...

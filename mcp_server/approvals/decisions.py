@@ -1,4 +1,4 @@
-"""Decisions: a person's word is put on record, if it counts here, and what follows from it is done."""
+"""Decisions: records a person's decision, if it counts, and does what follows from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_server.ports import AllServices
 
 
 class Decisions:
-    """Where people decide: they approve, reject, edit and ask."""
+    """How people decide: they approve, reject, edit, and ask for acts on trust. See `Approvals`."""
 
     def __init__(self, proposal_executor: ProposalExecutor, proposing: Proposing) -> None:
         self._executor, self._proposing = proposal_executor, proposing
@@ -34,12 +34,12 @@ class Decisions:
         return self._services.state.trust
 
     async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
-        """Approve what was shown, carry it out, and return how it ended.
+        """Approve the proposal as shown, execute it, and return it.
 
         Raises:
-            CannotDecide: the word does not count here and now. Nothing was changed.
+            CannotDecide: the decision doesn't count here and now. Nothing was changed.
         """
-        proposal = await self._waiting(proposal_id, shown_hash)
+        proposal = await self._pending(proposal_id, shown_hash)
         await self._require_forms(proposal, person)
         advisory = await self._require(proposal, person)
         await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
@@ -64,12 +64,12 @@ class Decisions:
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Approver, note: str = "", *, harmful: bool = False
     ) -> Proposal:
-        """Reject it; `harmful` also takes all trust from its principal.
+        """Reject the proposal; `harmful` also removes all trust from its principal.
 
         Raises:
-            CannotDecide: it does not wait any more, or the word does not count here. Nothing was changed.
+            CannotDecide: it is no longer pending, or the decision doesn't count here. Nothing was changed.
         """
-        proposal = await self._waiting(proposal_id, shown_hash)
+        proposal = await self._pending(proposal_id, shown_hash)
         await self._require_forms(proposal, person)
         verdict = ProposalVerdict(
             approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
@@ -86,13 +86,13 @@ class Decisions:
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
-        """Replace a pending proposal by one with these arguments, planned anew, and return that.
+        """Replace a pending proposal by one with these arguments, and return that.
 
         Raises:
-            CannotDecide: it does not wait any more, or is of a kind that cannot be edited.
-            BadArguments: they do not fit the tool.
+            CannotDecide: it is no longer pending, or its kind can't be edited.
+            BadArguments: they don't fit the tool.
         """
-        proposal = await self._waiting(proposal_id)
+        proposal = await self._pending(proposal_id)
         if proposal.kind != "call" or not arguments:
             raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
         edited = replace(proposal, arguments=json.dumps(list(arguments)))
@@ -107,33 +107,33 @@ class Decisions:
         return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:
-        """Return a pending proposal of an act on trust itself.
+        """Return a pending proposal for an act on trust itself.
 
         Raises:
-            CannotDecide: it could not be done.
+            CannotDecide: the act is not possible.
         """
         shown = await admin.shown(self._services, act, arguments)
         principal = admin.asking(person)
-        why = f"{person.name} asks for it; what concerns trust itself needs the same as the highest level"
+        why = f"requested by {person.name}; acts on trust itself need the highest level"
         draft = ProposalDraft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
 
     async def distrust(self, place: str, person: Approver) -> bool:
-        """Take back that a person vouches for the place; False if nobody does.
+        """Stop trusting the place; False if it wasn't trusted.
 
         Raises:
-            CannotDecide: it is no place.
+            CannotDecide: it is not a place.
         """
         known = admin.checked_place(place)
         note = Note(person.name, "place.distrust", known, self._services.now())
         return await self._trust.distrust_place(known, note=note)
 
     async def freeze(self, principal: str, person: Approver, reason: str) -> None:
-        """Take all trust from the principal until a person lifts it."""
+        """Remove all trust from the principal until a person thaws it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
 
     async def forbid_forms(self, host: str, person: Approver) -> None:
-        """Let forms that the host shows decide nothing from now on."""
+        """Stop counting forms that the host shows."""
         state, now = self._services.state, self._services.now()
         for enrolment in await state.enrolments():
             if enrolment.host == host:
@@ -141,10 +141,10 @@ class Decisions:
                 await state.trust.allow_forms(host, enrolment.secret_digest, allowed=False, note=note)
 
     async def _require(self, proposal: Proposal, person: Approver) -> bool:
-        """Return whether the word proves nothing about a person.
+        """Check that the decision counts in its channel, and return whether it is only advisory.
 
         Raises:
-            CannotDecide: it does not count here.
+            CannotDecide: it doesn't.
         """
         wanted = requirement(proposal, person.channel, passkeys=bool(await self._trust.passkeys()))
         if wanted == "elsewhere":
@@ -159,18 +159,18 @@ class Decisions:
         return wanted == "advisory"
 
     async def _require_forms(self, proposal: Proposal, person: Approver) -> None:
-        """Return unless the word was said in a form of a host whose forms do not count: a client can answer its own.
+        """Check that a form counts in the host that showed it, because a client can answer its own forms.
 
         Raises:
-            CannotDecide: nobody registered the host, or allowed forms there.
+            CannotDecide: the host is not registered, or its person didn't allow forms.
         """
         if person.channel == "host" and not await forms_count(self._services.state, principal_of(proposal)):
             raise CannotDecide(
-                f"a form in {proposal.principal} decides nothing: it is not a registered host whose person allowed forms there "
+                f"a form in {proposal.principal} has no effect: the host is not registered, or forms are not allowed for it "
                 "(knowledge-forge trust forms NAME on)"
             )
 
-    async def _waiting(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
+    async def _pending(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
         proposal = await self._trust.proposal(proposal_id)
         if proposal is None or proposal.state != "pending":
             raise CannotDecide(await self._why_not(proposal_id))

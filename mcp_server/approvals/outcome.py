@@ -1,4 +1,4 @@
-"""What a call answers in the end that became a proposal. Pure."""
+"""The final answer of a call that became a proposal. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mcp_server.approvals.summary import proposed
 from mcp_server.gate.dispatch import CallAnswered, CallFailed, Outcome
 
 
-def ending(name: str, answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> Outcome:
-    """Return what the call answers as the proposal stands: what it did, why it failed, or that it did nothing (yet).
+def outcome_of(name: str, answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> Outcome:
+    """Return the call's answer for the proposal's state: its result, why it failed, or that nothing was done (yet).
 
-    `answer` is what it would do, `told` the proposal's summary.
+    `answer` is what the call would have answered, `told` the proposal's summary.
     """
     if proposal.state == "executed" and proposal.result:
         content = json.loads(proposal.result)

@@ -1,4 +1,4 @@
-"""Carrying out what was approved: once, exactly that, whichever process does it and whichever one died over it."""
+"""Executes what was approved: exactly that, and once, whichever process does it and whichever one died while doing it."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge.gate")
 
 LEASE_S = LONGEST_CLAIM_S
-"""How long one process may take to carry out a proposal before another one looks what became of it."""
+"""How long one process has to execute a proposal before another one checks on it."""
 PATIENCE_S = 30.0
-"""How long whoever said yes waits for another process that was quicker to begin."""
+"""How long the approving process waits for another one that began first."""
 HANDED_S = 10.0
-"""How long they wait where only another process can do it, which need not be running."""
+"""How long it waits if only another process can execute it; that one may not be running."""
 UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
 LEFT = "no server connected to its service has run since; propose it again if you still want it"
 CHANGED = "the text it depends on has changed, so it would now do something else"
-UNTOLD = "it is not known whether this was done: {why}. {next}"
+UNSURE_AT = "it is not known whether this was done: {why}. {next}"
 LOOK_THERE = "Look at {where}, and propose it again if it was not done"
 PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
-"""What an answer may say of where something is, the best first."""
+"""Fields of an answer that say where to look, the best first."""
 TAMPERED = "the stored proposal differs from the one that was decided; nothing was done"
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A proposal's calls, planned with what is there now."""
+    """A proposal's calls, planned against the current state."""
 
     spec: AnySpec
     call: Call
@@ -69,16 +69,16 @@ class Planned:
 
     @property
     def shown(self) -> CallPreview:
-        """Return what a person is shown of it, the answer as plain JSON."""
+        """The preview, its answer as plain JSON."""
         if self.plan.preview is None:
-            raise TypeError(f"{self.spec.name} was planned for nobody to see")
+            raise TypeError(f"{self.spec.name} made no preview")
         return with_plain_answer(self.spec, self.plan.preview)
 
 
 class ProposalExecutor:
-    """Carries out approved proposals.
+    """Executes approved proposals.
 
-    `recover` ends the acts that dead processes left half done, so that one that happened is known to have happened.
+    `recover` finishes acts that dead processes left half done, so that an act that did happen is recorded before it is repeated.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class ProposalExecutor:
         return self.services.state.trust
 
     async def carry_out(self, proposal_id: str) -> Proposal:
-        """Carry out an approved proposal and return how it ended; if somebody else is at it, once they are done.
+        """Execute an approved proposal and return it. If another process is executing it, wait for that.
 
-        What this process cannot do, because the service is configured in others only, is left to them: it stays approved.
+        A proposal whose service is configured only in other processes is left to them; it stays approved.
         """
         runner = f"{self._runner}-{secrets.token_hex(4)}"
         before = await self.found(proposal_id)
@@ -110,7 +110,7 @@ class ProposalExecutor:
         claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
         if claimed is None:
             return await self._ended(proposal_id)
-        # A caller that goes away does not stop what a person has approved.
+        # What a person approved is executed even if the caller disconnects.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_claimed, proposal_id, runner)
@@ -119,13 +119,13 @@ class ProposalExecutor:
         return await self.found(proposal_id)
 
     def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:
-        """Return whether its tool is one of this program that this process does not list: its service is not configured here."""
+        """Return whether its tool exists but is not listed here, because its service is configured only in other processes."""
         if proposal.kind == "admin" or self._gate.spec(proposal.tool) is not None:
             return False
         return proposal.tool in {spec.name for spec in declared()}
 
     async def _ended(self, proposal_id: str, patience_s: float = PATIENCE_S) -> Proposal:
-        """Return the proposal once nobody is at it any more, or as it is when that takes too long."""
+        """Return the proposal once no process is executing it any more, or as it is if that takes too long."""
         state = self.services.state
         with anyio.move_on_after(patience_s):
             while True:
@@ -141,7 +141,8 @@ class ProposalExecutor:
             await anyio.sleep(LEASE_S / 3)
             try:
                 await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
-            except StorageError:  # an act is not broken off half way for that
+            except StorageError:
+                # The act goes on: breaking it off half way would be worse than losing the claim.
                 logger.warning("the claim on %s cannot be extended now", proposal_id, exc_info=True)
 
     async def _run_to_an_end(self, claimed: Proposal, *, begun_before: bool) -> None:
@@ -154,7 +155,7 @@ class ProposalExecutor:
             await self._fail(claimed.id, f"{claimed.tool} {crashed(error)}")
 
     async def resume(self) -> None:
-        """Carry out what was approved and never carried out, because its process died; end what has waited too long."""
+        """Execute approved proposals whose process died, and expire those that nobody decided on in time."""
         now = self.services.now()
         await self._trust.expire(now=now)
         approved: tuple[State, ...] = ("approved",)
@@ -196,7 +197,7 @@ class ProposalExecutor:
         await self._act(proposal, verdict)
 
     async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: ProposalVerdict) -> bool:
-        """End a proposal whose process died over it, if it may have been done; False if it is to be done now."""
+        """Close a proposal whose process died while executing it, if it may have been done; False if it must be done now."""
         if spec.recalled is None:
             if spec.open_world and not spec.idempotent:
                 await self._fail(proposal.id, UNSURE)
@@ -207,8 +208,8 @@ class ProposalExecutor:
         try:
             recalled = await spec.recalled(self.services, call, spec.parse(calls_of(proposal)[-1]))
         except Exception:
-            # Whatever broke here, what was sent before is sent: it must not be told as not done.
-            logger.exception("it cannot be asked what became of %s", proposal.id)
+            # The dead process may have sent it. Reporting it as not done could make somebody send it twice.
+            logger.exception("cannot find out whether %s was done", proposal.id)
             await self._fail(proposal.id, UNSURE)
             return True
         if recalled is None:
@@ -217,7 +218,7 @@ class ProposalExecutor:
         return True
 
     async def _act(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
-        # A freeze may have come between the yes and this.
+        # The principal may have been frozen after the approval.
         await require_trust(self.services.state, proposal, verdict.channel, now=self.services.now())
         planned = await self.plan(proposal, _approval(proposal, verdict))
         shown, needed = planned.plan.preview, planned.spec.level_for(planned.plan)
@@ -230,11 +231,11 @@ class ProposalExecutor:
             await self._void(proposal, await self.plan(proposal))
             return
         except ProposalSettled:
-            return  # another process has done it meanwhile
+            return  # another process has done it in the meantime
         await self._conclude(proposal, answered.content)
 
     async def _conclude(self, proposal: Proposal, answer: Mapping[str, Any]) -> None:
-        """End a proposal with what was answered; one of which nobody knows whether it was done as failed, saying where to look."""
+        """Close a proposal with its answer. If it may or may not have been done, close it as failed and say where to look."""
         if answer.get("status") == "unsure":
             await self._fail(proposal.id, _unsure(answer))
             return
@@ -246,10 +247,10 @@ class ProposalExecutor:
             await self.settle(proposal)
 
     async def plan(self, proposal: Proposal, approval: Approval | None = None) -> Planned:
-        """Return the proposal's calls planned with what is there now: to be shown, or as a person agreed to them (`approval`).
+        """Plan the proposal's calls against the current state: to show them, or as a person approved them (`approval`).
 
         Raises:
-            BadArguments, KnowledgeError: they cannot be done.
+            BadArguments, KnowledgeError: they are no longer possible.
         """
         spec = self._gate.spec(proposal.tool)
         if self.is_for_others(proposal):
@@ -257,7 +258,7 @@ class ProposalExecutor:
                 f"{proposal.tool} is not listed here: start this with the settings of its service, or use the page"
             )
         if spec is None or spec.plan is None:
-            raise CannotDecide(f"there is no longer a tool {proposal.tool}")
+            raise CannotDecide(f"the tool {proposal.tool} no longer exists")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
         *earlier, last = [spec.parse(one) for one in calls]
@@ -281,7 +282,7 @@ class ProposalExecutor:
         return Planned(spec, call, last, plan)
 
     async def _void(self, proposal: Proposal, planned: Planned) -> None:
-        """Propose anew what would happen now, in the place of what was approved."""
+        """Replace an approved proposal, which would now do something else, by a pending one with the new effect."""
         if planned.shown.changes_nothing:
             await self._fail(proposal.id, "already applied, or the page has changed since")
             return
@@ -295,34 +296,33 @@ class ProposalExecutor:
             origin=proposal.id,
         )
         call = of_its_run(planned.call, proposal)
-        anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
-        await self._trust.finish(proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=anew.id)
+        successor = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
+        await self._trust.finish(
+            proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=successor.id
+        )
 
     async def _fail(self, proposal_id: str, why: str) -> None:
-        """End it as failed; if that cannot be noted now it stays approved, for whoever looks after what was left behind."""
+        """Close it as failed. If the database can't be written now, it stays approved, and `resume` finds it."""
         try:
             await self._trust.finish(proposal_id, "failed", at=self.services.now(), error=why)
         except StorageError:
-            logger.exception("it cannot be noted that %s failed", proposal_id)
+            logger.exception("cannot record that %s failed", proposal_id)
 
     async def _answer_for(self, proposal: Proposal) -> None:
-        """Answer in the place of a process that died between act and answer."""
-        await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=self._presumed(proposal))
-
-    def _presumed(self, proposal: Proposal) -> str:
-        """Return what a call answered whose process died between act and answer: it did what was foreseen."""
+        """Store the answer of a process that died between act and answer: the act had the effect that the preview shows."""
         answer = json.loads(proposal.preview).get("answer")
-        if not isinstance(answer, dict):
-            return "null"
-        status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
-        note = "carried out by a process that ended before it could answer; this is the expected result"
-        return json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
+        result = "null"
+        if isinstance(answer, dict):
+            status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
+            note = "carried out by a process that ended before it could answer; this is the expected result"
+            result = json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
+        await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
 
     async def found(self, proposal_id: str) -> Proposal:
         """Return the proposal.
 
         Raises:
-            CannotDecide: there is none.
+            CannotDecide: there is no such proposal.
         """
         proposal = await self._trust.proposal(proposal_id)
         if proposal is None:
@@ -330,7 +330,7 @@ class ProposalExecutor:
         return proposal
 
     async def settle(self, proposal: Proposal) -> None:
-        """Close the contradictions that a person has decided about: of this claim, not of others with the same sentence."""
+        """Close the contradictions that a person decided on: those of this claim, not of others with the same sentence."""
         call = calls_of(proposal)[-1]
         against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
         ledger = self.services.state.ledger
@@ -349,16 +349,12 @@ def _folded(text: str) -> str:
 def _unsure(answer: Mapping[str, Any]) -> str:
     where = next((str(answer[name]) for name in WHERE if answer.get(name)), "the service itself")
     why = str(answer.get("note") or "no reply came").rstrip(".")
-    return UNTOLD.format(why=why, next=PROPOSE_AGAIN if where in why else LOOK_THERE.format(where=where))
+    return UNSURE_AT.format(why=why, next=PROPOSE_AGAIN if where in why else LOOK_THERE.format(where=where))
 
 
 def _approval(proposal: Proposal, verdict: ProposalVerdict) -> Approval:
+    # knowledge.writing takes 60 ms to load, and this module is loaded at the start.
     from knowledge.writing.requests import Approval
 
-    return Approval(proposal.id, _words(verdict), proposal.effect)
-
-
-def _words(verdict: ProposalVerdict) -> str:
-    """Return a decision as the audit chain tells it."""
     how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
-    return f"approved by {verdict.by} ({verdict.channel}, {how})"
+    return Approval(proposal.id, f"approved by {verdict.by} ({verdict.channel}, {how})", proposal.effect)

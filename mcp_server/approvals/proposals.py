@@ -1,4 +1,4 @@
-"""Proposals: calls that wait for a person, with everything that a decision is about under one hash."""
+"""Proposals: calls that need a person's approval. One hash covers everything that the person decides on."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20
 MOST_JOINED = 20
-"""Calls that one proposal may gather before a newer one simply takes its place."""
+"""How many calls one proposal may combine. The next one supersedes it alone."""
 AGAINST = "$against"
-"""Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
+"""A key beside a call's arguments: the texts of the page that an approval replaces. No argument can have this name."""
 LONGEST = 6_000_000
-"""Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+"""The most characters of a proposal's arguments and preview. Nobody would read more, and all of it is stored."""
 PLACES = "places"
-"""In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
+"""In a preview: places that the person could trust instead, so that text from there no longer raises the level."""
 REPEATS = "repeats"
-"""In a preview: what the sentences are known by that the call repeats of somebody else's text, and where that comes from."""
+"""In a preview: digests of sentences from untrusted text that the call repeats, each with its source."""
 DOUBTS = "doubts"
-"""In a preview: what a language model held of what the call brings."""
+"""In a preview: what a language model said about the call's new text."""
 RUN = "run"
-"""In a preview: the run of `agent_run` that made the call, with the beginning of its goal and the key of the call."""
+"""In a preview: the run of `agent_run` that made the call, with the start of its goal and the key of the call."""
 LONGEST_GOAL = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalDraft:
-    """What is to be put to a person."""
+    """A proposal before it is stored."""
 
     kind: Kind
     calls: Sequence[Mapping[str, Any]]
@@ -56,9 +56,9 @@ class ProposalDraft:
 
 
 def hash_of(proposal: Proposal) -> str:
-    """Return the hash over all that a decision is about, SHA-256, hexadecimal.
+    """Return the hash (SHA-256, hexadecimal) over everything that a person decides on.
 
-    The id is in it: a passkey signs this hash, and its signature must not count for the same call proposed again.
+    It includes the id: a passkey signs this hash, and the signature must not be valid for the same call proposed again.
     """
     about = {
         "id": proposal.id,
@@ -77,29 +77,29 @@ def hash_of(proposal: Proposal) -> str:
 
 
 def principal_of(proposal: Proposal) -> Principal:
-    """Return who proposed it."""
+    """Return the principal that made the proposal."""
     user, _, host = proposal.principal.rpartition("@")
     return Principal(user, host)
 
 
 def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
-    """Return the arguments of each of its calls."""
+    """Return the arguments of each call in the proposal."""
     calls: list[dict[str, Any]] = json.loads(proposal.arguments)
     return calls
 
 
 def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
-    """Return what a language model held of what the proposal brings when it was shown: a yes is about that."""
+    """Return what a language model said about the new text when the proposal was made. The approval covers that, too."""
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 
 def repeats_in(proposal: Proposal) -> tuple[tuple[bytes, str], ...]:
-    """Return the sentences of somebody else's that the proposal was found to repeat when it was shown."""
+    """Return the digests of untrusted sentences that the proposal repeats, each with its source."""
     return tuple((bytes.fromhex(digest), origin) for digest, origin in json.loads(proposal.preview).get(REPEATS, ()))
 
 
 class TooLong(KnowledgeError):
-    """More text than can be put to a person at once."""
+    """The proposal has more text than a person can review."""
 
     def __init__(self, characters: int) -> None:
         self.characters = characters
@@ -110,7 +110,7 @@ class TooLong(KnowledgeError):
 
 
 class Proposing:
-    """Makes proposals. `arrived` is told of each that waits for a person."""
+    """Makes proposals. `arrived` is called with each one."""
 
     def __init__(
         self,
@@ -127,47 +127,49 @@ class Proposing:
     async def call(
         self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: CallPreview, decision: Propose
     ) -> Proposal:
-        """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
+        """Propose a call and return the pending proposal, combined with pending calls for the same page if they go together.
 
-        The very same call waits once only. Callers over HTTP without a token may be several: each call of theirs waits for itself,
-        or one of them would be handed, or replace, what another began.
+        A call that is already pending is not proposed again. Callers over HTTP without a token share one principal, so none of their
+        calls are combined: one caller would otherwise get, or supersede, another's proposal.
 
         Raises:
-            TooManyPending: as many as may wait do.
+            TooManyPending: the caller has as many pending proposals as allowed.
         """
         needed, held = int(decision.needed), int(decision.held)
         draft = ProposalDraft("call", [asked], shown, needed, held, decision.why, places=decision.places)
-        waiting, same = await self._waiting(call.principal), canonical_text(draft.calls)
-        alike = [one.id for one in waiting if one.tool == spec.name and one.effect == shown.effect]
-        for one in await self._whole(alike):
+        pending = [one for one in reversed(await self._own_pending(call.principal)) if one.kind == "call"]
+        same = canonical_text(draft.calls)
+        for one in await self._still_pending([p for p in pending if p.tool == spec.name and p.effect == shown.effect]):
             if one.arguments == same:
                 return one
-        older = await self._whole([one.id for one in waiting if set(one.documents) & set(shown.documents)])
-        for run in {run_of(one).get("id", "") for one in older} - {"", call.run}:  # it is told what became of this
+        older = await self._still_pending([p for p in pending if set(p.documents) & set(shown.documents)])
+        # A run learns the outcome of the combined proposal, so what this caller has read may reach that run.
+        for run in {run_of(one).get("id", "") for one in older} - {"", call.run}:
             await self._services.taints.carry(call.principal.id, run, run=call.run)
         joined = await self._joined(spec, call, older, draft)
-        if joined is not None and not call.run:  # what it joins may be what a run wants
+        # The combined proposal belongs to the run that made one of its parts.
+        if joined is not None and not call.run:
             call = next((of_its_run(call, one) for one in reversed(older) if run_of(one)), call)
         return await self.put(
             spec.name, spec.definition_hash, call, joined or draft, replacing=[one.id for one in older]
         )
 
     async def claims(self, spec: AnySpec, call: Call, draft: ProposalDraft) -> Proposal:
-        """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
-        waiting = await self._own_pending(call.principal)
-        same = (one for one in waiting if (one.kind, one.tool, one.effect) == ("flag", spec.name, draft.shown.effect))
-        for found in await self._whole([one.id for one in same]):
+        """Propose claims that contradict existing text. Claims that this caller already proposed are not proposed again."""
+        wanted = ("flag", spec.name, draft.shown.effect)
+        pending = await self._own_pending(call.principal)
+        for found in await self._still_pending([p for p in pending if (p.kind, p.tool, p.effect) == wanted]):
             return found
         return await self.put(spec.name, spec.definition_hash, call, draft)
 
     async def put(
         self, tool: str, definition: str, call: Call, draft: ProposalDraft, *, replacing: Sequence[str] = ()
     ) -> Proposal:
-        """Record the proposal and tell who looks after people.
+        """Store the proposal and announce it.
 
         Raises:
-            TooManyPending, OverQuota: as many, or as much, as may wait does, or as may be proposed in a day was.
-            TooLong: nobody could read it.
+            TooManyPending, OverQuota: the caller's limits of pending proposals, pending bytes or bytes a day are reached.
+            TooLong: it is too long for a person to review.
         """
         now = self._services.now()
         shown = draft.shown
@@ -181,8 +183,8 @@ class Proposing:
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)
-            told = f"asked for in {told_of(run)}"
-            why = why if told in why else f"{why}; {told}"
+            asker = f"asked for in {described_run(run)}"
+            why = why if asker in why else f"{why}; {asker}"
         proposal = Proposal(
             id=self._new_id(),
             kind=draft.kind,
@@ -211,40 +213,37 @@ class Proposing:
             proposal,
             most_pending=self._most_pending,
             replacing=replacing,
-            quotas=None if draft.origin else self._quotas,  # then a person asks for it
+            # What replaces an approved proposal was already counted, and a person wants it.
+            quotas=None if draft.origin else self._quotas,
         )
         await self._arrived(proposal)
         return proposal
 
     async def _run(self, call: Call) -> dict[str, str]:
-        """Return what a person is told of the run that makes the call."""
+        """Return what the preview says about the run that makes the call."""
         from agents.loop.errors import NoSuchRun
 
         try:
             goal = (await self._services.runs.store.run(call.run)).header.goal
-        except (NoSuchRun, NotConfigured):  # an act of a run can be carried out where none is led
+        except (NoSuchRun, NotConfigured):  # this process may execute acts of runs and lead no runs itself
             goal = ""
         return {"id": call.run, "goal": one_line(goal, LONGEST_GOAL), "key": call.key}
 
-    async def _waiting(self, principal: Principal) -> list[ProposalLine]:
-        """Return the caller's own pending proposals of calls, oldest first."""
-        return [one for one in reversed(await self._own_pending(principal)) if one.kind == "call"]
-
     async def _own_pending(self, principal: Principal) -> Sequence[ProposalLine]:
-        """Return what waits of this caller, newest first; of callers that nothing tells apart, nothing."""
+        """Return the caller's pending proposals, newest first; none for callers without a token, who share one principal."""
         if principal.by_handle:
             return ()
         return await self._services.state.trust.lines(principal=principal.id, states=PENDING, limit=DOCUMENTED)
 
-    async def _whole(self, ids: Sequence[str]) -> list[Proposal]:
-        """Return those of them that still wait."""
-        found = [await self._services.state.trust.proposal(id_) for id_ in ids]
+    async def _still_pending(self, lines: Sequence[ProposalLine]) -> list[Proposal]:
+        """Load the proposals and return those that are still pending."""
+        found = [await self._services.state.trust.proposal(line.id) for line in lines]
         return [one for one in found if one is not None and one.state == "pending"]
 
     async def _joined(
         self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: ProposalDraft
     ) -> ProposalDraft | None:
-        """Return one draft for what waits and what came; None if they do not go together."""
+        """Return one draft that combines the older proposals with the new call; None if they don't go together."""
         if not older or not spec.joins or spec.plan is None or any(one.tool != spec.name for one in older):
             return None
         calls = [*(one for proposal in older for one in calls_of(proposal)), *draft.calls]
@@ -259,7 +258,7 @@ class Proposing:
         if plan.preview is None:
             return None
         joined = replace(draft, calls=calls, shown=with_plain_answer(spec, plan.preview))
-        # What waits already, and all of it together, may need more than the call that came last.
+        # The older calls, or all of them together, may need a higher level than the new call.
         needed = max(draft.level_needed, int(spec.level_for(plan)), *(one.level_needed for one in older))
         if needed == draft.level_needed:
             return joined
@@ -268,44 +267,44 @@ class Proposing:
 
 
 def places_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return the places for which a person could vouch, so that what was read there would hold nothing up."""
+    """Return the places that the person could trust instead of approving."""
     return tuple(json.loads(proposal.preview).get(PLACES, ()))
 
 
 def run_of(proposal: Proposal) -> dict[str, str]:
-    """Return the run that the proposal comes from: `id`, `goal`, and the `key` of its call; nothing where it comes from none."""
+    """Return the `id` and `goal` of the run that made the proposal, and the `key` of its call; empty without a run."""
     run: dict[str, str] = json.loads(proposal.preview).get(RUN) or {}
     return run
 
 
 def of_its_run(call: Call, proposal: Proposal) -> Call:
-    """Return the call as one of the run that the proposal comes from, if it comes from one."""
+    """Return the call as a call of the run that made the proposal, if a run did."""
     run = run_of(proposal)
     return replace(call, run=run.get("id", ""), key=run.get("key", ""))
 
 
 def begun_by(proposal: Proposal) -> str:
-    """Return the run that was begun, or answered, when a person agreed; "" if none was."""
+    """Return the run that the approved call started or answered, or ""."""
     result = json.loads(proposal.result) if proposal.state == "executed" and proposal.result else None
     return str(result.get("run_id") or "") if isinstance(result, dict) else ""
 
 
 def scopes_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return the runs and the journey whose text may stand in the proposal, or in what it answered."""
+    """Return the journey and the runs whose text may be in the proposal or in its result."""
     return tuple(filter(None, (proposal.journey, run_of(proposal).get("id", ""), begun_by(proposal))))
 
 
-def told_of(run: Mapping[str, str]) -> str:
-    """Return in words which run that is. Its goal is somebody's text: it stands between quotes, which it does not close."""
+def described_run(run: Mapping[str, str]) -> str:
+    """Describe the run. Its goal is untrusted text: `one_line` has removed closing quotes, so it can't end the quotation."""
     return f"run {run['id']} of agent_run" + (f", whose goal is “{run['goal']}”" if run["goal"] else "")
 
 
 def one_line(text: str, most: int) -> str:
-    """Return the text on one line, without closing quotes, cut to so many characters."""
+    """Return the text on one line without closing quotes, cut to `most` characters."""
     line = " ".join(text.replace("”", "'").split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def with_plain_answer(spec: AnySpec, shown: CallPreview) -> CallPreview:
-    """Return the same with the answer as plain JSON."""
+    """Return the preview with its answer as plain JSON."""
     return replace(shown, answer=spec.as_json(shown.answer))

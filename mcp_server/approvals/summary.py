@@ -1,4 +1,4 @@
-"""A proposal as its caller is told of it."""
+"""A proposal as its caller sees it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from knowledge.trust.ports import Proposal, ProposalVerdict
 
 Address = Callable[[], Awaitable[str | None]]
-"""Where people decide: the review page's address without any login, or None while nobody shows it."""
+"""Returns the review page's address without a login, or None while no process shows the page."""
 LONGEST_DIFF = 1500
 
 
 async def summary(proposal: Proposal, address: Address, *, whole: bool = False) -> dict[str, Any]:
-    """Return the proposal as plain JSON; `whole` with what the call answered once it was carried out.
+    """Return the proposal as plain JSON; `whole` adds the diffs and, once executed, the result.
 
     `id tool state level_needed level_held why preview review_url expires_at decision result error successor`.
     """
@@ -38,9 +38,9 @@ async def summary(proposal: Proposal, address: Address, *, whole: bool = False) 
 
 
 def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of a call that waits: what it would do, as nothing that happened. `told` is the proposal's summary.
+    """Return the answer of a call that is now a proposal. `told` is the proposal's summary.
 
-    A revision in it is that of the page as it is, which the caller may go on from.
+    Its `revision` is that of the page as it is, so that the caller can base its next edit on it.
     """
     changes: dict[str, Any] = {"status": "proposed", "proposal": told, "verified": None}
     changes["revision"] = proposal.revisions.get(str(answer.get("path")))
@@ -48,7 +48,7 @@ def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, A
 
 
 def decision(verdict: ProposalVerdict | None) -> dict[str, Any] | None:
-    """Return what a person said as plain JSON."""
+    """Return the decision as plain JSON."""
     if verdict is None:
         return None
     return {
@@ -61,21 +61,19 @@ def decision(verdict: ProposalVerdict | None) -> dict[str, Any] | None:
 
 
 def file_text(file: Mapping[str, Any]) -> str:
-    """Return what becomes of one file of a preview, or of a text that goes elsewhere, as text, also where no line changes."""
+    """Describe what happens to one file of a preview, or to a text sent to a service, also if no line changes."""
     if file.get("sent"):
         return f"{file['path']} {becomes(file)}\n{file['diff']}".rstrip("\n") + "\n"
-    moved = f"{file['moved_from']} moves to {file['path']}\n" if file.get("moved_from") else ""
-    return (
-        f"{moved}{file['diff']}"
-        or f"{file['path']} {'comes' if file.get('before') is None else 'goes'}, without any text\n"
-    )
+    moved = f"{file['moved_from']} is renamed to {file['path']}\n" if file.get("moved_from") else ""
+    empty = f"{file['path']} is {'created' if file.get('before') is None else 'deleted'}; it is empty\n"
+    return f"{moved}{file['diff']}" or empty
 
 
 def becomes(file: Mapping[str, Any]) -> str:
-    """Return in words what becomes of a text that another service has or is to have."""
+    """Return in words what happens to a text in a service."""
     if file.get("before") is None:
         return "is sent"
-    return "is taken back" if file.get("after") is None else "changes"
+    return "is deleted" if file.get("after") is None else "changes"
 
 
 def _shown(preview: dict[str, Any]) -> str:

@@ -1,17 +1,17 @@
-"""Waiting for a person: until nothing more is to happen to a proposal."""
+"""Waits until a proposal is closed: rejected, executed, failed, superseded, withdrawn or expired."""
 
 from __future__ import annotations
 
 from mcp_server.ports import WaitServices
 
 
-def there_is_room(services: WaitServices) -> bool:
-    """Return whether one more call may wait; else it is answered at once, and whoever called may ask again."""
+def has_room(services: WaitServices) -> bool:
+    """Return whether one more call may wait. A call that may not is answered at once, and can ask again."""
     return services.waiting.available_tokens >= 1
 
 
-async def ended(services: WaitServices, proposal_id: str) -> None:
-    """Return when the proposal neither waits nor is being carried out."""
+async def closed(services: WaitServices, proposal_id: str) -> None:
+    """Return once the proposal is neither pending nor being executed."""
     async with services.waiting:
         while True:
             seen = await services.state.last_event()

@@ -31,10 +31,10 @@ from mcp_server.approvals.elicitation import checkpoints
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.elicitation.client_features import may_ask
-from mcp_server.approvals.outcome import ending
+from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
-from mcp_server.approvals.wait import ended, there_is_room
+from mcp_server.approvals.wait import closed, has_room
 from mcp_server.gate.caller import Call, caller
 from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
@@ -122,9 +122,9 @@ class GateExtension(Extension):
             return InputRequiredResult(
                 input_requests={QUESTION: ElicitRequest(params=form)}, request_state=ASKED + proposal.id
             )
-        if not there_is_room(self._services):
+        if not has_room(self._services):
             return as_result(outcome)
-        reply = await _answer_or_decision(text, asking.SCHEMA, partial(ended, self._services, proposal.id), ctx)
+        reply = await _answer_or_decision(text, asking.SCHEMA, partial(closed, self._services, proposal.id), ctx)
         return await self._begun(name, await self._follow(name, outcome.content, proposal, reply), ctx, call)
 
     async def _may_ask(self, ctx: ServerRequestContext[Any, Any], call: Call) -> bool:
@@ -149,7 +149,7 @@ class GateExtension(Extension):
             return InputRequiredResult(
                 input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
             )
-        if not there_is_room(self._services):
+        if not has_room(self._services):
             return as_result(outcome)
         settled = partial(checkpoints.decided, self._services, question)
         reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
@@ -203,7 +203,7 @@ class GateExtension(Extension):
                 return InputRequiredResult(
                     input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
                 )
-            if not there_is_room(self._services):
+            if not has_room(self._services):
                 break
             settled = partial(run_rounds.settled, self._services, question)
             reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
@@ -306,7 +306,7 @@ class GateExtension(Extension):
         if found is None:
             return CallFailed(f"{name}: there is no longer a proposal {proposal_id}")
         told = await summary(found, self._services.review_address)
-        return ending(name, answer, found, told)
+        return outcome_of(name, answer, found, told)
 
 
 def _reply(params: CallToolRequestParams) -> asking.FormReply:

@@ -31,7 +31,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.proposal_executor import UNSURE, UNTOLD
+from mcp_server.approvals.proposal_executor import UNSURE, UNSURE_AT
 from tests.crash.approving import LEASE_S
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Fault, Served, after, before, served
@@ -49,7 +49,7 @@ LATEST_S = 1.5
 """So long after its sender is dead a service may come to a request."""
 ANSWERED_S = 0.03
 """So long after the reply a server is killed at the latest: while it puts on record what became of the act, or has done so."""
-KNOWN = UNTOLD.split("{", 1)[0]
+KNOWN = UNSURE_AT.split("{", 1)[0]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 

@@ -24,7 +24,7 @@ from mcp_server.absent import NotConfigured
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.elicitation import proposal_form as asking
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
-from mcp_server.approvals.outcome import ending
+from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.dispatch import CallAnswered, Gate
@@ -213,7 +213,7 @@ class ProtocolTasks:
         if proposal.state == "withdrawn":
             return replace(told, status="cancelled", message="the proposal was taken back")
         page = await summary(proposal, self._services.review_address)
-        outcome = ending(proposal.tool, json.loads(proposal.preview)["answer"], proposal, page)
+        outcome = outcome_of(proposal.tool, json.loads(proposal.preview)["answer"], proposal, page)
         result = as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
         return replace(told, status="completed", message=f"the proposal is {proposal.state}", result=result)
 

@@ -10,7 +10,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, State
 from mcp_server.approvals.proposals import scopes_of
 from mcp_server.approvals.summary import summary
-from mcp_server.approvals.wait import ended, there_is_room
+from mcp_server.approvals.wait import closed, has_room
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
@@ -66,9 +66,9 @@ async def proposal_status(services: TrustServices, call: Call, asked: ProposalSt
     if asked.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
     proposal = await _own(services, call, asked.proposal_id)
-    if asked.wait_seconds and proposal.open and there_is_room(services):
+    if asked.wait_seconds and proposal.open and has_room(services):
         with anyio.move_on_after(asked.wait_seconds):
-            await ended(services, proposal.id)
+            await closed(services, proposal.id)
         proposal = await _own(services, call, asked.proposal_id)
     return await _told(services, call, proposal)
 

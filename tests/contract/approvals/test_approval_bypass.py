@@ -25,7 +25,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import MOST_PENDING
-from mcp_server.approvals.wait import ended
+from mcp_server.approvals.wait import closed
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.policy import Trust
@@ -376,7 +376,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         await fall(person, "frozen")
         await person.app.approvals._executor.resume()
         with anyio.fail_after(10):  # the server itself may have been quicker to look after it
-            await ended(person.app.services, asked.id)
+            await closed(person.app.services, asked.id)
         trust_record = await state.trust_record(ME)
         assert trust_record is not None
         assert trust_record.frozen
@@ -384,7 +384,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
 
 
 async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_quicker(settings: Settings) -> None:
-    """`Desk.approve` returns how it ended, whoever carries it out."""
+    """`Desk.approve` returns how it closed, whoever carries it out."""
     async with reviewing(settings) as person, anyio.create_task_group() as tasks:
         await let_in(settings, level=2)
         trust = person.app.base.state.trust
@@ -419,8 +419,8 @@ async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(
         answer = await host.call("kb_revert", path="page.md", revision=was)
         assert answer["status"] == "proposed"
         told = await host.call("proposal_status", proposal_id=answer["proposal"]["id"])
-        assert "area/page.md moves to page.md" in told["proposal"]["preview"]
-    assert "area/page.md moves to page.md" in seen[0]
+        assert "area/page.md is renamed to page.md" in told["proposal"]["preview"]
+    assert "area/page.md is renamed to page.md" in seen[0]
 
 
 async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_them(settings: Settings) -> None:
