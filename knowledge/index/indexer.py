@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
@@ -26,6 +27,7 @@ from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.pages.vault import Vault, VaultProblem
 from knowledge.search.query.analysis import forget_words
 from knowledge.state.ports import IndexChange, IndexIdentity, IndexStore, Progress, Remove, Stamp, Touch
+from knowledge.task_groups import first_error
 
 log = logging.getLogger(__name__)
 
@@ -343,27 +345,13 @@ class Indexer:
     # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
 
     async def _pipeline(self, run: _IndexingRun) -> None:
-        """Do all jobs of `run`; the first error of any stage stops the others and is raised itself, not in a group."""
-        failures: list[Exception] = []
+        """Do all jobs of `run`; the first error of any stage stops the others."""
         to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
         to_store, stores = anyio.create_memory_object_stream[_Ready](1)
-        async with anyio.create_task_group() as stages:
-
-            async def guarded(stage: Callable[[], Awaitable[object]]) -> None:
-                try:
-                    await stage()
-                except Exception as error:  # noqa: BLE001 - raised below
-                    failures.append(error)
-                    stages.cancel_scope.cancel()
-
-            def beside(work: Callable[[], Awaitable[object]]) -> None:
-                stages.start_soon(guarded, work)
-
-            beside(partial(self._read_stage, run, to_embed))
-            beside(partial(self._embed_stage, run, embeds, to_store))
-            beside(partial(self._store_stage, run, stores, beside))
-        if failures:
-            raise failures[0]
+        async with first_error() as stages:
+            stages.start_soon(self._read_stage, run, to_embed)
+            stages.start_soon(self._embed_stage, run, embeds, to_store)
+            stages.start_soon(self._store_stage, run, stores, stages)
 
     async def _read_stage(self, run: _IndexingRun, send: MemoryObjectSendStream[list[Outcome]]) -> None:
         async with send:
@@ -490,10 +478,7 @@ class Indexer:
         return failed
 
     async def _store_stage(
-        self,
-        run: _IndexingRun,
-        receive: MemoryObjectReceiveStream[_Ready],
-        beside: Callable[[Callable[[], Awaitable[object]]], None],
+        self, run: _IndexingRun, receive: MemoryObjectReceiveStream[_Ready], stages: TaskGroup
     ) -> None:
         last_catch_up = anyio.current_time()
         async with receive:
@@ -505,7 +490,7 @@ class Indexer:
                 run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
                 self._advance(run, ready.documents)
                 if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
-                    beside(self.catch_up)
+                    stages.start_soon(self.catch_up)
                     last_catch_up = anyio.current_time()
 
     async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -17,6 +16,7 @@ from knowledge.index.vector_renewal import begin
 from knowledge.pages.vault import VaultProblem
 from knowledge.state.locations import INDEXING_LEASE
 from knowledge.state.ports import IndexIdentity, Lease, StateStore
+from knowledge.task_groups import first_error
 
 log = logging.getLogger(__name__)
 
@@ -163,17 +163,8 @@ class IndexingService:
     async def _keep_fresh(self, fence: int) -> None:
         """Compare everything, then follow changes; ends only by an exception."""
         self._pending, self._arrived, self._watch_ended = set(), anyio.Event(), False
-        failures: list[Exception] = []
-        async with anyio.create_task_group() as tasks:
-
-            async def guarded(work: Callable[[], Awaitable[object]]) -> None:
-                try:
-                    await work()
-                except Exception as error:  # noqa: BLE001 - raised below as itself, not in a group
-                    failures.append(error)
-                tasks.cancel_scope.cancel()
-
-            started, compared = anyio.Event(), anyio.Event()
+        started, compared = anyio.Event(), anyio.Event()
+        async with first_error() as tasks:
             if self._watching:
                 # Before the comparison, so that no change falls between the two.
                 tasks.start_soon(self._watch, started)
@@ -181,10 +172,8 @@ class IndexingService:
             watched = self._watching and not self._watch_ended
             if watched:
                 self._troubles.pop("watch", None)
-            tasks.start_soon(guarded, partial(self._renew_vectors, fence, compared))
-            await guarded(partial(self._follow, fence, compared, watched=watched))
-        if failures:
-            raise failures[0]
+            tasks.start_soon(self._renew_vectors, fence, compared)
+            await self._follow(fence, compared, watched=watched)
 
     async def _watch(self, started: anyio.Event) -> None:
         """Collect changes in `_pending`; `started` is set when none can be missed, or files turn out to be unwatchable."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed import endpoint_wire as wire
+from knowledge.task_groups import first_error
 from knowledge.wire.addresses import shown_address
 from knowledge.wire.compression import ACCEPTED, bounding
 
@@ -137,25 +138,17 @@ class EndpointEmbedder:
         return rows
 
     async def _all(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of all batches; the first error stops the others and is raised itself, not in a group."""
         batches = list(self._batches(texts))
         found: list[NDArray[np.float32]] = [np.zeros((0, self._dimensions), np.float32)] * len(batches)
-        failures: list[Exception] = []
         room = anyio.Semaphore(self._at_once)
 
-        async def one(number: int, batch: Sequence[str], stop: anyio.CancelScope) -> None:
+        async def one(number: int, batch: Sequence[str]) -> None:
             async with room:
-                try:
-                    found[number] = await self._batch(batch)
-                except Exception as error:  # noqa: BLE001 - raised below
-                    failures.append(error)
-                    stop.cancel()
+                found[number] = await self._batch(batch)
 
-        async with anyio.create_task_group() as tasks:
+        async with first_error() as tasks:
             for number, batch in enumerate(batches):
-                tasks.start_soon(one, number, batch, tasks.cancel_scope)
-        if failures:
-            raise failures[0]
+                tasks.start_soon(one, number, batch)
         return np.concatenate(found) if found else np.zeros((0, self._dimensions), np.float32)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
+from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index.embed.ports import Embedder, EmbedderOf
 from knowledge.index.ports import HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.pages.markdown.chunk import indexed_text
@@ -19,6 +18,7 @@ from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
 from knowledge.search.ranking.fusion import Fused, collapse, fuse, weigh, weighted_sums
 from knowledge.state.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
+from knowledge.task_groups import first_error
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +166,6 @@ class Ranker:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         keyword: Sequence[Scored] = ()
         vectors: Sequence[Scored] = ()
-        failures: list[KnowledgeError] = []
         notes: list[str] = []
         embedded: Embedded | None = None
 
@@ -176,8 +175,6 @@ class Ranker:
                 keyword = await _search_words(engines, question.terms, scope)
             except EngineUnavailable as error:
                 notes.append(f"searched by meaning only: {error}")
-            except KnowledgeError as error:
-                failures.append(error)
 
         async def by_meaning() -> None:
             nonlocal vectors, embedded
@@ -185,14 +182,10 @@ class Ranker:
                 vectors, embedded = await self._search_meaning(engines, question, scope)
             except (EmbedderUnavailable, EngineUnavailable) as error:
                 notes.append(f"searched by words only: {error}")
-            except KnowledgeError as error:
-                failures.append(error)
 
-        async with anyio.create_task_group() as both:
+        async with first_error() as both:
             both.start_soon(by_words)
             both.start_soon(by_meaning)
-        if failures:
-            raise failures[0]  # itself, not an exception group
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)

@@ -34,6 +34,7 @@ from knowledge.index.engines.qdrant.points import (
 from knowledge.index.engines.qdrant.server import QdrantLine, read_mark
 from knowledge.index.engines.server_line import MissingIndex
 from knowledge.state.ports import CodeRow, DocumentRecord, IndexPosition, IndexStore, TextRow
+from knowledge.task_groups import first_error
 
 ROWS = 2_000
 """Rows between two marks."""
@@ -107,23 +108,15 @@ class Filling:
             taken += len(delta.codes) + len(delta.removed)
 
     async def _send(self, collection: str, batches: Sequence[list[models.PointStruct]]) -> None:
-        """Send all batches, some in parallel; the first error stops the others and is raised itself, not in a group."""
         room = anyio.CapacityLimiter(AT_ONCE)
-        failures: list[Exception] = []
 
-        async def send(points: list[models.PointStruct], stop: anyio.CancelScope) -> None:
-            try:
-                async with room:
-                    await self._line.do(lambda client: client.upsert(collection, points=points, wait=True))
-            except Exception as error:  # noqa: BLE001 - raised below
-                failures.append(error)
-                stop.cancel()
+        async def send(points: list[models.PointStruct]) -> None:
+            async with room:
+                await self._line.do(lambda client: client.upsert(collection, points=points, wait=True))
 
-        async with anyio.create_task_group() as tasks:
+        async with first_error() as tasks:
             for points in batches:
-                tasks.start_soon(send, points, tasks.cancel_scope)
-        if failures:
-            raise failures[0]
+                tasks.start_soon(send, points)
 
     async def _delete_beyond(self, mark: CollectionMark) -> None:
         """Delete what a killed process wrote beyond the mark: the store may have removed it since, unreported."""
