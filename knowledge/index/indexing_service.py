@@ -67,13 +67,10 @@ class IndexingService:
         now: Callable[[], datetime],
         rebuild: Callable[[str], Awaitable[None]] | None = None,
         settle_s: float = 2.0,
-        rescan_s: float = RESCAN_S,
-        watching: bool = True,
     ) -> None:
         self._state, self._indexer, self._identity, self._holder = state, indexer, identity, holder
         self._at_once, self._lease, self._now, self._rebuild = at_once, lease, now, rebuild
-        self._settle_s, self._rescan_s = settle_s, rescan_s
-        self._watching = watching
+        self._settle_s = settle_s
         self._troubles: dict[str, str] = {}
         self._pending: set[str] = set()
         self._arrived = anyio.Event()
@@ -165,11 +162,10 @@ class IndexingService:
         self._pending, self._arrived, self._watch_ended = set(), anyio.Event(), False
         started, compared = anyio.Event(), anyio.Event()
         async with first_error() as tasks:
-            if self._watching:
-                # Before the comparison, so that no change falls between the two.
-                tasks.start_soon(self._watch, started)
-                await started.wait()
-            watched = self._watching and not self._watch_ended
+            # Before the comparison, so that no change falls between the two.
+            tasks.start_soon(self._watch, started)
+            await started.wait()
+            watched = not self._watch_ended
             if watched:
                 self._troubles.pop("watch", None)
             tasks.start_soon(self._renew_vectors, fence, compared)
@@ -246,7 +242,7 @@ class IndexingService:
             if other_folder or other_index or other_embedder or (watched and self._watch_ended):
                 raise _StartOver
             if anyio.current_time() >= settled_at:
-                wait_s = self._rescan_s if await self._indexer.catch_up() else LONGEST_RETRY_S
+                wait_s = RESCAN_S if await self._indexer.catch_up() else LONGEST_RETRY_S
                 settled_at = anyio.current_time() + wait_s
             if anyio.current_time() >= next_rescan:
                 next_rescan, settled_at = await self._compare(fence, watched=watched)
@@ -256,7 +252,7 @@ class IndexingService:
         began = anyio.current_time()
         await self._publish(await self._indexer.reconcile(fence))
         ended = anyio.current_time()
-        again = self._rescan_s if watched else max(LOOK_S, 20 * (ended - began))
+        again = RESCAN_S if watched else max(LOOK_S, 20 * (ended - began))
         return ended + again, ended + self._settle_s
 
     async def _publish(self, outcomes: Outcomes) -> None:

@@ -52,12 +52,11 @@ class Tiers:
         vault: Vault,
         index: IndexStore,
         *,
-        map_tokens: int = MAP_TOKENS,
         past: PastStates | None = None,
         made: Made | None = None,
         runner: StepRunner | None = None,
     ) -> None:
-        self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
+        self._vault, self._index, self._past = vault, index, past
         self._entries, self._runner = Entries(index, made), runner or InlineRunner()
 
     # --- the map of a directory ---------------------------------------------------------------------------------------
@@ -103,9 +102,9 @@ class Tiers:
         self, own: list[MapEntry], depth: int, *, complete: bool
     ) -> tuple[list[MapEntry], bool]:
         """Return `own` and the levels below it within the budget, and whether anything was left out."""
-        shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens, most=LIST_TOKENS)
+        shown = within_tokens(own[:MOST_CHILDREN], MAP_TOKENS, most=LIST_TOKENS)
         truncated = len(shown) < len(own)
-        room = self._map_tokens - sum(map(entry_tokens, shown))
+        room = MAP_TOKENS - sum(map(entry_tokens, shown))
         below: dict[str, list[MapEntry]] = {}
         level = [entry.path for entry in shown if entry.kind == "directory"]
         for _ in range(depth - 1):

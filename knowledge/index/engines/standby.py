@@ -7,7 +7,7 @@ that no page waits for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
@@ -18,15 +18,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class StandbyKeyword:
+E = TypeVar("E", bound=KeywordIndex | VectorIndex)
+
+
+class _Standby(Generic[E]):
     """Asks `primary`, the server called `name`; if it is down or has nothing of the store's generation, `spare`."""
 
-    def __init__(self, name: str, primary: KeywordIndex, spare: KeywordIndex, store: IndexStore) -> None:
-        self._name, self.primary, self.spare, self._store = name, primary, spare, store
+    def __init__(self, name: str, primary: E, spare: E) -> None:
+        self._name, self.primary, self.spare = name, primary, spare
 
     async def catch_up(self, store: IndexStore) -> int:
         """Bring the spare up to the store, and return the number of rows."""
         return await self.spare.catch_up(store)
+
+    async def close(self) -> None:
+        """Close both."""
+        await self.primary.close()
+        await self.spare.close()
+
+
+class StandbyKeyword(_Standby[KeywordIndex]):
+    """A keyword server with a spare."""
+
+    def __init__(self, name: str, primary: KeywordIndex, spare: KeywordIndex, store: IndexStore) -> None:
+        super().__init__(name, primary, spare)
+        self._store = store
 
     async def search(
         self,
@@ -57,11 +73,6 @@ class StandbyKeyword:
         except EngineUnavailable:
             return await self.spare.position()
 
-    async def close(self) -> None:
-        """Close both."""
-        await self.primary.close()
-        await self.spare.close()
-
     async def _filled(self) -> IndexPosition:
         """Return the server's position.
 
@@ -74,15 +85,8 @@ class StandbyKeyword:
         return position
 
 
-class StandbyVectors:
-    """The same for vectors."""
-
-    def __init__(self, name: str, primary: VectorIndex, spare: VectorIndex) -> None:
-        self._name, self.primary, self.spare = name, primary, spare
-
-    async def catch_up(self, store: IndexStore) -> int:
-        """Bring the spare up to the store, and return the number of rows."""
-        return await self.spare.catch_up(store)
+class StandbyVectors(_Standby[VectorIndex]):
+    """A vector server with a spare."""
 
     async def search(
         self,
@@ -107,11 +111,6 @@ class StandbyVectors:
             return await self.primary.position()
         except EngineUnavailable:
             return await self.spare.position()
-
-    async def close(self) -> None:
-        """Close both."""
-        await self.primary.close()
-        await self.spare.close()
 
     async def _require_filled(self, store: IndexStore) -> None:
         position = await self.primary.position()

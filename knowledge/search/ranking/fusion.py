@@ -26,8 +26,8 @@ class Fused:
     ranks: tuple[int | None, ...]
 
 
-def fuse(lists: Sequence[Sequence[Scored]], k: int = RRF_K) -> list[Fused]:
-    """Return every chunk of `lists` once, best first, by the sum of 1 / (k + rank); equal scores by `seq`.
+def fuse(lists: Sequence[Sequence[Scored]]) -> list[Fused]:
+    """Return every chunk of `lists` once, best first, by the sum of 1 / (`RRF_K` + rank); equal scores by `seq`.
 
     Only places count, never scores, so engines with different scales can be joined. If a list names a chunk twice, its
     better place counts.
@@ -47,15 +47,11 @@ def fuse(lists: Sequence[Sequence[Scored]], k: int = RRF_K) -> list[Fused]:
             if places[number] is None:
                 place += 1
                 places[number] = place
-    fused = [Fused(seq, docs[seq], _reciprocal_sum(places, k), tuple(places)) for seq, places in ranks.items()]
+    # Sorted, because floating-point addition in another order may break a real tie.
+    scores = {seq: sum(1 / (RRF_K + p) for p in sorted(filter(None, places))) for seq, places in ranks.items()}
+    fused = [Fused(seq, docs[seq], scores[seq], tuple(places)) for seq, places in ranks.items()]
     fused.sort(key=lambda hit: (-hit.score, hit.seq))
     return fused
-
-
-def _reciprocal_sum(places: Sequence[int | None], k: int) -> float:
-    # Sorted, because floating-point addition in another order may break a real tie.
-    found = [place for place in places if place is not None]
-    return 1 / (k + found[0]) if len(found) == 1 else sum(1 / (k + place) for place in sorted(found))
 
 
 def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]) -> list[Fused]:
@@ -89,11 +85,11 @@ def weighted_sums(
     return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())
 
 
-def collapse(ranked: Sequence[tuple[int, int, str]], *, share: float = SAME_SHARE) -> list[int]:
+def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:
     """Return the `seq` of each `(seq, doc, text)` without those that repeat a better one of the same document.
 
-    Two texts repeat each other if at least `share` of all their words are common (Jaccard); case, spacing and the order
-    of lines are ignored. The order is kept.
+    Two texts repeat each other if at least `SAME_SHARE` of all their words are common (Jaccard); case, spacing and the
+    order of lines are ignored. The order is kept.
     """
     kept: list[int] = []
     words_of_kept: dict[int, list[frozenset[str]]] = {}
@@ -102,15 +98,15 @@ def collapse(ranked: Sequence[tuple[int, int, str]], *, share: float = SAME_SHAR
         if doc in several:
             words = frozenset(text.casefold().split())
             better = words_of_kept.setdefault(doc, [])
-            if any(_same(words, other, share) for other in better):
+            if any(_same(words, other) for other in better):
                 continue
             better.append(words)
         kept.append(seq)
     return kept
 
 
-def _same(one: frozenset[str], other: frozenset[str], share: float) -> bool:
-    if min(len(one), len(other)) < share * max(len(one), len(other)):
-        return False  # sizes this different can't reach `share`; saves most intersections
+def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    if min(len(one), len(other)) < SAME_SHARE * max(len(one), len(other)):
+        return False  # too different in size; saves most intersections
     common = len(one & other)
-    return common >= share * (len(one) + len(other) - common)
+    return common >= SAME_SHARE * (len(one) + len(other) - common)
