@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from agents.engine.events import (
@@ -19,7 +19,7 @@ from agents.engine.events import (
     WorkRecorded,
     canonical,
 )
-from agents.engine.graph import PhaseGraph, Transition, advance, checkpoint_on, earlier, ways_out
+from agents.engine.graph import PhaseGraph, Transition, advance, checkpoint_on, is_earlier, transitions_from
 from agents.engine.state import Checkpoint, JourneyState
 from agents.engine.work.answers import open_in
 from agents.errors import JourneyOver, NeedsOwnHand, NotToDecide, WaitsForPerson
@@ -31,11 +31,6 @@ REJECTED = "human_rejected"
 def started(graph: PhaseGraph, begun: Started) -> Started:
     """Return how a journey through the graph begins: `begun`, in the graph's first phase."""
     return replace(begun, agent=graph.name, phase=graph.initial)
-
-
-def conditions_at(graph: PhaseGraph, phase: str) -> Sequence[str]:
-    """Return the conditions that are to be looked at when work is submitted in `phase`, in the order in which they count."""
-    return list(dict.fromkeys(t.condition for t in ways_out(graph, phase)))
 
 
 def step_key(journey: str, version: int, content: Json) -> str:
@@ -179,7 +174,9 @@ def _approved(graph: PhaseGraph, asked: Checkpoint) -> tuple[Step, ...]:
 
 def _way(graph: PhaseGraph, asked: Checkpoint) -> Transition:
     """Return the way that waits for the person; as it was asked about, if the graph does not have it any more."""
-    ways = [t for t in ways_out(graph, asked.phase) if (t.target, t.condition) == (asked.target, asked.condition)]
+    ways = [
+        t for t in transitions_from(graph, asked.phase) if (t.target, t.condition) == (asked.target, asked.condition)
+    ]
     return ways[0] if ways else Transition(asked.phase, asked.target, asked.condition)
 
 
@@ -206,7 +203,7 @@ def _modified(
 
 
 def _rejected(graph: PhaseGraph, asked: Checkpoint, word: Decided, met: Collection[str]) -> tuple[Step, ...]:
-    ways = [t for t in ways_out(graph, asked.phase) if t.is_backward and t.condition in (REJECTED, *met)]
+    ways = [t for t in transitions_from(graph, asked.phase) if t.is_backward and t.condition in (REJECTED, *met)]
     return _moved(graph, ways[0], word.note) if ways else ()
 
 
@@ -215,7 +212,7 @@ def _revisit(graph: PhaseGraph, journey: str, state: JourneyState, word: Decided
     been = [phase for phase in state.phase_visits if phase not in (state.phase, *graph.complete)]
     # Where the agent does not have the present phase any more, there is nothing that could be passed by.
     if word.channel == "relayed" and any(phase.name == state.phase for phase in graph.phases):
-        been = [phase for phase in been if earlier(graph, phase, state.phase)]
+        been = [phase for phase in been if is_earlier(graph, phase, state.phase)]
     if target not in been:
         known = ", ".join(been) or "none yet"
         raise NotToDecide(journey, "revisit", f"there is no way back to {target[:60]!r}; earlier phases: {known}")

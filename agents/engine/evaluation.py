@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agents.engine.agent import JourneySpent, Look, SubmitFacts
 from agents.engine.events import FeedbackAdded, Json, StepUsage
-from agents.engine.graph import ALWAYS, ways_out
+from agents.engine.graph import ALWAYS, transitions_from
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import JourneyState
 from agents.prompts.prompt import OUTGROWN
@@ -75,7 +75,7 @@ class SubmissionJudge:
         state = here.state
         facts = self.facts(here, work, given, signals, usage)
         look, missing = self.looking(here.journey, state), list[str]()
-        for way in ways_out(here.agent.graph, state.phase):
+        for way in transitions_from(here.agent.graph, state.phase):
             if way.condition == ALWAYS:
                 return Judged((ALWAYS,))
             condition = here.agent.conditions.get(way.condition)

@@ -1,34 +1,33 @@
-"""What can happen in a journey, as frozen values, and the form in which each is kept. Pure.
+"""The events of a journey as frozen values, and the form in which each is stored. Pure.
 
-A *step* moves the journey and its version. What is only noted (`NOTES`) says what went on meanwhile and moves nothing.
+A *step* changes the state of a journey and its version. A *note* (`NOTES`) only records what happened meanwhile.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, get_args
 
 from agents.engine.graph import FeedbackKind
-from agents.engine.work.field_types import fits
 from agents.errors import UnknownEvent
+from agents.records import BadRecord, codec
 from knowledge.history.timestamps import aware, utc_text
 
 Json = Any
-"""A value as JSON has them."""
+"""A value that `json.loads` returns."""
 Channel = Literal["relayed", "host", "page", "terminal"]
-"""Where a person said it: to the host's model, which passed it on; in the host's own form; on the review page; in a terminal."""
+"""Where a person decided: in the chat, so that the model relays it; in a form of the host; on the review page; in a terminal."""
 Decision = Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
-STEPS_TOLD = 6
-"""So many steps are told to somebody who comes too late."""
+STEPS_LISTED = 6
+"""How many of the steps that a caller missed are listed to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """What a step cost, as the host reports it; `counted`: it reported nothing, and the tokens are those of prompt and work."""
+    """The cost of a step as the host reports it; `counted`: it reported nothing, so the server counted prompt and work."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -51,9 +50,9 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """From here on this is a journey of its own; what came before happened in `of`, up to that version of it.
+    """From here on this is a journey of its own. Everything before happened in the journey `of`, up to that version.
 
-    `conversation` is the one in which it goes on, "" for those of the other journey.
+    It continues in `conversation`, or in those of the other journey if that is "".
     """
 
     TYPE: ClassVar[str] = "journey.forked"
@@ -65,7 +64,7 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class WorkRecorded:
-    """The work of a phase is `work` now, whole. `automatic`: the server itself did it."""
+    """The complete work of a phase is now `work`. `automatic`: the server did it."""
 
     TYPE: ClassVar[str] = "work.recorded"
     phase: str
@@ -81,9 +80,9 @@ class WorkRecorded:
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """The work moved. `reason` is the condition that was met, or the decision that sent it; `detail` says more.
+    """The journey moved. `reason` is the condition that was met, or the person's decision; `detail` says more.
 
-    `conversation` is the one in which the target goes on, "" for that in which the source was; `anew` ends all others.
+    The target continues in `conversation`, or in that of the source if it is ""; `anew` ends all other conversations.
     """
 
     TYPE: ClassVar[str] = "phase.changed"
@@ -98,9 +97,9 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReached:
-    """A person is asked about `phase` before the work goes on to `target` by `condition`; blocking: it waits for them.
+    """A person is asked about `phase` before the journey moves on to `target` by `condition`; blocking: it waits for them.
 
-    `asks` names the field of the work that holds questions which the person is to answer.
+    `asks` names the field of the work with questions for the person.
     """
 
     TYPE: ClassVar[str] = "phase.checkpoint"
@@ -114,9 +113,9 @@ class CheckpointReached:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a person said. Whose word it is says `Logged.by`; `channel` says how it got here.
+    """The decision of a person, who is `Logged.by`; `channel` says where they made it.
 
-    `answers` has, by the id of each question that was answered, its words (`question`) and the person's (`answer`).
+    `answers` has the words of each answered question (`question`) and the person's (`answer`), by the question's id.
     """
 
     TYPE: ClassVar[str] = "journey.decided"
@@ -130,7 +129,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAdded:
-    """Something went wrong that the next attempt should know of."""
+    """Something went wrong, and the next attempt should know it."""
 
     TYPE: ClassVar[str] = "feedback.added"
     kind: FeedbackKind
@@ -148,7 +147,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What the agent thinks, where it says so."""
+    """A thought of the agent."""
 
     TYPE: ClassVar[str] = "agent.thinking"
     text: str
@@ -156,7 +155,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """What the agent tells the person."""
+    """A message of the agent to the person."""
 
     TYPE: ClassVar[str] = "agent.speaking"
     text: str
@@ -174,7 +173,7 @@ class QuestionAdded:
 
 @dataclass(frozen=True, slots=True)
 class SourceFound:
-    """The work rests on a new source, by its locator."""
+    """The work has a new source: its locator."""
 
     TYPE: ClassVar[str] = "data.source.found"
     source: str
@@ -183,7 +182,7 @@ class SourceFound:
 
 @dataclass(frozen=True, slots=True)
 class ToolStart:
-    """A tool is called for the journey. The arguments are kept as their hash, not themselves."""
+    """A tool is called for the journey. Only the hash of its arguments is stored."""
 
     TYPE: ClassVar[str] = "tool.start"
     call: str
@@ -195,7 +194,7 @@ class ToolStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolSuccess:
-    """The call is answered. `facts` are the few of the answer that conditions look at, never text of a page."""
+    """The call succeeded. `facts` has the parts of its result that conditions read, never text of a page."""
 
     TYPE: ClassVar[str] = "tool.success"
     call: str
@@ -219,7 +218,7 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRaised:
-    """Something failed that was no tool."""
+    """Something other than a tool failed."""
 
     TYPE: ClassVar[str] = "error"
     error: str
@@ -234,10 +233,10 @@ _BY_TYPE: Mapping[str, type[Event]] = {kind.TYPE: kind for kind in get_args(Even
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """An event in its place.
+    """An event at its place in the log.
 
-    `seq` counts a journey's events from 1 without gaps; `version` is the one that the event led to, or met if it is a note.
-    `by` is the principal, or the person who decided. `key` names the act of a step, on its first event only.
+    `seq` counts the events of a journey from 1 without gaps; `version` is the journey's after the event. `by` is the principal, or
+    the person who decided. `key` identifies the act that caused the step, on its first event only.
     """
 
     seq: int
@@ -249,33 +248,26 @@ class Logged:
 
 
 def canonical(value: Json) -> str:
-    """Return the value as JSON, the same text for the same value, in ASCII, so that every database keeps every character.
+    """Return the value as JSON, always the same text for the same value.
+
+    It is ASCII, because not every database stores every character.
 
     Raises:
-        ValueError: it is no JSON (not a number, infinite): a mistake of the caller.
+        ValueError: it is not JSON (a NaN, an infinite number): a mistake of the caller.
     """
     return json.dumps(value, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def event_text(event: Event) -> str:
-    """Return the event as JSON with its type; what it leaves at its default is left out."""
-    form, usual = {f.name: getattr(event, f.name) for f in fields(event)}, _defaults(event)
-    told = {name: value for name, value in form.items() if value != usual.get(name, ...)}
-    if isinstance(event, WorkRecorded) and "usage" in told:
-        told["usage"] = {f.name: getattr(event.usage, f.name) for f in fields(StepUsage)}
-    return canonical({"type": event.TYPE, **told})
-
-
-def _defaults(event: Event) -> Mapping[str, Any]:
-    made = {f.name: f.default_factory() for f in fields(event) if callable(f.default_factory)}
-    return made | {f.name: f.default for f in fields(event) if f.name not in made}
+    """Return the event as JSON with its type, without the fields that have their default."""
+    return canonical({"type": event.TYPE, **codec(type(event)).short_form(event)})
 
 
 def event_of(text: str) -> Event:
-    """Return the event of which `event_text` made that text.
+    """Return the event from which `event_text` made that text.
 
     Raises:
-        UnknownEvent: it is none of ours.
+        UnknownEvent: there is no such event.
     """
     try:
         form = dict(json.loads(text))
@@ -286,53 +278,36 @@ def event_of(text: str) -> Event:
     if kind is None:
         raise UnknownEvent(type_, "there is no such type")
     try:
-        if kind is WorkRecorded:
-            form["signals"] = tuple(form.get("signals", ()))
-            form["usage"] = StepUsage(**form.get("usage", {}))
-        event = kind(**form)
-    except TypeError as error:
-        raise UnknownEvent(type_, str(error).rpartition("() ")[2]) from error
-    for name in _validation_errors(event):
-        raise UnknownEvent(type_, f"its {name} is of another kind")
-    return event
-
-
-def _validation_errors(event: Event) -> Sequence[str]:
-    """Return which fields hold no such value as they are declared with."""
-    wrong = [name for name, of_kind in _fitting(event.TYPE) if not of_kind(getattr(event, name))]
-    if isinstance(event, WorkRecorded):
-        wrong += [f"usage.{name}" for name, of_kind in _fitting("") if not of_kind(getattr(event.usage, name))]
-    return wrong
-
-
-@cache
-def _fitting(type_: str) -> Sequence[tuple[str, Callable[[Any], bool]]]:
-    """Return what tells for each field of an event of that type, or of `StepUsage` under "", whether a value is of its kind."""
-    kind = _BY_TYPE[type_] if type_ else StepUsage
-    hints = get_type_hints(kind)
-    return [(f.name, fits(hints[f.name])) for f in fields(kind)]
+        return codec(kind).record(form)
+    except BadRecord as error:
+        raise UnknownEvent(type_, str(error)) from error
 
 
 def logged_form(logged: Logged) -> Mapping[str, Json]:
-    """Return an event in its place as a JSON object, as files and resources show it."""
-    told = {"seq": logged.seq, "version": logged.version, "at": utc_text(logged.at), "by": logged.by}
-    return {**told, **({"key": logged.key} if logged.key else {}), "event": json.loads(event_text(logged.event))}
+    """Return an event with its place in the log as a JSON object, for files and resources."""
+    place = {"seq": logged.seq, "version": logged.version, "at": utc_text(logged.at), "by": logged.by}
+    return {**place, **({"key": logged.key} if logged.key else {}), "event": json.loads(event_text(logged.event))}
 
 
 def logged_of(form: Mapping[str, Json]) -> Logged:
-    """Return the event of which `logged_form` made that form.
+    """Return the event from which `logged_form` made that object.
 
     Raises:
-        UnknownEvent: the event in it is none of ours.
-        KeyError, TypeError, ValueError, OverflowError: it is no such form.
+        UnknownEvent: there is no such event.
+        KeyError, TypeError, ValueError, OverflowError: its place in the log cannot be read.
     """
     at = aware(datetime.fromisoformat(form["at"])).astimezone(UTC)
     event = event_of(canonical(form["event"]))
     return Logged(int(form["seq"]), int(form["version"]), at, str(form["by"]), event, str(form.get("key", "")))
 
 
-def said(event: Event) -> str:
-    """Return the event in a few words, for somebody who was not there. Nothing of the work itself."""
+def newest_steps(log: Sequence[Logged]) -> tuple[str, ...]:
+    """Return the newest steps in a few words each, without anything of the works, oldest first."""
+    steps = [e for e in log if not isinstance(e.event, NOTES)]
+    return tuple(f"version {e.version}: {_summary(e.event)} by {e.by}" for e in steps[-STEPS_LISTED:])
+
+
+def _summary(event: Event) -> str:
     match event:
         case PhaseChanged(source, target, reason, is_backward):
             return f"went {'back ' if is_backward else ''}from {source} to {target} ({reason})"
@@ -343,16 +318,10 @@ def said(event: Event) -> str:
         case Decided(decision, channel, phase):
             return f"a person said {decision} at {phase} ({channel})"
         case FeedbackAdded(_, phase):
-            return f"{phase} was found not done yet"
+            return f"{phase} was found incomplete"
         case Completed():
-            return "the work was complete"
+            return "the work was completed"
         case Forked(of, at_version):
             return f"it was forked from {of} at version {at_version}"
         case _:
             return event.TYPE
-
-
-def in_words(log: Sequence[Logged]) -> tuple[str, ...]:
-    """Return the newest steps among the events in a few words each, oldest first, with whose they were."""
-    steps = [e for e in log if not isinstance(e.event, NOTES)]
-    return tuple(f"version {e.version}: {said(e.event)} by {e.by}" for e in steps[-STEPS_TOLD:])

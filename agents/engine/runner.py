@@ -31,7 +31,7 @@ from agents.engine.events import (
     Thinking,
     WorkRecorded,
     canonical,
-    in_words,
+    newest_steps,
 )
 from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, advance
@@ -317,7 +317,7 @@ class Runner:
         if here.state.version == version:
             return
         missed = [e for e in await self.store.events(here.journey) if e.version > version]
-        raise StaleJourney(here.journey, version, here.state.version, in_words(missed))
+        raise StaleJourney(here.journey, version, here.state.version, newest_steps(missed))
 
     async def _require_not_rejected(self, here: JourneyPosition, work: Json, judged: Judged) -> None:
         """Return if what a person rejected, where the way leads past questions, changed before they are asked again.

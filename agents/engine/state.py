@@ -1,32 +1,32 @@
-"""Where a journey stands: what its events come to. To JSON and back without loss. Pure."""
+"""The state of a journey: the result of its events. Converted to JSON and back without loss. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from agents.engine.events import Channel, Decision, Json, StepUsage
 from agents.engine.graph import FeedbackKind
 from agents.errors import BadState
-from knowledge.history.timestamps import utc_text
+from agents.records import BadRecord, codec
 
 Status = Literal["active", "waiting", "complete", "cancelled"]
-"""Waiting: a person is to decide before anything else can be submitted."""
-FREE = StepUsage()
+"""Waiting: a person has to decide before anything else can be submitted."""
+NO_USAGE = StepUsage()
 TRANSITIONS_KEPT = 10
-"""So many of the newest transitions are in the state, which must not grow with the journey; all of them are in its events."""
+"""The newest transitions that the state keeps. It must not grow with the journey; the events have all of them."""
 FORM = 1
-"""The form that `get_state` gives."""
+"""The version of the JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionRecord:
-    """One move. `source` and `target` are told as `from` and `to`."""
+    """One move."""
 
-    source: str
-    target: str
+    source: str = field(metadata={"key": "from"})
+    target: str = field(metadata={"key": "to"})
     reason: str
     is_backward: bool
     timestamp: datetime
@@ -35,10 +35,10 @@ class TransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWork:
-    """The newest work of a phase, whole: that of its visit number `visit`, recorded by the event `seq`, at `version`.
+    """The newest work of a phase: that of its visit number `visit`, recorded by the event `seq`, at `version`.
 
     Beside the `content`: what was said about it, what it cost, and whose conversation it came from. `automatic`: the server
-    itself did it.
+    did it.
     """
 
     seq: int
@@ -48,17 +48,17 @@ class RecordedWork:
     confidence: float | None = None
     reasoning: str = ""
     signals: tuple[str, ...] = ()
-    usage: StepUsage = FREE
+    usage: StepUsage = NO_USAGE
     conversation: str = ""
     automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a person is asked: to let the work of `phase` go on to `target`, by `condition`.
+    """The question to a person: may the work of `phase` go on to `target`, by `condition`?
 
-    Optional: the work went on, and until the next submit the person may still send it back. `asks` names the field of the
-    work that holds questions which the person is to answer; "" if they are to agree.
+    Optional: the work went on, and until the next submit the person may still send it back. `asks` names the field of the work
+    with questions for the person; "" if they only approve.
     """
 
     phase: str
@@ -72,7 +72,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a person said last."""
+    """The last decision of a person."""
 
     decision: Decision
     channel: Channel
@@ -85,7 +85,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Something that went wrong in a phase, which the next attempt should know of."""
+    """Something that went wrong in a phase, for the next attempt."""
 
     kind: FeedbackKind
     phase: str
@@ -95,9 +95,9 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class PhaseMetrics:
-    """What a phase took so far; `seconds` are those of the visits that are over.
+    """What a phase took so far; `seconds` only of finished visits.
 
-    `counted` are those of the tokens that no host reported, so that they were counted from prompts and works.
+    `counted` are the tokens that no host reported, so that the server counted them from prompts and works.
     """
 
     visits: int = 0
@@ -110,7 +110,7 @@ class PhaseMetrics:
 
 @dataclass(frozen=True, slots=True)
 class JourneyState:
-    """What all events up to `seq` come to, notes aside. Its size does not grow with their number."""
+    """The result of all events up to `seq`, except notes. Its size does not grow with their number."""
 
     agent: str
     brief: str
@@ -139,9 +139,9 @@ class JourneyState:
     entered_seq: int = 1
     """The event with which the present visit began."""
     returns: int = 0
-    """So many moves went back."""
+    """How many moves went back."""
     conversations: Mapping[str, str] = field(default_factory=dict)
-    """The conversation that each speaker goes on in, by the speaker."""
+    """The conversation of each speaker."""
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     """What a person answered: by phase and id of the question, its words (`question`) and the person's (`answer`)."""
     answered_at: tuple[int, ...] = ()
@@ -164,62 +164,15 @@ class JourneyState:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing more is to be submitted, ever, unless a person sends it back."""
+        """Return whether nothing more can be submitted, unless a person sends it back."""
         return self.status in ("complete", "cancelled")
 
 
-Slotted = JourneyState | TransitionRecord | RecordedWork | Checkpoint | Word | Feedback | PhaseMetrics | StepUsage
-
-
 def get_state(state: JourneyState) -> dict[str, Json]:
-    """Return the state as a JSON object, of which `restore_state` makes the same state again, anywhere."""
-    return {
-        "form": FORM,
-        **_told(state),
-        "inputs": dict(state.inputs),
-        "phase_visits": dict(state.phase_visits),
-        "metrics": {phase: _told(metrics) for phase, metrics in state.metrics.items()},
-        "transition_history": [_moved(record) for record in state.transition_history],
-        "work": {phase: _recorded(work) for phase, work in state.work.items()},
-        "checkpoint": state.checkpoint and _told(state.checkpoint),
-        "word": state.word and _told(state.word),
-        "feedback": [_told(feedback) for feedback in state.feedback],
-        "answered_at": list(state.answered_at),
-    }
-
-
-def _moved(record: TransitionRecord) -> dict[str, Json]:
-    told = _told(record)
-    return {"from": told.pop("source"), "to": told.pop("target"), **told}
-
-
-def _told(part: Slotted) -> dict[str, Json]:
-    """Return the fields of a part of a state, times as text. Not `asdict`, which copies every work to the bottom."""
-    found = {name: getattr(part, name) for name in part.__slots__}
-    return {name: utc_text(value) if isinstance(value, datetime) else value for name, value in found.items()}
-
-
-def _recorded(work: RecordedWork) -> dict[str, Json]:
-    """Return the fields of a work; what says nothing is left out, as there are many works in a state that is kept."""
-    told: dict[str, Json] = {
-        "seq": work.seq,
-        "version": work.version,
-        "visit": work.visit,
-        "content": work.content,
-    }
-    if work.confidence is not None:
-        told["confidence"] = work.confidence
-    if work.reasoning:
-        told["reasoning"] = work.reasoning
-    if work.signals:
-        told["signals"] = list(work.signals)
-    if work.usage != FREE:
-        told["usage"] = _told(work.usage)
-    if work.conversation:
-        told["conversation"] = work.conversation
-    if work.automatic:
-        told["automatic"] = True
-    return told
+    """Return the state as a JSON object, from which `restore_state` makes the same state on any machine."""
+    # A stored state has many works, and most of them have few of their fields.
+    works = {phase: codec(RecordedWork).short_form(work) for phase, work in state.work.items()}
+    return {"form": FORM, **codec(JourneyState).form(state), "work": works}
 
 
 def restore_state(form: Mapping[str, Json]) -> JourneyState:
@@ -231,53 +184,17 @@ def restore_state(form: Mapping[str, Json]) -> JourneyState:
     if form.get("form") != FORM:
         raise BadState(f"its form is {form.get('form')!r}, this program reads {FORM}")
     try:
-        return _restored({name: value for name, value in form.items() if name != "form"})
-    except KeyError as error:
-        raise BadState(f"it lacks {error.args[0]!r}") from error
-    except (AttributeError, TypeError, ValueError) as error:
-        raise BadState("a field holds something of another kind") from error
+        return codec(JourneyState).record({name: value for name, value in form.items() if name != "form"})
+    except BadRecord as error:
+        raise BadState(str(error)) from error
 
 
-def _restored(form: dict[str, Any]) -> JourneyState:
-    checkpoint, word = form["checkpoint"], form["word"]
-    return JourneyState(
-        **{
-            **form,
-            "metrics": {phase: PhaseMetrics(**told) for phase, told in form["metrics"].items()},
-            "started_at": _time(form["started_at"]),
-            "entered_at": _time(form["entered_at"]),
-            "moved_at": _time(form["moved_at"]),
-            "transition_history": tuple(_record(told) for told in form["transition_history"]),
-            "work": {phase: _work(told) for phase, told in form["work"].items()},
-            "checkpoint": checkpoint and Checkpoint(**{**checkpoint, "since": _time(checkpoint["since"])}),
-            "word": word and Word(**{**word, "at": _time(word["at"])}),
-            "feedback": tuple(Feedback(**told) for told in form["feedback"]),
-            "answered_at": tuple(form.get("answered_at", ())),
-        }
-    )
-
-
-def _work(told: dict[str, Any]) -> RecordedWork:
-    rest = dict(told)
-    usage, signals = StepUsage(**rest.pop("usage", {})), tuple(rest.pop("signals", ()))
-    return RecordedWork(**rest, usage=usage, signals=signals)
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-def _record(told: dict[str, Any]) -> TransitionRecord:
-    rest = {**told, "timestamp": _time(told["timestamp"])}
-    return TransitionRecord(rest.pop("from"), rest.pop("to"), **rest)
-
-
-def bare(state: JourneyState) -> JourneyState:
-    """Return the state without what its events hold word for word: brief, inputs, answers, and of works all but where they are."""
+def without_content(state: JourneyState) -> JourneyState:
+    """Return the state without what its events hold word for word: brief, inputs, answers, and the contents of works."""
     without = {phase: RecordedWork(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
     return replace(state, brief="", inputs={}, answers={}, work=without)
 
 
-def held(state: JourneyState) -> tuple[int, ...]:
-    """Return the events, by `seq`, that hold what `bare` left out; the first is the one that started the journey."""
+def content_events(state: JourneyState) -> tuple[int, ...]:
+    """Return the events, by `seq`, that hold what `without_content` leaves out; the first one started the journey."""
     return (1, *sorted({*state.answered_at, *(work.seq for work in state.work.values())}))

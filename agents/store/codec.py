@@ -23,7 +23,7 @@ from agents.engine.events import (
     event_text,
 )
 from agents.engine.fold import fold, in_order, recorded
-from agents.engine.state import JourneyState, bare, get_state, restore_state
+from agents.engine.state import JourneyState, get_state, restore_state, without_content
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
 from agents.store.ports import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.history.acts import storable
@@ -118,16 +118,16 @@ def title_of(state: JourneyState) -> str:
 
 def state_text(state: JourneyState) -> str:
     """Return the state as JSON, without the texts that its events hold word for word."""
-    return canonical(get_state(bare(state)))
+    return canonical(get_state(without_content(state)))
 
 
 def state_of(text: str) -> JourneyState:
-    """Return the state from its JSON; it is still bare."""
+    """Return the state without contents, from its JSON."""
     return restore_state(json.loads(text))
 
 
 def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
-    """Return the state with the texts that `bare` left out, from the events that hold them, by `seq`."""
+    """Return the state with the texts that `without_content` left out, from the events that hold them, by `seq`."""
     begun = events[1]
     if not isinstance(begun, Started):
         raise UnknownEvent(begun.TYPE, "a journey begins with `journey.started`")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from agents.engine.events import Event, Logged, Note, event_text
 from agents.engine.fold import FOLDING, fold
-from agents.engine.state import JourneyState, held
+from agents.engine.state import JourneyState, content_events
 from agents.errors import BadLog, NoSuchJourney
 from agents.store.codec import checked_id, may_be_refused, numbered, state_text
 from agents.store.ports import Appended, JourneyHead
@@ -76,7 +76,7 @@ class PostgresJourneys(SqlJourneys):
         first, bodies = step[0], [event_text(logged.event) for logged in step]
         where = (*self._schema_tables.entry, journey, before.version, before.seq)
         what = (first.key, first.by, first.at, bodies)
-        there = (after.principal, after.status, after.phase, FOLDING, state_text(after), list(held(after)))
+        there = (after.principal, after.status, after.phase, FOLDING, state_text(after), list(content_events(after)))
         counted = self._counted([logged.event for logged in step], bodies, first.by, first.at)
         function = _STEP_COUNTED if counted else _STEP
         call = self._schema_tables.call(function, (*where, *what, *there, *counted))

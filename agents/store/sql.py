@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from agents.engine.events import Event, Logged, Note, Started, event_of, event_text, in_words
+from agents.engine.events import Event, Logged, Note, Started, event_of, event_text, newest_steps
 from agents.engine.fold import FOLDING, fold
-from agents.engine.state import JourneyState, Status, held
+from agents.engine.state import JourneyState, Status, content_events
 from agents.errors import AgentError, JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.codec import (
     after_retention,
@@ -357,7 +357,7 @@ async def state_in(t: StateTransaction, row: Row) -> JourneyState:
     if folding != FOLDING:
         return fold(await _events(t, number))
     state = replace(state_of(folded), seq=seq)
-    seqs = held(state)
+    seqs = content_events(state)
     if bodies is None or len(bodies) < len(seqs):  # the latter where an older program did not say which they are
         rows = await t.execute(_HELD, (number, list(seqs)))
     else:
@@ -368,7 +368,7 @@ async def state_in(t: StateTransaction, row: Row) -> JourneyState:
 async def stale(t: StateTransaction, number: int, journey: str, expected: int, actual: int) -> StaleJourney:
     """Return the error for a caller that another one came before."""
     missed = [logged for logged in await _events(t, number) if expected < logged.version <= actual]
-    return StaleJourney(journey, expected, actual, in_words(missed))
+    return StaleJourney(journey, expected, actual, newest_steps(missed))
 
 
 async def _row(t: StateTransaction, journey: str) -> Row:
@@ -407,7 +407,7 @@ def _position(state: JourneyState) -> dict[str, Any]:
 
 
 def _folded(state: JourneyState) -> dict[str, Any]:
-    return {"folding": FOLDING, "folded": state_text(state), "held": list(held(state))}
+    return {"folding": FOLDING, "folded": state_text(state), "held": list(content_events(state))}
 
 
 def _rows(number: int, log: Sequence[Logged]) -> list[Row]:

@@ -22,7 +22,7 @@ from agents.catalogue import built_in
 from agents.engine.agent import Called
 from agents.engine.events import Json, canonical
 from agents.engine.runner import Submission
-from agents.engine.state import bare, get_state
+from agents.engine.state import get_state, without_content
 from agents.prompts.prompt import prompt
 from tests.benchmarks.handbook import write_section
 from tests.support.agents.agent_harness import Led, leading
@@ -79,7 +79,7 @@ async def _step(led: Led, small: Led, work: Mapping[str, Json]) -> Taken:
     prompt(after.agent, after.state)
     told = time.perf_counter()
     beside = await _beside(small)
-    size = len(canonical(get_state(bare(after.state))))
+    size = len(canonical(get_state(without_content(after.state))))
     return Taken((submitted - began) * 1e3, (told - submitted) * 1e3, beside, size)
 
 

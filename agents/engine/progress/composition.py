@@ -15,7 +15,7 @@ from typing import TypeVar
 from agents.engine.agent import NOT_MET, Agent, Condition, ConditionFinding, Look, ModelAdvice, Provide, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
-from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, ways_out
+from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, transitions_from
 from agents.engine.state import JourneyState, TransitionRecord
 from agents.prompts.context import PromptSection
 
@@ -292,7 +292,7 @@ async def _from_end(
     part: AgentPart, end: Transition, link: Condition, facts: SubmitFacts, look: Look
 ) -> ConditionFinding:
     """Judge whether the part would go to its end by that way, and then whether the link is gone from there."""
-    for way in ways_out(part.agent.graph, end.source):
+    for way in transitions_from(part.agent.graph, end.source):
         condition = part.agent.conditions.get(way.condition)
         met = way.condition == ALWAYS or (condition is not None and (await _judge(part, condition, facts, look)).met)
         if met:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from datetime import UTC, datetime
-from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Literal, TypeVar, get_args
 
 from agents.engine.events import Json, canonical
-from agents.engine.work.field_types import fits
 from agents.loop.errors import UnknownFrame
-from knowledge.history.timestamps import utc_text
+from agents.records import BadRecord, codec
 
 Action = Literal["call", "ask", "respond", "give_up", "correct"]
 """The model's decision; `correct`: nothing in its answer can be carried out, so it is sent back with the reason."""
@@ -221,7 +219,7 @@ def frame_text(frame: Frame) -> str:
     Raises:
         ValueError: something in it is not JSON, or its time has no zone: a mistake of the caller.
     """
-    return canonical({"type": frame.TYPE, **_changed_fields(frame)})
+    return canonical({"type": frame.TYPE, **codec(type(frame)).short_form(frame)})
 
 
 def frame_of(text: str) -> Frame:
@@ -244,7 +242,7 @@ def header_text(header: Header) -> str:
     Raises:
         ValueError: its time has no zone: a mistake of the caller.
     """
-    return canonical({**_changed_fields(header), "limits": asdict(header.limits)})
+    return canonical({**codec(Header).short_form(header), "limits": codec(RunLimits).form(header.limits)})
 
 
 def header_of(text: str) -> Header:
@@ -254,26 +252,12 @@ def header_of(text: str) -> Header:
         UnknownFrame: it is not a header.
     """
     form = _object(text)
-    limits = form.get("limits")
-    if not isinstance(limits, dict):
+    if "limits" not in form:
         raise UnknownFrame(Header.TYPE, "it has no limits")
-    return _build(Header, Header.TYPE, {**form, "limits": _build(RunLimits, "limits", limits)})
-
-
-def _changed_fields(record: Frame | Header) -> dict[str, Json]:
-    # Without defaults, a field that a later version adds does not change the text of older frames. Those are compared when the
-    # reply of an append was lost.
-    changed = {}
-    for one in fields(record):
-        value = getattr(record, one.name)
-        default = one.default_factory() if one.default_factory is not MISSING else one.default
-        if value != default:
-            changed[one.name] = utc_text(value) if isinstance(value, datetime) else value
-    return changed
+    return _build(Header, Header.TYPE, form)
 
 
 def _object(text: str) -> dict[str, Json]:
-    # Not pydantic's reader: it refuses JSON with half a character, and models write such halves.
     try:
         return dict(json.loads(text))
     except (TypeError, ValueError) as error:
@@ -281,32 +265,7 @@ def _object(text: str) -> dict[str, Json]:
 
 
 def _build(kind: type[_T], type_: str, form: Mapping[str, Json]) -> _T:
-    hints = _hints(cast("type", kind))
-    values = {name: _value(hints[name][0], value) if name in hints else value for name, value in form.items()}
     try:
-        built = kind(**values)
-    except TypeError as error:
-        # "PlanFrame.__init__() got an unexpected keyword argument 'x'": the part that names the field.
-        raise UnknownFrame(type_, str(error).rpartition("() ")[2]) from error
-    for name, (_, of_kind) in hints.items():
-        if not of_kind(getattr(built, name)):
-            raise UnknownFrame(type_, f"its {name} is of another kind")
-    return built
-
-
-@cache
-def _hints(kind: type) -> Mapping[str, tuple[Any, Any]]:
-    """Return for each field its type, and a predicate: is this value of that type?"""
-    hints = get_type_hints(kind)
-    return {one.name: (hints[one.name], fits(hints[one.name])) for one in fields(kind)}
-
-
-def _value(hint: Any, value: Json) -> Any:
-    """Return a value from JSON as the field has it: JSON has neither times nor tuples."""
-    if hint is datetime and isinstance(value, str):
-        try:
-            at = datetime.fromisoformat(value)
-            return at.astimezone(UTC) if at.tzinfo else value
-        except (ValueError, OverflowError):
-            return value
-    return tuple(value) if isinstance(value, list) and hint is not Any else value
+        return codec(kind).record(form)
+    except BadRecord as error:
+        raise UnknownFrame(type_, str(error)) from error

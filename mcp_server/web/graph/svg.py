@@ -16,7 +16,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from agents.engine.graph import ALWAYS, ANSWERS, ASKED, Phase, PhaseGraph, Transition, own_mark
+from agents.engine.graph import ALWAYS, ANSWERS_LABEL, CHECKPOINT_LABELS, Phase, PhaseGraph, Transition, own_label
 from mcp_server.web.graph.layout import Arrow, ArrowRoute, Box, BoxSize, Direction, Point, Sheet, laid_out
 from mcp_server.web.text.sanitize import TIMES, sanitize_line, spelled_out
 
@@ -190,7 +190,7 @@ def _widest(lines: Sequence[str], px: float) -> float:
 
 def _said(way: Transition) -> str:
     told = "any work" if way.condition == ALWAYS else way.condition
-    mark = own_mark(way)
+    mark = own_label(way)
     return f"{told} ({mark})" if mark else told
 
 
@@ -212,9 +212,9 @@ def _note(scene: _Scene, phase: Phase) -> str:
         return "no longer defined"
     if phase.automatic:
         return BY_ITSELF
-    if phase.checkpoint not in ASKED and any(way.asks for way in scene.ways if way.source == phase.name):
-        return ANSWERS
-    return scene.notes.get(phase.name, "") or ASKED.get(phase.checkpoint, "")
+    if phase.checkpoint not in CHECKPOINT_LABELS and any(way.asks for way in scene.ways if way.source == phase.name):
+        return ANSWERS_LABEL
+    return scene.notes.get(phase.name, "") or CHECKPOINT_LABELS.get(phase.checkpoint, "")
 
 
 # --- SVG --------------------------------------------------------------------------------------------------------------

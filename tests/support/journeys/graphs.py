@@ -26,7 +26,7 @@ RESEARCH = PhaseGraph(
     "research",
     (
         Phase("DECOMPOSE", checkpoint="blocking", tools=("kb_search",)),
-        Phase("ANSWER", checkpoint="optional", tools=TOOLS, sub_phases=("LOOK", "QUOTE")),
+        Phase("ANSWER", checkpoint="optional", tools=TOOLS),
         Phase("RISE_ABOVE", checkpoint="informational"),
         Phase("COMPLETE"),
     ),

@@ -196,7 +196,7 @@ PURE = [
     "agents/engine/work/form.py",
     "agents/engine/work/markdown.py",
     "agents/engine/events.py",
-    "agents/engine/work/field_types.py",
+    "agents/records.py",
     "agents/engine/fold.py",
     "agents/loop/model/ports.py",
     "agents/loop/model/errors.py",

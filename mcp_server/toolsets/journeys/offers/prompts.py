@@ -217,12 +217,12 @@ def as_input(text: str, form: Mapping[str, Any]) -> Any:
 
 def done_by_itself(graph: PhaseGraph) -> list[str]:
     """Return the phases that the server does when a journey begins, as far as no condition decides about it."""
-    from agents.engine.graph import ALWAYS, ways_out
+    from agents.engine.graph import ALWAYS, transitions_from
 
     found, phase = list[str](), graph.phase(graph.initial)
     while phase.automatic and phase.name not in found:
         found.append(phase.name)
-        ways = ways_out(graph, phase.name)
+        ways = transitions_from(graph, phase.name)
         if len(ways) != 1 or ways[0].condition != ALWAYS:
             break
         phase = graph.phase(ways[0].target)

@@ -194,7 +194,7 @@ def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
 
 def _ways(agent: Agent) -> list[dict[str, Any]]:
     """Return the transitions, phase by phase in the order in which they are tried."""
-    from agents.engine.graph import ways_out
+    from agents.engine.graph import transitions_from
 
     return [
         {
@@ -208,7 +208,7 @@ def _ways(agent: Agent) -> list[dict[str, Any]]:
             "checkpoint": t.checkpoint or None,
         }
         for phase in agent.graph.phases
-        for t in ways_out(agent.graph, phase.name)
+        for t in transitions_from(agent.graph, phase.name)
     ]
 
 

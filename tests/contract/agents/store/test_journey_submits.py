@@ -149,7 +149,7 @@ async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_c
     assert len(lost) == SENDERS - 1
     assert {(error.expected, error.actual) for error in lost} == {(1, 2)}
     assert {error.changed for error in lost} == {
-        (f"version 2: work on COLLECT was recorded by {ADA}", f"version 2: COLLECT was found not done yet by {ADA}")
+        (f"version 2: work on COLLECT was recorded by {ADA}", f"version 2: COLLECT was found incomplete by {ADA}")
     }
     assert await place.runners[1].store.journey(journey) == won.state
 

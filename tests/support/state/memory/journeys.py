@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from agents.engine.events import Event, Logged, Note, Started, event_text, in_words
+from agents.engine.events import Event, Logged, Note, Started, event_text, newest_steps
 from agents.engine.fold import fold
 from agents.engine.state import JourneyState, Status
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
@@ -93,7 +93,7 @@ class MemoryJourneys:
         state = self._state(journey)
         if state.version != expected:
             missed = [logged for logged in log if logged.version > expected]
-            raise StaleJourney(journey, expected, state.version, in_words(missed))
+            raise StaleJourney(journey, expected, state.version, newest_steps(missed))
         step = [as_stored(logged) for logged in numbered(state, events, key, by, at)]
         after = fold(step, state)
         self._charge(events, by, at)

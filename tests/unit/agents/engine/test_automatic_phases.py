@@ -374,7 +374,7 @@ async def test_a_graph_says_where_work_that_nobody_is_asked_for_would_stand_stil
 
     without = tuple(way for way in WAYS if way != Transition("TALLY", "MAKE"))
     wrong(
-        "phase 'TALLY' is automatic, so its last way must be `always`",
+        "phase 'TALLY' is automatic, so its last transition must be `always`",
         transitions=(*without, Transition("TALLY", "MAKE", "good")),
     )
     wrong(
@@ -398,7 +398,7 @@ async def test_a_graph_says_where_work_that_nobody_is_asked_for_would_stand_stil
         phases=with_phase(making(), "PLAN", speaker="", fresh=True).graph.phases,
     )
     wrong(
-        "phase 'PLAN' is told the unknown kind of feedback 'gossip'",
+        "phase 'PLAN' shows the unknown kind of feedback 'gossip'",
         phases=with_phase(making(), "PLAN", feedback=("gossip",)).graph.phases,
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.graph import Phase, PhaseGraph, Transition, advance, checked, grouped, mermaid, ways_out
+from agents.engine.graph import Phase, PhaseGraph, Transition, advance, checked, grouped, mermaid, transitions_from
 from agents.errors import BadGraph
 from tests.support.agents.inquiry_agent import chained
 from tests.support.journeys.graphs import CONDITIONS, RESEARCH, TOOLS, graphs
@@ -28,12 +28,12 @@ def with_phases(*more: Phase, **changes: Any) -> PhaseGraph:
 WRONG = {
     "there are two phases 'ANSWER'": with_phases(Phase("ANSWER")),
     "a phase has no name": with_phases(Phase("")),
-    "it begins in 'NOWHERE', which is no phase of it": replace(RESEARCH, initial="NOWHERE"),
+    "it begins in 'NOWHERE', which is not one of its phases": replace(RESEARCH, initial="NOWHERE"),
     "it names no phase in which the work is complete": replace(RESEARCH, complete=()),
-    "it is complete in 'DONE', which is no phase of it": replace(RESEARCH, complete=("DONE",)),
+    "it is complete in 'DONE', which is not one of its phases": replace(RESEARCH, complete=("DONE",)),
     "it is complete in 'DECOMPOSE', where it begins": replace(RESEARCH, complete=("COMPLETE", "DECOMPOSE")),
     "phase 'EXTRA' uses the unknown tool 'kb_fly'": with_phases(Phase("EXTRA", tools=("kb_fly",))),
-    "the transition ANSWER -> EXPAND names 'EXPAND', which is no phase": with_ways(Transition("ANSWER", "EXPAND")),
+    "the transition ANSWER -> EXPAND names 'EXPAND', which is not a phase": with_ways(Transition("ANSWER", "EXPAND")),
     "the transition ANSWER -> COMPLETE has the unknown condition 'luck'": with_ways(
         Transition("ANSWER", "COMPLETE", "luck")
     ),
@@ -44,12 +44,12 @@ WRONG = {
     "phase 'EXPAND' is a dead end: no transition leaves it": with_phases(
         Phase("EXPAND"), transitions=(*RESEARCH.transitions, Transition("ANSWER", "EXPAND", "gap"))
     ),
-    "no way leads from phase 'RISE_ABOVE' to completion": with_ways(without=("RISE_ABOVE", "COMPLETE")),
+    "no path leads from phase 'RISE_ABOVE' to completion": with_ways(without=("RISE_ABOVE", "COMPLETE")),
     "the transition ANSWER -> ANSWER leads nowhere": with_ways(Transition("ANSWER", "ANSWER", "gap")),
     "the transition COMPLETE -> ANSWER leaves a phase in which the work is complete": with_ways(
         Transition("COMPLETE", "ANSWER", "gap", is_backward=True)
     ),
-    "the transition DECOMPOSE -> RISE_ABOVE is marked as backward, but no forward way leads from RISE_ABOVE to DECOMPOSE": (
+    "the transition DECOMPOSE -> RISE_ABOVE is marked as backward, but no forward path leads from RISE_ABOVE to DECOMPOSE": (
         with_ways(Transition("DECOMPOSE", "RISE_ABOVE", "gap", is_backward=True))
     ),
 }
@@ -78,7 +78,7 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
 def test_ways_back_are_tried_first_then_by_priority_then_as_written() -> None:
     """Design, section 7; the pattern's evaluation order."""
     graph = with_ways(Transition("RISE_ABOVE", "ANSWER", "all_answered"), Transition("RISE_ABOVE", "COMPLETE", "gap"))
-    told = [(t.target, t.condition) for t in ways_out(graph, "RISE_ABOVE")]
+    told = [(t.target, t.condition) for t in transitions_from(graph, "RISE_ABOVE")]
     assert told == [
         ("ANSWER", "gap"),
         ("DECOMPOSE", "new_category"),

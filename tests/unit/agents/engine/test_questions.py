@@ -452,7 +452,7 @@ async def test_a_journey_that_was_answered_leaves_as_a_file_and_is_the_same_else
 @pytest.mark.parametrize("answers", ["two", ["two"], {"q1": "two"}, {"q1": {"answer": 2}}])
 def test_answers_of_another_form_are_no_event_of_ours(answers: Any) -> None:
     told = {"type": "journey.decided", "decision": "answer", "channel": "page", "phase": "PLAN", "answers": answers}
-    with pytest.raises(UnknownEvent, match="its answers is of another kind"):
+    with pytest.raises(UnknownEvent, match="its answers has the wrong type"):
         event_of(canonical(told))
 
 
