@@ -93,6 +93,7 @@ def _lost_headings(old: _PageReading, new: _PageReading) -> list[str]:
     gone = old.headings - new.headings
     if not gone:
         return []
+    # Only if the line is there as something else more often than before: `# a` may also be a comment in code.
     was, now = _count_lines(old.lines, gone), _count_lines(new.lines, gone)
     return [
         f"{_cut(heading.strip())!r} was a heading; its line is still there, but no longer a heading"
@@ -115,6 +116,7 @@ def _count_lines(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
 def _broken_links(path: str, before: str | None, after: str, names: LinkTargets) -> list[str]:
     """Return a sentence for every path that a link no longer reaches; links that are as they were are not followed."""
     known = {(link.form, link.path) for link in links_in(before)} if before else set()
+    # An index page has thousands of links, and each costs a look at the disk.
     fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
     if not any(resolve(path, link, names) is None for link in fresh):
         return []

@@ -25,6 +25,7 @@ def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
     base = _with_end(base, style)
     mixed = _only_end(base) is None and _only_end(incoming) == "\n"
     incoming = _with_ends_of(incoming, base) if mixed else _with_end(incoming, style)
+    # A text that is all gone is a deletion, not a text without front matter.
     if incoming.strip(BLANK) and base.strip(BLANK):
         incoming = _with_front_of(incoming, base)
         incoming = incoming.rstrip("\r\n") + base[len(base.rstrip("\r\n")) :]

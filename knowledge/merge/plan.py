@@ -108,6 +108,7 @@ def _edited(
 def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
     """Return the document as a caller knows it once it has the answer: its own text, with ours where that is contested."""
     for conflict in conflicts:
+        # Only where it is clear which part of the text was contested.
         if not conflict.theirs or incoming.count(conflict.theirs) != 1:
             return None
         incoming = incoming.replace(conflict.theirs, conflict.ours)

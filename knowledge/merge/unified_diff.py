@@ -77,6 +77,7 @@ def _hunk(
     low, first = max(0, group[0].start - context), group[0].first - min(context, group[0].start)
     high, last = min(len(old), group[-1].end + context), min(len(new), group[-1].last + context)
     yield f"@@ -{_range(low, high)} +{_range(first, last)} @@"
+    # Line ends are named only where they differ: in a file that ends all lines with CR LF they are no news.
     touched = [line for hunk in group for line in (*old[hunk.start : hunk.end], *new[hunk.first : hunk.last])]
     ends = len({line.endswith("\r\n") for line in touched}) > 1
     at = low

@@ -28,7 +28,7 @@ RelationWord = Literal["contradict", "agree", "unrelated"]
 SAME_SUBJECT = 0.62
 """Likeness of the words from which another figure is a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""... where each side has a word that the other has not: it may be the subject."""
+"""... where each side has a word that the other has not: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
 """... for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
@@ -214,6 +214,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
     if match.score < ALIKE or match.shared < LEAST_SHARED:
         return UNRELATED
     subject = _subject(ours, theirs)
+    # "If disabled, the client speaks plain text" and "if enabled, ...": the same outcome under opposite conditions.
     if ours.terms == theirs.terms and (opposite := _opposite_conditions(ours, theirs)):
         return _contradict("antonym", subject, *opposite, match.score)
     if _other_case(ours, theirs, match):
@@ -238,6 +239,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
     """Return how far two claims have one subject."""
     names, language = ours.names | theirs.names, ours.language
     shared = sum(weight(term, names, language) for term in ours.bag & theirs.bag)
+    # "Enabled" and "disabled" are one word for the subject: whether they contradict each other is asked later.
     axes = {pole.axis for pole in ours.poles} & {pole.axis for pole in theirs.poles}
     shared += len(axes - CLOSE_ONLY)
     left = [term for term in dict.fromkeys(ours.terms) if term not in theirs.bag]
@@ -251,6 +253,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
                 left.remove(term)
                 right.remove(other)
                 shared += PART_OF
+        # So are "reversible" and "irreversible".
         opposite = {term for a, b in product(left, right) if opposite_by_prefix(a, b) for term in (a, b)}
         shared += len(opposite) / 2
     lost, gained = (
@@ -301,6 +304,7 @@ def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
     for v, w in product(ours.values[:MOST_VALUES], theirs.values[:MOST_VALUES]):
         if (v.dimension, v.noun, {v.bound, w.bound}) == (w.dimension, w.noun, {"least", "most"}):
             return True
+    # Another name is another subject, unless so much is the same that the name is a detail.
     own, others = ours.names.intersection(match.only_ours), theirs.names.intersection(match.only_theirs)
     return bool(own and others) and match.shared < 5 * min(len(own), len(others))
 
@@ -353,6 +357,7 @@ def _fit(ours: Value, theirs: Value, left: Claim, right: Claim) -> float:
     there = set(right.terms[max(0, theirs.position - NEAR_BEFORE) : theirs.position + NEAR_AFTER])
     if here and there:
         score += 1.2 * len(here & there) / min(len(here), len(there))
+    # Statements that are written alike name their values in the same order.
     if len(left.values) == len(right.values) and left.values.index(ours) == right.values.index(theirs):
         score += 0.4
     return score
@@ -360,12 +365,14 @@ def _fit(ours: Value, theirs: Value, left: Claim, right: Claim) -> float:
 
 def _both_can_be_true(ours: Claim, theirs: Claim, differing: Sequence[tuple[Value, Value]]) -> bool:
     """Return whether the statements can both be true though these values differ."""
+    # "Mit Lizenz sind 50 Nutzer erlaubt", "ohne Lizenz sind 5 Nutzer erlaubt": the opposite explains the other figure.
     if _opposite_poles(ours, theirs, None) or len(ours.denied) != len(theirs.denied):
         return True
+    # "In v2 the limit is 5 requests", "in v3 the limit is 6 requests"
     if any(v.scope or w.scope for v, w in differing):
         return True
-    # Another figure at another time or in another version: "Python 3.8 was released on October 14, 2019" and
-    # "Python 3.9 was released on October 5, 2020". Not so where one names the latest: then all of it is a revision.
+    # Another figure goes with another date or version: "3.16 development begins: 2026-05-07" and "3.17 development begins:
+    # 2027-05-06". Not so where one names the latest: then all of it is a revision.
     dated = {v.dimension if v.dimension in _KIND else "" for v, _ in differing}
     revised = not {"latest", "current", "aktuell"}.isdisjoint(ours.bag | theirs.bag)
     if len(dated) > 1 and dated != {"date", "weekday"} and not revised:
@@ -376,7 +383,7 @@ def _both_can_be_true(ours: Claim, theirs: Claim, differing: Sequence[tuple[Valu
         return len(ours.values) != len(theirs.values) and any(
             value.guard and value.unit and value not in (v, w) for value in (*ours.values, *theirs.values)
         )
-    # "Employees with 5 years of service get 25 days", "with 10 years ... 30 days"; or figures of two years.
+    # "Employees with 5 years of service get 25 days", "with 10 years of service 30 days"; or figures of two years.
     return any(v.guard or w.guard or (_is_year(v) and _is_year(w)) for v, w in differing)
 
 

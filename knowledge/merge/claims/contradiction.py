@@ -85,6 +85,7 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     Units without statements (headings, code, HTML, front matter) are left out. A new statement that the page has already does
     not contradict the page elsewhere. Costs little for texts that `claims_of` has read before.
     """
+    # One language for all: single sentences are too short to tell theirs, and stems of two languages never match.
     language = most_likely_language(" ".join(unit.text for unit in existing_units[:SAMPLE]))
     new = list(_place_statements(new_units))
     holders: dict[str, list[int]] = defaultdict(list)

@@ -50,7 +50,11 @@ def _generic(language: str) -> frozenset[str]:
 
 
 def weight(term: str, names: frozenset[str], language: str) -> float:
-    """Return how much a term says about the subject: names most, words like `set` and `value` little."""
+    """Return how much a term says about the subject: names most, words like `set` and `value` little.
+
+    "PHP 8.1 oder neuer ist erforderlich" and "erforderlich ist mindestens PHP 8.1" differ in such words only. "FY22 plans are due
+    November 9" and "FY23 plans are due November 10" differ in a name.
+    """
     if term in _generic(language):
         return 0.25
     return 1.6 if term in names else 1.0

@@ -17,7 +17,7 @@ Relation = Literal["same", "compatible", "differs", "incomparable"]
 Bound = Literal["", "least", "most", "range"]
 
 APPROXIMATE = 0.10
-"""Figures of which one is called approximate agree when they differ by no more than this share."""
+"""Figures of which one is called approximate agree when they differ by no more than this share: "about 3 MB", "roughly 3.1 MB"."""
 CONVERTED = 0.016
 """What conversion may lose: a month is 30 days to most people, and 30.44 on average."""
 
@@ -95,6 +95,7 @@ def compare_values(ours: Value, theirs: Value) -> Relation:
             # "March 2026" and "1 March 2026" can both be true.
             if all(a == b for a, b in known):
                 best = "compatible"
+    # "Until March" and "in February" can both be true; nobody says from when "until" counts.
     if best == "differs" and (ours.bound in ("least", "most")) != (theirs.bound in ("least", "most")):
         return "compatible"
     return best
@@ -117,6 +118,7 @@ def _compare_versions(ours: Value, theirs: Value) -> Relation:
     shorter = min(len(left), len(right))
     if left[:shorter] != right[:shorter]:
         return "differs"
+    # 2.0-beta and 2.0-rc1 differ; 2.0 alone leaves open which it is.
     if ours.suffix != theirs.suffix and len(left) == len(right):
         return "differs" if ours.suffix and theirs.suffix else "compatible"
     # 3.11 and 3.11.0 are the same, 3.11 and 3.11.4 can both be true.

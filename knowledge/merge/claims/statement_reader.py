@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _FAMILY = re.compile(r"(aes|sha|rsa|utf|md|crc|ddr|usb|base|hmac-sha|pbkdf|http|tls)-?(\d{1,5})")
-"""Names whose number is a choice: `AES-128` or `AES-256`."""
+"""Names whose number is a choice (`AES-128` or `AES-256`), written with a hyphen or without (`SHA256`)."""
 _SIGNED_FIGURE = re.compile(r"([-+\u2212]?\d[\d.,'\u2019_\u00a0\u202f ]*(?:[eE][+-]?\d+)?)(.*)$")
 _FIGURE = re.compile(r"([\d.,]+)(.*)$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
@@ -126,13 +126,14 @@ class _StatementReader:
         self.in_condition = False
         self.pending = 0
         """Negations that have not met their word yet."""
-        # "Das Limit gilt nicht": these languages may put the negation behind the word that it denies.
+        # "Die App erfasst den Standort nicht": these languages may put the negation behind the word that it denies.
         self.ends_denied = language in ("de", "nl", "sv", "da")
         self.bounds: set[int] = set()
         """Tokens that bound or count a figure, and say nothing else."""
         self.stops = STOP_WORDS.get(language, frozenset())
         # "Pro" means "per" in German, and is the name of a plan in English.
         self.joining = lexicon.JOINING - {"pro"} if language == "en" else lexicon.JOINING
+        # "The HTTP/3 module appeared in version 1.25.0" states the version; it is not the scope of something else.
         self.states_scope = not lexicon.SCOPE_STATES.isdisjoint(self.folded)
         self.has_harmless_negation = lexicon.NOT_NEGATING.search(" ".join(self.folded)) is not None
 
@@ -165,6 +166,7 @@ class _StatementReader:
             return self._word(at, token)
         if token.kind == "sign":
             if token.text in ",;:)":
+                # "If disabled, the client speaks plain text": the condition ends with the comma.
                 self.in_condition = False
             return at + 1
         if family is not None:
@@ -208,6 +210,7 @@ class _StatementReader:
             self.pending += not self._is_harmless_negation(at)
             return True
         if word in ("possible", "möglich", "possibly"):
+            # "It is not possible": the word is no subject, so the negation goes to the word before it.
             self.ends_denied |= self.pending > 0
             return True
         if word in lexicon.CONDITIONS:
@@ -229,7 +232,7 @@ class _StatementReader:
 
     def _name_subject(self, at: int, token: Token, word: str) -> None:
         """Take up a word that says what the statement is about; words that only join are left out."""
-        # Letters that would be lost as stop words name something here: the US, "Tier A".
+        # Letters that would be lost as stop words name something here: the US, "Node A contains hash slots 0 to 5500".
         if token.text in ("US", "IT") or (at and len(word) == 1 and token.text.isupper() and word != "i"):
             self._term("#" + word, name=True)
             return
@@ -578,7 +581,10 @@ class _StatementReader:
     # What bounds a figure
 
     def _mark_bounds(self) -> None:
-        """Take the words that bound figures out of the antonyms: `more than 5` is not the opposite of `less`."""
+        """Take the words that bound figures out of antonyms and negations: `more than 5` is not the opposite of `less`.
+
+        Nor does `not to exceed 240 days` deny anything.
+        """
         for at, token in enumerate(self.tokens):
             if token.kind in _FIGURES or token.folded in lexicon.NUMBER_WORDS:
                 self.bounds.update(range(at - self._bound_before(at)[1], at))

@@ -79,6 +79,7 @@ def is_log(page: CutDocument) -> bool:
     """Return whether a page reads as a log: most of its sections, or of its items, are dated."""
     headings = [piece for piece in page.pieces if piece.kind == "heading"]
     dated = sum(dated_heading(piece.text) is not None for piece in headings)
+    # The title of the page is a heading without a date.
     if dated >= ENTRIES and dated * 2 >= len(headings) - 1:
         return True
     said = [unit for unit in units(page) if unit.kind in ("item", "paragraph")]
@@ -91,6 +92,7 @@ def newest_first(page: CutDocument) -> bool:
     dates = [date for piece in page.pieces if piece.kind == "heading" and (date := dated_heading(piece.text))]
     dates = dates or [date for unit in units(page) if (date := dated_item(unit.text))]
     keys = [_key(date) for date in dates]
+    # Counted, not only the first two: people correct old entries and add late ones.
     down = sum(first > second for first, second in pairwise(keys) if first and second)
     up = sum(first < second for first, second in pairwise(keys) if first and second)
     return down > up

@@ -103,6 +103,7 @@ class _Move:
             return link.at, link.to, written
         if link.wiki and _NEVER_IN_WIKI.search(leads):
             return link.start, link.end, _as_inline(text, link, self.now, leads)
+        # The first that leads to the page and could mean no other: a name that is there twice is written as a path.
         wanted = list(_wiki_paths(link, self.now, leads) if link.wiki else self._paths(link, led, leads))
         fits = (path for path in wanted if _leads_only(self.now, link._replace(path=path), leads, self.after))
         path = next(fits, wanted[-1])
@@ -124,6 +125,7 @@ class _Move:
 
     def _lost(self, link: LinkSpan, written: str) -> str:
         """Return a broken link, leading to the same missing place: it may be there for others, or tomorrow."""
+        # Relative ones would point somewhere else from the new folder.
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
         there = _joined(parent(self.page), link.path)

@@ -119,6 +119,7 @@ def _differing(
         tail += 1
     last, end = len(placed) - tail, len(were) - tail
     between = {digest for digest, _ in (*placed[same:last], *were[same:end])}
+    # Of "same, same" one line was removed: which of the two origins is left?
     if any(digest in between for digest, _ in (*placed[:same], *placed[last:])):
         return 0, len(placed), len(were)
     return same, last, end
@@ -210,6 +211,7 @@ def _pair_near(tracing: _Tracing, texts: Mapping[int, Unit]) -> None:
         rival = max(by_unit[number, index], by_origin[number, index])
         if score < NEAR or score - rival < CLEARER_BY:
             continue
+        # Nearly the same words with another value: "32 MiB at most", "64 MiB at most".
         if compare(texts[index].text, tracing.units[number].text).relation != "contradict":
             tracing.pair(number, index)
 

@@ -148,6 +148,7 @@ def _lasting_url(locator: str) -> str:
     try:
         parts = urlsplit(locator)
     except ValueError:
+        # `http://[` and other addresses that are none.
         return locator
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))
 

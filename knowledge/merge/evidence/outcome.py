@@ -21,6 +21,7 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
     A change is not written if text around it would read otherwise with it, and its verdict says so.
     """
     spliced = _written(w, w.changes)
+    # Code with an unclosed fence, a row under a paragraph: such a text turns what is around it into something else.
     if spliced is None:
         kept: list[PageChange] = []
         _accept(w, w.changes, kept)

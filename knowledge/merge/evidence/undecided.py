@@ -71,6 +71,7 @@ def undecided(
         pair = Pair(old.reading.text, said.reading.text, section_name(old.section), section_name(said.section))
         if pair[:2] in chosen or asked[pair.new] == MOST_OF_ONE or not may_doubt(w, old, said, targets[said.section]):
             continue
+        # All pairs go into one question to the model.
         room -= sum(map(len, pair))
         if room < 0 or len(chosen) == MOST_PAIRS:
             break

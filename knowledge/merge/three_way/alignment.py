@@ -95,6 +95,7 @@ def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike:
     if n * m > MOST_PAIRS:
         # Much was rewritten: only what is alike at the same distance from the beginning is found, in one pass.
         return [(at, at) for at in range(min(n, m)) if alike(base[at], side[at]) >= ALIKE]
+    # The longest common subsequence by dynamic programming, weighted by likeness: `best[i][j]` is what the rest can add up to.
     score = [[alike(one, other) for other in side] for one in base]
     best = [[0.0] * (m + 1) for _ in range(n + 1)]
     for i in range(n - 1, -1, -1):
@@ -127,7 +128,7 @@ def _in_place(
 
 
 def _match_renamed_headings(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
-    """Match headings with other words over the same text."""
+    """Match headings with other words over the same text: a renamed heading may have no word in common with the old one."""
     taken = set(found)
     for at, node in enumerate(base[:-1]):
         if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:

@@ -47,6 +47,7 @@ def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[in
     found = [(at, at) for at in range(same)]
     if same == len(base) or same == len(side):
         return found
+    # Small numbers in place of keys: long lines are compared once, not at every step.
     ids: dict[Hashable, int] = {}
     a = [-1] * same + [ids.setdefault(key, len(ids)) for key in base[same:]]
     b = [-1] * same + [ids.setdefault(key, len(ids)) for key in side[same:]]
@@ -115,6 +116,7 @@ def grouped(
             low, high, x = mine[x].start, mine[x].end, x + 1
         else:
             low, high, y = other[y].start, other[y].end, y + 1
+        # A change that meets the group makes it longer, and so another change of the other side may meet it then.
         while True:
             if x < len(mine) and ours_meet(low, high, mine[x], other[right:y]):
                 high, x = max(high, mine[x].end), x + 1
@@ -230,6 +232,7 @@ def _shortest(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]] | Non
     best = {1: 0}
     trace: list[dict[int, int]] = []
     for d in range(n + m + 1):
+        # `d` edits take about `d * d` steps: two texts with little in common would take minutes.
         if d * d > MOST_STEPS:
             return None
         trace.append(best)

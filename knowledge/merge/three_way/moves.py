@@ -10,7 +10,7 @@ from typing import NamedTuple
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
 
 SUBSTANCE = 12
-"""Letters and digits that a text must have for its leaving here and turning up there to be a move."""
+"""Letters and digits that a text must have for its leaving here and turning up there to be a move: `---` and `{` come and go."""
 
 
 class _MovedRun(NamedTuple):
@@ -50,6 +50,7 @@ def _move_in_both(
 ) -> tuple[list[AlignedNode], list[AlignedNode]]:
     """Return `base` and `other` with what one side moved where it put it."""
     there = list(to_other)
+    # What the other side moved as well is the same part, wherever that has it.
     for x, y in _elsewhere(base, other, there):
         there[x] = y
     owner = {y: x for x, y in enumerate(there) if y >= 0}

@@ -102,7 +102,10 @@ class SequenceMerge:
         self._drop_twins()
 
     def _drop_twins(self) -> None:
-        """Drop what theirs added where ours added the same, though not at quite the same place."""
+        """Drop what theirs added where ours added the same, though not at quite the same place.
+
+        Two hosts that append the same entry to a list, one of them above a line that the other added, mean one entry.
+        """
         run: list[KeptPart] = []
         found: list[KeptPart] = []
         for kept in [*self.kept, None]:
@@ -196,7 +199,7 @@ class SequenceMerge:
         # Neither did more than take out, each some of it.
         if all(hunk.first == hunk.last for hunk in (*mine, *other)):
             return
-        # Both took it out; what one of them put there is not alike, so it is something else.
+        # Both took it out; what one of them put there is not like it, so it is something else and no version of it.
         gone = all(self.to_ours[at] < 0 and self.to_theirs[at] < 0 for at in range(low, high))
         if gone and not (ours and theirs):
             self.kept += [KeptPart(node, ours=first + i) for i, node in enumerate(ours)]
@@ -216,6 +219,7 @@ class SequenceMerge:
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None
         theirs = self.theirs[one.theirs].gap if one.theirs >= 0 and following.theirs == one.theirs + 1 else None
         if ours is not None and theirs is not None:
+            # The side that changed the blank lines decides; ours if both did.
             at = self.from_ours.get(one.ours, -1)
             return theirs if at >= 0 and self.to_theirs[at] == one.theirs and self.base[at].gap == ours else ours
         if ours is not None:

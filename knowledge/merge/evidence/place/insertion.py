@@ -141,6 +141,7 @@ def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
 def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -> list[str]:
     """Return the blocks of a new section: the new texts, under the headings between."""
     blocks: list[str] = []
+    # Headings above texts that the page has already are left out; those above new ones come along.
     used: set[int] = {head}
     last: NewText | None = None
     for new in news:

@@ -47,7 +47,10 @@ def folded_text(text: str) -> str:
 
 
 def bare_text(unit: Unit) -> str:
-    """Return the text of a paragraph or an item, without marker and indent."""
+    """Return the text of a paragraph or an item, without marker and indent.
+
+    Up to three blanks before a line do not count in Markdown; four make it code.
+    """
     return _item_of(unit.text).text if unit.kind == "item" else _dedented(folded_ends(unit.text), 3).strip()
 
 

@@ -206,12 +206,14 @@ class Placer:
         the page does not have; the section that is most alike; the end of the text.
         """
         if within is not None and not path:
+            # Asked for, so it goes there; likeness only chooses among its subsections.
             nearest = self.best(text, hint=hint, within=within)
             return self._in(nearest.section if nearest.score >= self._least else within, text, "heading")
         if (named := self.named(path)) is not None and _inside(named, within):
             return self._in(named, text, "heading")
         nearest = self.best(text, hint=" ".join((hint, *path[-1:])), within=within)
         if path:
+            # A heading that the page does not have is a new subject: likeness chooses only the neighbour of the new section.
             parent = self.named(path[:-1])
             if parent is None or not _inside(parent, within):
                 parent = within or self.title
@@ -308,6 +310,7 @@ class Placer:
         The words of `hint` count as a heading's do. `within` keeps to a section and those inside it.
         """
         among, vectors = self._choice(within)
+        # Words first: comparing meaning costs an embedding for each section.
         scores = vectors.cosines(self._counted(text) + times(self._counted(hint), OWN_HEADING))
         order = sorted(scores, key=lambda index: (-scores[index], index))[:MOST_MEANT]
         if len(order) < MOST_MEANT:
@@ -358,6 +361,7 @@ class Placer:
             return section.heading if section.heading is not None else section.first - 1
         scores = vectors.cosines(self._counted(text))
         best = max(scores, key=lambda at: (scores[at], at), default=-1)
+        # A weak likeness would tear a sequence of paragraphs apart: the end of the section is always safe.
         if best < 0 or scores[best] < BLOCK_FITS:
             return own[-1]
         return self.after_what_it_leads_to(own[best])
@@ -371,6 +375,7 @@ class Placer:
                 for index in range(section.first, section.end)
                 if pieces[index].kind not in ("blank", "front") and not _closes_text(pieces[index])
             ]
+            # Text below an unclosed fence would become code.
             while own and (pieces[own[-1]].kind == "break" or _swallows(pieces[own[-1]])):
                 own.pop()
             self._blocks[section] = own, TermVectors([self._counted(pieces[index].text) for index in own])

@@ -72,6 +72,7 @@ class PageIndex:
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
         room = MOST_HOLDERS
+        # Rare terms first: a term that hundreds of statements have says little about the subject of one.
         for holders in sorted((by_term.get(term, []) for term in set(new.reading.terms)), key=len):
             room -= len(holders)
             if room < 0 and shared:

@@ -88,6 +88,7 @@ def _compare_statement(
         if w.comparable(one.statement.unit, target, alone=new.reading.is_clear_alone)
         and one.statement.reading.kind != "row"
     ]
+    # The section that the content names decides first: `timeout: 60` may be right under Production and wrong under Staging.
     for here in (True, False):
         there = [old for old in near if w.lies_within(old.unit, target) == here]
         for old in there:
@@ -271,8 +272,10 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     old, new = w.units[there], w.incoming[number]
     if old.kind not in _PROSE or there in w.replaced_units:
         return False
+    # An item with a list or code in it is no paragraph without its marker.
     if old.kind == "paragraph" and [piece.kind for piece in cut(bare_text(new)).pieces] != ["paragraph"]:
         return False
+    # A whole page sent as evidence repeats most of this page; what it repeats elsewhere stays as it is.
     if w.confirmed_by.get(there, set()) - {number}:
         return False
     return w.replacing(there, covers=True) == "allowed"

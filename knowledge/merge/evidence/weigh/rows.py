@@ -74,6 +74,7 @@ def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None)
         return set(columns) <= set(table.columns) and table.columns[0] in columns
 
     found = [table for table in _tables(w, target) if fits(table)]
+    # A table under a heading that has none like it means the one elsewhere, unless the section was asked for.
     if not found and target is not None and w.within is None:
         found = [table for table in _tables(w, None) if fits(table)]
     exact = [table for table in found if table.columns == tuple(columns)]

@@ -20,7 +20,7 @@ from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge, merge_of
 from knowledge.pages.markdown.blocks import scan
 
 DEEPEST = 10
-"""Nested lists that are joined by items; deeper ones are joined by lines."""
+"""Nested lists that are joined by items; deeper ones are joined by lines, so that a hostile page cannot exhaust the stack."""
 
 _ITEM = re.compile(r"([ \t]*)([-+*]|(\d{1,9})([.)]))([ \t]+|(?=[\r\n])|$)(\[[^\]\r\n]\][ \t]+)?")
 

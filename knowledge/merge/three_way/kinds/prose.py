@@ -16,6 +16,7 @@ APART = 3
 _SENTENCES = re.compile(
     r"[^.!?\u3002\uff01\uff1f]*(?:[.!?]+[\"')\]*_]*(?:\s+|$)|[\u3002\uff01\uff1f]+\s*|[.!?]+)|[^.!?\u3002\uff01\uff1f]+$"
 )
+# Chinese and Japanese have no blanks: each character is a word.
 _WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
 
 
