@@ -112,6 +112,7 @@ class Entries:
         first = documents[:LOOKED_INTO]
         names = {d.path: d.path.rpartition("/")[2].partition(".")[0].lower() for d in first}
         front = next((d for d in first if names[d.path] in FRONT_PAGES and d.summary), None)
+        # An `_index.md` without a summary still gives the title, and the summary is derived.
         if page is None and front is not None:
             return _KnownDirectory(front.title, front.summary, derived=True)
         children = [document_entry(record) for record in first if record.path != index_path]
@@ -224,6 +225,7 @@ async def wanted_lines(index: IndexStore, entries: Entries) -> AsyncIterator[Wan
 
 def page_key(record: DocumentRecord) -> str:
     """Return the key of a model's line for a page; "" if the page has a summary, or is not trusted."""
+    # By revision: an unchanged page keeps its line when it is moved.
     return f"p:{record.revision}" if is_trusted(record) and len(record.summary.split()) < FEWEST_WORDS else ""
 
 

@@ -261,7 +261,7 @@ class EndpointEmbedder:
             raise self._unavailable(shown, mend)
         if 300 <= status < 400:
             raise self._unavailable(
-                f"it points elsewhere ({shown})", "put the address it points to into FORGE_EMBEDDER_URL"
+                f"it redirects ({shown})", "set FORGE_EMBEDDER_URL to the address that it redirects to"
             )
         raise self._unavailable(shown, "check FORGE_EMBEDDER_URL")
 

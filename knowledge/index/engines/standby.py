@@ -7,16 +7,14 @@ that no page waits for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 E = TypeVar("E", bound=KeywordIndex | VectorIndex)
 

@@ -41,10 +41,12 @@ _UNSPACED = (
 )
 # Vowel signs and points belong to words, but `\w` does not match them.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u0f00-\u0fff"
+# A word may contain single dots and hyphens (`v1.2`, `e-mail`), and end in `++` or `#` (`C++`, `C#`).
 _ASCII_TOKEN = re.compile(r"\w+(?:[.-]\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _TOKEN = re.compile(
     rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[\w{_MARKS}])+(?:[.-](?:(?![{_UNSPACED}])[\w{_MARKS}])+)*(?:\+\+|\#(?!\w))?"
 )
+# Most texts outside ASCII (French, Russian) have none of those scripts and marks, and need no lookaheads.
 _SPACED_TOKEN = re.compile(_ASCII_TOKEN.pattern)
 _RARE = re.compile(f"[{_UNSPACED}{_MARKS}]")
 _STACKED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
@@ -59,6 +61,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
 """Characters around words, without those that can be part of a word (`_`, `+`, `#`)."""
 _JOINERS = re.compile(r"[._+#-]+")
+# Between `camel` and `Case`, and between `HTML` and `Parser`.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "\u0131": "i", "þ": "th", "ß": "ss"}

@@ -69,6 +69,7 @@ def _words_with(text: str, beginning: str) -> set[str]:
     at = text.find(beginning)
     while at >= 0 and len(found) < MOST_STEMMED:
         end = at + len(beginning)
+        # At the beginning of a word only: `vault` is not in `avault`.
         if not at or not text[at - 1].isalnum():
             rest = _LETTERS.match(text, end)
             end = rest.end() if rest else end

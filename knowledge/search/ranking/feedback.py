@@ -53,6 +53,7 @@ class RelevanceWords:
         every = max(frequencies.values(), default=1)
         weights: dict[str, float] = {}
         for term, word, count in self._occurrences:
+            # The weight of a word in BM25, without the length of the chunk.
             rarity = math.log(1 + every / frequencies.get(word, 1))
             weights[term] = weights.get(term, 0.0) + rarity * count / (count + SATURATION)
         heaviest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]

@@ -34,25 +34,32 @@ MOST_CHARACTERS: Final = 400
 """Only the beginning of a query is analysed: the rest of a pasted text does not change what kind of question it is."""
 
 _WORD = re.compile(r"[\w'-]+")
+# `docs/setup`, `./notes`, `guides/`.
 _PATH = re.compile(r"(?:^|[\s`'\"(])(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)+/?|(?:^|[\s`'\"(])\.{0,2}/[\w.-]+|^[\w.-]+/$")
 _FILE = re.compile(r"[\w-]\.(?:md|mdx|markdown|rst|txt|adoc|po|html?|pdf|ya?ml|json|toml|csv|docx?|py|ts|js|xml|sh)\b")
+# A key of a task, such as `OPS-142`.
 _KEY = re.compile(r"^[A-Z][A-Z0-9]{1,9}-\d{1,6}$")
+# The mark before a title of an issue or a commit: `[bug]`, `(docs)`, `docs(guide):`, `docs |`.
 _MARK = re.compile(
     r"^(?:\[([^\]]{1,30})\]|\(([^)]{1,30})\)|([a-z]{2,14})(?:\([\w-]{1,20}\))?!?:(?=\s)|([a-z]{2,10}) \|)\s*"
 )
 _QUOTED = re.compile(r""""[^"]+"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|(?<!\w)'[^']+'(?!\w)""")
+# `is not linked`: without this, `not` would count as a problem of the program.
 _UNLISTED = re.compile(
     r"(?:\b(?:not|is not)|n't) (?:listed|linked|indexed|in the (?:sidebar|menu|index|toc))\b"
     r"|\bnicht (?:verlinkt|aufgeführt|gelistet)\b"
     r"|\bno (?:está )?(?:enlazad|listad)[oa]s?\b|\bpas (?:lié|listé)e?s?\b"
 )
+# Parts of words, which no list of words has: `didn't`, `NullPointerException`, `Ladefehler`.
 _SYMPTOM = re.compile(r"n[o']t\b|exception\b|error\b|fehler")
+# `a list of all endpoints`, `Übersicht der Dienste`; a few words may come between.
 _LIST_OF = re.compile(
     r"\b(?:lists?|listings?|overview|inventory|catalog(?:ue)?|table|contents|collection|liste|listen|übersicht"
     r"|auflistung|lista|listas|listado|índice|relación|sommaire|catalogue|elenco|indice|listagem|lijst|overzicht)\b"
     r"[\w ]{0,14}?\b"
     r"(?:of|der|aller|alle|von|vom|mit|de|del|des|du|di|dei|delle|degli|do|da|dos|das|van|with|for)\b"
 )
+# Phrases whose single words mean nothing by themselves: `what happens`, `wie viele`, `por qué`.
 _HOW = re.compile(
     r"\bpor qu[eé]\b|\bpara qu[eé]\b|\bà quoi\b|\bqué tan\b|\bcomes? from\b|\bgoes? wrong\b|\bwie viele?\b"
     r"|\bwas (?:passiert|macht)\b|\bwhat do(?:es)?\b|\bqué hace\b|\bque fait\b|\bo que faz\b|\bcosa fa\b"
@@ -60,6 +67,7 @@ _HOW = re.compile(
     r"|\bbest (?:way|practices?)\b|\bmejor (?:manera|forma)\b|\bmeilleure (?:façon|manière)\b|\bmelhor (?:maneira|forma)\b"
     r"|\b(?:beste|bester|besten) (?:weg|manier)\b|\bmiglior(?:e)? modo\b|\bque acontece\b|\bcosa succede\b|\bwat gebeurt\b"
 )
+# `what is` and the word after it, which decides: `what is in the archive` asks for a place.
 _WHAT_IT_IS = re.compile(
     r"^¿?\s*(?:what(?:'s| is| are)|was (?:ist|sind)|qué (?:es|son)|cuál es|cuáles son|qu'est-ce qu(?:e|'une?)"
     r"|quelle est|quel est|o que (?:é|são)|qual é|cos'è|cosa (?:è|sono)|che cos|qual è|wat (?:is|zijn))\b\s*(\w*)"
@@ -68,6 +76,7 @@ _WHAT_IS_INSIDE = re.compile(
     r"^¿?\s*(?:qué (?:hay|contiene)|was (?:liegt|steht|gibt es)|qu'y a-t-il|o que (?:há|tem)|cosa c'è|wat staat er)"
     r" (?:en|in|im|dans|na|no|em|nella|nel|sotto|unter|sous|bajo|onder|de|la|el)\b|^contents of\b"
 )
+# After `which`, these ask for a list: `which guides do we have`.
 _WHICH_ARE_THERE = re.compile(
     r"\b(?:gibt es|haben wir|are there|is there|do we have|we have|exist|hay|tenemos|existen|y a-t-il|avons-nous|há"
     r"|temos|existem|ci sono|abbiamo|zijn er|hebben we|belongs? to|gehör(?:t|en) zu[rm]?|pertenecen? a|appartien(?:t|nent) [àa]u?)\b"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+# Bits, because a word can have several roles and a question has the roles of all its words.
 WHERE: Final = 1
 HOW: Final = 2
 WHICH: Final = 4

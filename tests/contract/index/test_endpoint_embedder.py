@@ -251,7 +251,7 @@ async def test_a_model_that_is_not_there_is_said(desk: Desk) -> None:
 
 async def test_a_redirection_is_not_followed_because_of_the_key(desk: Desk) -> None:
     desk.server.faults = [fails(307, {"location": "http://127.0.0.1:9/"})]
-    with pytest.raises(EmbedderUnavailable, match="points elsewhere"):
+    with pytest.raises(EmbedderUnavailable, match="it redirects"):
         await desk.embedder().embed(["words"])
 
 

@@ -13,7 +13,7 @@ import anyio.from_thread
 import pytest
 
 from knowledge.errors import CorruptDatabase
-from knowledge.index import indexing_service as watch
+from knowledge.index import indexing_service
 from knowledge.index.indexer import Indexer
 from knowledge.index.indexing_service import IndexingService
 from knowledge.pages.vault import Vault
@@ -111,7 +111,7 @@ async def test_a_file_that_changes_is_indexed_and_announced(root: Path) -> None:
 
 
 async def test_many_changes_are_announced_as_one(root: Path) -> None:
-    for number in range(watch.MOST_EVENTS + 1):
+    for number in range(indexing_service.MOST_EVENTS + 1):
         (root / f"{number}.md").write_text("text", encoding="utf-8")
     state = MemoryStateStore()
     async with running(Process(root, state, MemoryIndexStore())):
@@ -150,14 +150,14 @@ async def test_a_holder_whose_lease_was_taken_stops_and_asks_again(root: Path) -
             return process.service.leading
 
         await until(leads)
-        await state.release_lease(watch.LEASE, "one")
-        await state.acquire_lease(watch.LEASE, "thief", now=datetime.now(UTC), ttl_s=60)
+        await state.release_lease(indexing_service.LEASE, "one")
+        await state.acquire_lease(indexing_service.LEASE, "thief", now=datetime.now(UTC), ttl_s=60)
 
         async def stopped() -> bool:
             return not process.service.leading
 
         await until(stopped)
-        await state.release_lease(watch.LEASE, "thief")
+        await state.release_lease(indexing_service.LEASE, "thief")
         await until(leads)
 
 
@@ -225,9 +225,9 @@ async def test_where_files_cannot_be_watched_they_are_compared(root: Path, monke
     async def exhausted(*_: object) -> None:
         raise OSError(28, "OS file watch limit reached")
 
-    monkeypatch.setattr(watch, "follow", exhausted)
-    monkeypatch.setattr(watch, "LOOK_S", 0.1)
-    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(indexing_service, "follow", exhausted)
+    monkeypatch.setattr(indexing_service, "LOOK_S", 0.1)
+    monkeypatch.setattr(indexing_service, "HEARTBEAT_S", 0.05)
     process = Process(root, MemoryStateStore(), MemoryIndexStore())
     identity, beats = process.indexer.vault.identity, []
 
