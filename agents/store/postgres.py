@@ -114,7 +114,7 @@ class PostgresJourneys(SqlJourneys):
             raise
 
     async def head(self, journey: str, key: str) -> JourneyHead:
-        """Return where the journey stands, and the version that the step with that key led to."""
+        """Return the journey's state, and the version that the step with that key led to."""
         recent = self._recent.claim(checked_id(journey))
         known = (recent.version, recent.moved_at) if recent else (None, None)
         rows = await self._tables.read(_STANDING, (journey, storable(key), *known))

@@ -22,7 +22,7 @@ class Recent:
         self._states: dict[str, JourneyState] = {}
 
     def keep(self, journey: str, state: JourneyState) -> None:
-        """Remember where the journey stands now; the caller may change `state` afterwards."""
+        """Remember the journey's state; the caller may change `state` afterwards."""
         self._states.pop(journey, None)
         work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
         word = state.word and replace(state.word, changes=_copy(state.word.changes))

@@ -226,6 +226,7 @@ class SqlJourneys:
             if self._quotas is not None:
                 await hold_quotas(t, storable(by))
             number, state = await self._held_state(t, journey, before)
+            # Before the version is judged: the caller may repeat a step whose reply was lost.
             first = await t.execute(_KEPT, (number, storable(key)))
             if first:
                 return Appended(first[0][0], repeated=True)
@@ -271,7 +272,7 @@ class SqlJourneys:
             await charge(t, self._quotas.journeyed, log[0].by, size, log[0].at, refuse=may_be_refused(events))
 
     async def head(self, journey: str, key: str) -> JourneyHead:
-        """Return where the journey stands, and the version that the step with that key led to."""
+        """Return the journey's state, and the version that the step with that key led to."""
 
         async def work(t: StateTransaction) -> JourneyHead:
             rows = await t.execute(_AT_AND_KEPT, (storable(key), checked_id(journey)))
@@ -302,7 +303,7 @@ class SqlJourneys:
         await self._tables.transact(work)
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
-        """Return where the journey stands, or where it stood at that version."""
+        """Return the journey's state now or at that version."""
 
         async def work(t: StateTransaction) -> JourneyState:
             row = await _row(t, checked_id(journey))
@@ -314,7 +315,7 @@ class SqlJourneys:
         return await self._tables.inspect(work)
 
     async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
-        """Return what happened after the event number `after`, oldest first."""
+        """Return the events after number `after`, oldest first."""
 
         async def work(t: StateTransaction) -> list[Logged]:
             rows = await t.execute(_NUMBER, (checked_id(journey),))

@@ -57,7 +57,7 @@ _KEPT = "SELECT digest FROM forge.content WHERE digest = ANY(%s::bytea[])"
 
 
 def _store_in_sqlite(c: apsw.Connection, digest: bytes, size: int, packed: bytes | None, raw: bytes) -> list[Row]:
-    # What was stored a moment ago, and is not packed, may have been forgotten since.
+    # Content that was not packed, because it was stored already, may have been deleted since.
     if not c.execute("SELECT 1 FROM content WHERE digest = ?", (digest,)).fetchall():
         c.execute("INSERT INTO content (digest, size, packed) VALUES (?, ?, ?)", (digest, size, packed or pack(raw)))
     return []
@@ -132,6 +132,7 @@ SELECT {_IN_POSTGRES}, last.revision, %(at)s, %(path_key)s, %(moved_from_key)s
 FROM last WHERE last.revision IS DISTINCT FROM %(revision)s
 """,  # noqa: S608 - constants
 )
+# A revision is the beginning of a digest, so that it is looked up as a range of digests.
 _IN_HISTORY = """
 UPDATE forge.page_state SET in_history = true
 WHERE path_key = %(path_key)s AND digest BETWEEN %(low)s AND %(high)s AND NOT in_history
@@ -363,7 +364,7 @@ class SqlLedger:
         return [unpacked_intent(packed) for (packed,) in await self._tables.read(_INTENTS)]
 
     async def drop(self, intent_id: str) -> None:
-        """Forget an act that did not happen."""
+        """Delete the intent of an act that did not happen."""
         await self._tables.write(("DELETE FROM forge.intent WHERE id = %s", (intent_id,)), durable=False)
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
@@ -378,6 +379,7 @@ class SqlLedger:
             sides = (found.existing.path, found.new.path)
             same = (contradiction_key(found), contradiction_text(found))
             parts.append((_FLAG, (entry.at, storable(entry.actor.principal), *sides, *same)))
+        # Last but for the events: all that change a proposal hold the end of the chain first, then the proposal, then the counter.
         if proposal is not None:
             parts.append((CARRY_OUT, (proposal, entry.at)))
         if changed:
@@ -392,7 +394,7 @@ class SqlLedger:
         return [Revision(*with_moments(row, 4)) for row in await self._tables.read(_HISTORY, values)]
 
     async def tracked(self, path: str) -> Tracked | None:
-        """Return what is known of the page's units."""
+        """Return the origins of the page's units, if they are known."""
         rows = await self._tables.read(_TRACKED, _named(path))
         return Tracked(rows[0][0], unpacked_origins(rows[0][1])) if rows else None
 
@@ -443,7 +445,7 @@ async def _aside(work: Callable[[], T], size_bytes: int) -> T:
 
 
 def path_key(path: str) -> bytes:
-    """Return the hash that stands for a path in PostgreSQL's indexes."""
+    """Return the hash of a path that PostgreSQL's indexes hold in its place."""
     return hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
 
 

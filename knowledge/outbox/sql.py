@@ -32,6 +32,7 @@ SELECT id, principal, tool, target, digest, begun_at, proposal, arguments_hash, 
 FROM forge.errand
 """
 _OF_PROPOSAL = f"{_ENTRY} WHERE proposal = %s AND proposal != '' AND fate != 'failed' ORDER BY number DESC LIMIT 1"
+# An act that may have happened is never repeated without a person. One that is done only catches a retry a moment later.
 _SAME_ACT = f"""
 {_ENTRY} WHERE digest = %s AND principal = %s AND tool = %s
 AND (fate IN ('begun', 'unsure') OR (fate = 'done' AND begun_at >= %s AND %s = '')) ORDER BY number DESC LIMIT 1
@@ -44,6 +45,7 @@ _FIND = f"{_ENTRY} WHERE id = %s"
 _HOLD_ENTRY = f"{_FIND} FOR UPDATE"
 # By the partial index on proposals, which leaves out the entries without one.
 _FIND_OF = f"{_ENTRY} WHERE proposal = %s AND proposal != '' ORDER BY number DESC LIMIT 1"
+# The value of another mark may contain the text: the caller checks the marks of each row.
 _MARKED = f"{_ENTRY} WHERE strpos(marks, %s) > 0 ORDER BY number DESC"
 _OPEN = f"{_ENTRY} WHERE fate IN ('begun', 'unsure') ORDER BY number DESC LIMIT %s"
 _MARK = "UPDATE forge.errand SET marks = %s WHERE id = %s"

@@ -58,6 +58,7 @@ SELECT host, secret_digest, created_at, coalesce(allowed, false) FROM forge.enro
 LEFT JOIN forge.host_forms USING (host, secret_digest) ORDER BY host
 """
 _HOST_OF = "SELECT host FROM forge.enrolment WHERE secret_digest = %s ORDER BY host LIMIT 1"
+# A lease that ends after `latest` was given before the clock was set back.
 _TAKE = """
 INSERT INTO forge.lease AS held (name, holder, fence, expires_at) VALUES (%(name)s, %(holder)s, %(first)s, %(expires)s)
 ON CONFLICT (name) DO UPDATE SET
@@ -127,11 +128,11 @@ class SqlStateStore:
         return self._outbox
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret, replacing an older one."""
+        """Register the host with its secret, which replaces an older one."""
         await self._tables.write((_ENROL, (host, secret_digest, aware(at))))
 
     async def enrolments(self) -> Sequence[Enrolment]:
-        """Return all of them by host name."""
+        """Return all registered hosts, by name."""
         rows = await self._tables.read(_ENROLMENTS)
         return [Enrolment(host, digest, moment(at), forms=bool(forms)) for host, digest, at, forms in rows]
 
@@ -141,12 +142,12 @@ class SqlStateStore:
         return rows[0][0] if rows else None
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
-        """Return what is recorded, or None for a principal that was never seen."""
+        """Return the principal's record, or None if it was never seen."""
         rows = await self._tables.read(f"{STANDING} WHERE principal = %s", (principal,))
         return trust_record(rows[0]) if rows else None
 
     async def trust_records(self) -> Sequence[TrustRecord]:
-        """Return all, by principal."""
+        """Return all records, by principal."""
         return [trust_record(row) for row in await self._tables.read(f"{STANDING} ORDER BY principal")]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
@@ -178,25 +179,25 @@ class SqlStateStore:
         return Lease(*with_moments(rows[0], 3)) if rows else None
 
     async def release_lease(self, name: str, holder: str) -> None:
-        """Free it if `holder` has it; the fence is kept for the next one."""
+        """Free the lease if `holder` has it; the fence is kept for the next holder."""
         await self._tables.write((_RELEASE, (name, holder)))
 
     async def lease(self, name: str) -> Lease | None:
-        """Return the lease as last taken, expired or not; None if never taken or released."""
+        """Return the lease as last taken, expired or not; None if it was never taken, or released."""
         rows = await self._tables.read(_LEASE, (name,))
         return Lease(*with_moments(rows[0], 3)) if rows else None
 
     async def publish(self, topic: str, keys: Iterable[str]) -> int:
-        """Add one event a key and return the newest `seq`."""
+        """Add one event for each key and return the newest `seq`."""
         added = list(keys)
         return int((await self._tables.write((PUBLISH, (topic, added))))[0][0]) if added else await self.last_event()
 
     async def last_event(self) -> int:
-        """Return the newest `seq`, 0 when nothing ever happened."""
+        """Return the newest `seq`, 0 if there never was an event."""
         raise NotImplementedError
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
-        """Return what came after `seq`, oldest first."""
+        """Return the events after `seq`, oldest first."""
         return [Event(*row) for row in await self._tables.read(_EVENTS, (seq, limit))]
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[ReadingMark], *, at: datetime) -> None:
@@ -212,7 +213,7 @@ class SqlStateStore:
             await self._tables.write_each((_FORGET_LOOKS, oldest), (_FORGET_NUDGES, oldest), durable=False)
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return what the caller has seen of these paths, in any circle, and when last."""
+        """Return which of these paths the caller has seen, in which circle, and when last."""
         rows = await self._tables.read(_LOOKS, (principal, journey, list(paths)))
         return {ReadingMark(path, circle): moment(at) for path, circle, at in rows}
 
@@ -228,7 +229,7 @@ class SqlStateStore:
         return bool(await self._tables.write((_NUDGE, values), durable=False))
 
     async def held(self) -> Sequence[Held]:
-        """Return what takes the space, the most first."""
+        """Return which records take the space, the largest first."""
 
         async def work(t: StateTransaction) -> list[Held]:
             found = []

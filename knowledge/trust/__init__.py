@@ -1,1 +1,1 @@
-"""What people decided: proposals, scores, passkeys, and what each caller has read that nobody vouches for."""
+"""Trust records, proposals, passkeys, and the untrusted text that each caller has read."""

@@ -111,15 +111,18 @@ OR EXISTS (SELECT FROM forge.proposal WHERE (state = 'approved' OR (state = 'exe
     AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s))
 """,
 )
+# Whether it may be decided is a condition of the statement itself: of any number of decisions at once exactly one changes the row.
 _DECIDE = f"""
 UPDATE forge.proposal SET state = %(state)s, verdict = %(verdict)s, ended_at = %(ended)s
 WHERE id = %(id)s AND state = 'pending' AND hash = %(hash)s AND expires_at > %(at)s RETURNING {_PROPOSAL}
 """  # noqa: S608 - constants
+# A claim that ends after `latest` was made before the clock was set back.
 _CLAIM = f"""
 UPDATE forge.proposal SET runner = %(runner)s, runs_until = %(until)s
 WHERE id = %(id)s AND state = 'approved'
 AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s OR runner = %(runner)s) RETURNING {_PROPOSAL}
 """  # noqa: S608 - constants
+# The ledger ends a proposal as executed in the transaction of its act: then only the result is missing.
 _FINISH = f"""
 UPDATE forge.proposal SET result = %(result)s,
     error = CASE state WHEN 'approved' THEN %(error)s END,
@@ -156,10 +159,12 @@ _REMOVE_PASSKEY = "DELETE FROM forge.passkey WHERE id = %s RETURNING 1"
 _PASSKEYS = """
 SELECT id, public_key, sign_count, name, user_name, created_at, used_at FROM forge.passkey ORDER BY created_at, id
 """
+# A count that does not grow is the sign of a copied authenticator; one that does not count always sends 0.
 _USE = """
 UPDATE forge.passkey SET sign_count = %(count)s, used_at = %(at)s
 WHERE id = %(id)s AND (sign_count < %(count)s OR (sign_count = 0 AND %(count)s = 0)) RETURNING 1
 """
+# A no always counts; a yes only if nothing was decided later, and it does not hold already.
 _ALLOW_FORMS = """
 INSERT INTO forge.host_forms AS known (host, secret_digest, allowed, decided_at) VALUES (%s, %s, %s, %s)
 ON CONFLICT (host) DO UPDATE SET
@@ -264,7 +269,7 @@ class SqlTrust:
             if quotas is not None and p.kind != "admin":
                 await charge(t, quotas.proposed, p.principal, counted_size(p), p.created_at)
             if not await t.execute(_PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text)):
-                raise ValueError(f"there is a proposal {p.id} already")
+                raise ValueError(f"proposal {p.id} exists already")
             await t.execute(_PUT_LINE, (0, line_text(p), p.id))
             if gone:
                 await t.execute(_SUPERSEDE, (p.created_at, p.id, list(gone)))
@@ -276,10 +281,10 @@ class SqlTrust:
         return proposal_from(text)
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
-        """Return it, or None."""
+        """Return the proposal, or None."""
         try:
             found = readable(proposal_of, await self._tables.read(_FIND, (proposal_id,)))
-        except Unstorable:  # a caller may name what no id can be
+        except Unstorable:  # a caller may pass any text as an id
             return None
         return found[0] if found else None
 
@@ -291,7 +296,7 @@ class SqlTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them whole, newest first, from the one after `before`."""
+        """Return proposals with all their texts, newest first, from the one after `before`."""
         where, values = _conditions(principal, states, before)
         sql = f"SELECT {_PROPOSAL} FROM forge.proposal {where} ORDER BY proposal.number DESC LIMIT %s"  # noqa: S608 - constants
         return readable(proposal_of, await self._tables.read(sql, (*values, limit)))
@@ -304,13 +309,13 @@ class SqlTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[ProposalLine]:
-        """Return the same as lines."""
+        """Return the same proposals as lines, without reading their long texts."""
         where, values = _conditions(principal, states, before)
         sql = f"SELECT {_LINE} {where} ORDER BY proposal.number DESC LIMIT %s"
         return readable(proposal_line, await self._tables.read(sql, (*values, limit)))
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        """Shorten at most `limit` ended proposals whose texts are longer than they need be."""
         before = None if ended_before is None else aware(ended_before)
         found = await self._tables.read(_TO_SHORTEN, {"before": before, "limit": limit}, long=True)
         freed = 0
@@ -325,12 +330,12 @@ class SqlTrust:
         return int((await self._tables.read(f"{_COUNT} AND principal = %s", (principal,)))[0][0])
 
     async def unfinished(self, *, now: datetime) -> bool:
-        """Return whether something waits that nobody sees to."""
+        """Return whether a proposal is due that no process handles."""
         rows = await self._tables.read(_UNFINISHED, {"now": aware(now), "latest": latest_end(now, LONGEST_CLAIM_S)})
         return bool(rows[0][0])
 
     async def decide(self, proposal_id: str, verdict: ProposalVerdict) -> Proposal | None:
-        """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
+        """Make a pending proposal approved or rejected, unless it has expired or differs from the one that was shown."""
         values = {
             "id": proposal_id,
             "state": "approved" if verdict.approved else "rejected",
@@ -344,7 +349,7 @@ class SqlTrust:
     async def _change(
         self, statement: str, values: Any, proposal_id: str, entry: HistoryEntry | None = None
     ) -> Proposal | None:
-        """Run a statement that changes one proposal and returns it if it may be changed, and put the entry on the chain with it."""
+        """Run a statement that changes one proposal, if it may be changed, and put the entry on the chain with it."""
 
         async def work(t: StateTransaction) -> Proposal | None:
             if entry is not None:
@@ -389,7 +394,7 @@ class SqlTrust:
         return await self._change(_FINISH, values, proposal_id)
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
-        """Take a pending proposal back, in its principal's name."""
+        """Withdraw a pending proposal of the principal."""
         values = (aware(at), proposal_id, principal)
         return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
 
@@ -435,14 +440,14 @@ class SqlTrust:
         return await self._tables.transact(work)
 
     async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
-        """Enrol a credential and put that on the chain."""
+        """Register a credential and put that on the chain."""
         p = storable_passkey(passkey)
         row = (p.id, p.public_key, p.sign_count, p.name, p.user, p.created_at, p.used_at)
         if not await self._noted(_ADD_PASSKEY, row, passkey_noted(p.id, note, public_key=p.public_key)):
-            raise ValueError("that passkey is enrolled already")
+            raise ValueError("that passkey is registered already")
 
     async def _noted(self, statement: SqlText, values: Any, entry: HistoryEntry) -> bool:
-        """Return whether the statement changed something, which the entry then says on the chain."""
+        """Run a statement, put the entry on the chain if it changed a row, and return whether it did."""
 
         async def work(t: StateTransaction) -> bool:
             await t.execute(HOLD_THE_END)
@@ -454,20 +459,20 @@ class SqlTrust:
         return await self._tables.transact(work)
 
     async def passkeys(self) -> Sequence[Passkey]:
-        """Return all, oldest first."""
+        """Return all passkeys, oldest first."""
         return [Passkey(*with_moments(row, 5, 6)) for row in await self._tables.read(_PASSKEYS)]
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Note a use; False if there is no such one, or its count did not grow although it counts."""
+        """Note a use; False if there is no such passkey, or its count did not grow although it counts."""
         values = {"id": passkey_id, "count": sign_count, "at": aware(at)}
         return bool(await self._tables.write((_USE, values)))
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
-        """Remove it and put that on the chain; False if there is no such one."""
+        """Remove the passkey and put that on the chain; False if there is no such passkey."""
         return await self._noted(_REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        """Note whether a form of the host counts, and put that on the chain; False if it holds already, or something newer does."""
         row = (host, secret_digest, allowed, aware(note.at))
         return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 
@@ -481,13 +486,14 @@ class SqlTrust:
         return rows[0][0] if rows else None
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
-        """Return the value and forget it, and all that has expired."""
+        """Return the value of the secret and delete it, and all secrets that have expired."""
+        # Not this one: whether it is still valid is decided from the row that the last statement returns.
         forget = (_FORGET_EXPIRED, (aware(now), digest, purpose))
         rows = await self._tables.write(forget, (_TAKE, (digest, purpose)))
         return next((value for value, expires_at in rows if moment(expires_at) > now), None)
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from there; of the same origin the newest time is kept."""
+        """Remember that the caller has read text from these origins; of each the newest time is kept."""
         # In one order, so that two callers cannot wait for each other.
         once = sorted({storable(origin) for origin in origins})
         if once:
@@ -496,7 +502,7 @@ class SqlTrust:
             await self._tables.write_each((_TAINT, ManyRows(rows)), forget, durable=False)
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
+        """Return the untrusted origins that the caller read, and when last: in this journey, or outside of one since then."""
         values = {"principal": principal, "journey": journey, "since": aware(since)}
         return {origin: moment(at) for origin, at in await self._tables.read(_TAINTS, values)}
 
@@ -505,15 +511,15 @@ class SqlTrust:
         return await self._noted(_TRUST_PLACE, (place, storable(note.by), aware(note.at)), place_noted(place, note))
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Take that back."""
+        """Record that nobody vouches for the place any more."""
         return await self._noted(_DISTRUST_PLACE, (place,), place_noted(place, note))
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:
-        """Return them all, by place."""
+        """Return all trusted places, by place."""
         return [TrustedPlace(*with_moments(row, 2)) for row in await self._tables.read(_TRUSTED_PLACES)]
 
     async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
-        """Remember what sentences of the text are known by that the caller was shown."""
+        """Remember the fingerprints of the sentences that the caller was shown."""
         if passages:
             # In one order, so that two of one caller cannot wait for each other.
             rows = [(principal, digest, storable(origin), aware(at)) for digest, origin in sorted(passages.items())]
@@ -521,7 +527,7 @@ class SqlTrust:
             await self._tables.write_each((_PASSAGE, ManyRows(rows)), (_FORGET_PASSAGES, old), durable=False)
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return which of these the caller was shown since then."""
+        """Return which of these sentences the caller was shown since then."""
         values = {"principal": principal, "since": aware(since), "digests": list(digests)}
         return dict(await self._tables.read(_PASSAGES, values))
 
@@ -551,7 +557,7 @@ def _conditions(principal: str | None, states: Sequence[State], before: str | No
 async def _shorten(
     t: StateTransaction, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
 ) -> int:
-    """Keep no more of a proposal than need be by now, and return how many bytes that is."""
+    """Shorten a proposal to what is kept of it by now, write its line, and return how many bytes that is."""
     found = readable(proposal_of, await t.execute(_HOLD_PROPOSAL, (proposal_id,)))
     if not found:
         return 0

@@ -124,7 +124,7 @@ class SqlRuns:
         self._tables, self._quotas = tables, quotas
 
     async def begin(self, header: Header, hold: Hold) -> Run:
-        """Put a run on record."""
+        """Put a run on record, or return the one that is there."""
         new, at = new_header(header), aware(header.begun_at)
         text, principal = header_text(new), storable(new.principal)
         row = (new.id, text, title_of(new), principal, storable(new.model), at, at, checked_hold(hold).by, hold.until)
@@ -154,9 +154,11 @@ class SqlRuns:
         async def work(t: StateTransaction) -> Run:
             if self._quotas is not None:
                 await hold_quotas(t, principal)
+            # Others that append to the audit chain wait for its end: a step that cannot need it does not take it.
             if entries.may_end(frames):
                 await t.execute(HOLD_THE_END)
             number, count, by, until = await _head(t, before.id, _HOLD_ROW)
+            # Before anything is judged: the caller may repeat an append whose reply was lost.
             if frames and all_recorded(frames, dict(await t.execute(_BODIES, (number, ids)))):
                 return await _run(t, before.id)
             require_next(before, count, hold, by, until)
@@ -192,7 +194,7 @@ class SqlRuns:
         return await self._tables.transact(work)
 
     async def release(self, run: str, by: str) -> None:
-        """Hold it no longer, if `by` does."""
+        """End the hold of `by`, if it has one."""
         await self._tables.write((_RELEASE, (storable(run), storable(by))))
 
     async def run(self, run: str) -> Run:

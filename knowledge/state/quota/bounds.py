@@ -39,7 +39,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What one principal may use. The defaults are ten times the measured need of a busy host in a team.
+    """The quotas of one principal. The defaults are ten times the measured need of a busy host in a team.
 
     `pending_bytes`: pending proposals; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
     runs in a minute, each; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.

@@ -1,4 +1,4 @@
-"""What principals used of their quotas, counted in the transaction that stores what is counted."""
+"""How much of its quotas each principal used, counted in the transaction that stores the records."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is shortened or deleted, and when."""
+"""Shortening stored texts when their time is over."""

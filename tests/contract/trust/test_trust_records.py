@@ -78,7 +78,7 @@ async def test_proposals_are_listed_newest_first_by_principal_and_state_and_page
 
 async def test_there_is_one_proposal_with_an_id(store: StateStore) -> None:
     await put(store)
-    with pytest.raises(ValueError, match="p-1 already"):
+    with pytest.raises(ValueError, match="p-1 exists already"):
         await put(store, why="another", principal=BOB)
     assert await store.trust.proposal("p-1") == proposal()
     assert await told(store) == ["p-1"]

@@ -90,7 +90,7 @@ class MemoryTrust:
         own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
         gone = superseded(fresh, [(p.id, p.kind, len(proposal_text(p))) for p in own], replacing, most_pending, quotas)
         if fresh.id in self._proposals:
-            raise ValueError(f"there is a proposal {fresh.id} already")
+            raise ValueError(f"proposal {fresh.id} exists already")
         if quotas is not None and fresh.kind != "admin":
             self._used.charge(quotas.proposed, fresh.principal, counted_size(fresh), fresh.created_at)
         for id_ in gone:
@@ -251,7 +251,7 @@ class MemoryTrust:
         """Enrol a credential and put that on the chain."""
         aware(note.at)
         if passkey.id in self._passkeys:
-            raise ValueError("that passkey is enrolled already")
+            raise ValueError("that passkey is registered already")
         self._passkeys[passkey.id] = storable_passkey(passkey)
         self._append(passkey_noted(passkey.id, note, public_key=passkey.public_key))
 
