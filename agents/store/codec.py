@@ -28,10 +28,8 @@ from agents.errors import BadLog, NoSuchJourney, UnknownEvent
 from agents.store.ports import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware, moment
-from knowledge.state.retention.cuts import RETENTION, shortened_object
+from knowledge.state.retention.cuts import after_retention
 
-MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
-"""Characters that are kept of a text, and of any other value, after its retention."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -155,13 +153,9 @@ def may_be_refused(events: Sequence[Event]) -> bool:
     return not (isinstance(first, Decided) and first.channel != "relayed")
 
 
-def after_retention(log: Sequence[Logged]) -> list[Logged]:
+def log_after_retention(log: Sequence[Logged]) -> list[Logged]:
     """Return the log as it is kept after its retention."""
-    return [replace(logged, event=event_of(_shortened(event_text(logged.event)))) for logged in log]
-
-
-def _shortened(body: str) -> str:
-    return shortened_object(body, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
+    return [replace(logged, event=event_of(after_retention(event_text(logged.event)))) for logged in log]
 
 
 def texts_by_seq(log: Sequence[Logged]) -> dict[int, str]:

@@ -17,10 +17,10 @@ from agents.engine.fold import FOLDING, fold
 from agents.engine.state import JourneyState, Status, content_events
 from agents.errors import AgentError, JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.codec import (
-    after_retention,
     checked_id,
     filled,
     first_event,
+    log_after_retention,
     logged_of_row,
     may_be_refused,
     new_id,
@@ -389,7 +389,7 @@ async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
     await t.execute("SELECT 1 FROM forge.journey WHERE number = %s FOR UPDATE", (number,))
     try:
         log = await _events(t, number)
-        short = after_retention(log)
+        short = log_after_retention(log)
         state = fold(short)
     except AgentError:  # written by a program that this one does not know, which is left to shorten it
         return 0

@@ -24,10 +24,7 @@ from agents.loop.store.ports import TITLE_CHARS, Hold, Total
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware
 from knowledge.leases import holds
-from knowledge.state.retention.cuts import RETENTION, shortened_object
 
-MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
-"""Characters that are kept of a text, and of any other value, after its retention."""
 USAGE_KEY: Final = '"tokens_'
 """Is in the text of every frame that says what a call of the model took, and in few others."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
@@ -151,11 +148,6 @@ def total_of(spent: Iterable[RunSpent]) -> Total:
         sum(one.cost_micros for one in each),
         sum(one.unpriced for one in each),
     )
-
-
-def after_retention(text: str) -> str:
-    """Return the text of a header or a frame as it is kept after its retention."""
-    return shortened_object(text, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
 
 
 def title_of(header: Header) -> str:

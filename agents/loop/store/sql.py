@@ -17,7 +17,6 @@ from agents.loop.record.run import Run, State, begun, fold
 from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store.rules import (
     USAGE_KEY,
-    after_retention,
     all_recorded,
     checked_hold,
     checked_id,
@@ -36,7 +35,7 @@ from knowledge.leases import latest_end
 from knowledge.state.change_events import PUBLISH
 from knowledge.state.quota.bounds import Quotas, bytes_of
 from knowledge.state.quota.usage import charge, hold_quotas
-from knowledge.state.retention.cuts import Shortened
+from knowledge.state.retention.cuts import Shortened, after_retention
 from knowledge.state.tables import NO_LIMIT, ManyRows, Row, SqlPair, StateTables, StateTransaction
 
 _HEAD = "SELECT number, frames, holder, held_until FROM forge.run WHERE id = %s"

@@ -10,6 +10,8 @@ from typing import Any
 ENDED = "removed when it ended"
 RETENTION = "removed by retention"
 NOT_SHOWN = "not shown"
+MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
+"""Characters that are kept of a text, and of any other value, after its retention."""
 _STEPS = ((400, 20), (120, 8), (60, 4), (20, 1))
 _CUT = re.compile(r"\[[\d,]+ more characters (?:removed when it ended|removed by retention|not shown)\]$")
 
@@ -69,14 +71,16 @@ def _empty(value: Any) -> Any:
     return value
 
 
-def shortened_object(text: str, most_text: int, room: int, why: str) -> str:
-    """Return the JSON object with its texts cut to `most_text` characters, and its other values to `room`."""
+def after_retention(text: str) -> str:
+    """Return the JSON object of an event, a header or a frame with only the beginnings of its values."""
     try:
         form: dict[str, Any] = json.loads(text)
     except ValueError:  # the reader reports that it is broken
         return text
     short = {
-        name: shortened_text(value, most_text, why) if isinstance(value, str) else shortened(value, room, why)
+        name: shortened_text(value, MOST_OF_A_TEXT, RETENTION)
+        if isinstance(value, str)
+        else shortened(value, MOST_OF_A_VALUE, RETENTION)
         for name, value in form.items()
     }
     return json.dumps(short, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))

@@ -10,10 +10,10 @@ from agents.engine.fold import fold
 from agents.engine.state import JourneyState, Status
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.store.codec import (
-    after_retention,
     as_stored,
     checked_id,
     first_event,
+    log_after_retention,
     may_be_refused,
     new_id,
     numbered,
@@ -132,7 +132,7 @@ class MemoryJourneys:
         freed = 0
         for id_ in due:
             self._shortened.add(id_)
-            short = after_retention(self._logs[id_])
+            short = log_after_retention(self._logs[id_])
             freed += sum(map(len, texts_by_seq(self._logs[id_]).values())) - sum(map(len, texts_by_seq(short).values()))
             self._logs[id_] = short
         return Shortened(len(due), freed)

@@ -12,7 +12,6 @@ from agents.loop.record.frames import Frame, Header, frame_of, frame_text, heade
 from agents.loop.record.run import Run, State, begun, fold
 from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store.rules import (
-    after_retention,
     all_recorded,
     checked_hold,
     checked_id,
@@ -29,7 +28,7 @@ from knowledge.history.acts import storable
 from knowledge.history.ports import HistoryEntry
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas, bytes_of
-from knowledge.state.retention.cuts import Shortened
+from knowledge.state.retention.cuts import Shortened, after_retention
 from tests.support.state.memory.quotas import Used
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
