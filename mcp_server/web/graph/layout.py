@@ -1,17 +1,17 @@
-"""Where the boxes and arrows of a directed graph go on a sheet: in layers, with ways back around the outside. Pure.
+"""Place the boxes and arrows of a directed graph on a sheet: in layers, with arrows back around the outside. Pure.
 
-Boxes stand in layers, each behind all that lead to it. Arrows to the next layer run between the layers; all others, and
+Each box lies in a layer behind all boxes with arrows to it. Arrows to the next layer run between the layers. All others, and
 those that lead back, run in lanes beside the boxes, so that no arrow crosses a box.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981), for layers and
-their order by barycenters; the lanes take the place of the invisible boxes there.
+their order by barycenters. Lanes take the place of the invisible boxes there: with those (as in igraph's layered layout) an
+arrow and its way back lie on each other, and labels on boxes, because a way back and a label have no size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 Direction = Literal["across", "down"]
@@ -19,25 +19,26 @@ Side = Literal[-1, 1]
 Point = tuple[float, float]
 
 SPACE = 28.0
-"""Between boxes of one layer."""
+"""Between two boxes of one layer."""
 CLEAR = 22.0
-"""Of an arrow, before and after its label."""
+"""Length of an arrow before and after its label."""
 PORT = 16.0
-"""Between arrows that touch one side of a box."""
+"""Between two arrows at one side of a box."""
 TRACK = 14.0
-"""Between arrows that run beside each other in the gap of two layers."""
+"""Between two arrows beside each other in the gap between layers."""
 LANE = 20.0
 BESIDE = 6.0
 """Between a lane and its label."""
 MARGIN = 12.0
 SWEEPS = 6
+SIDES: tuple[Side, Side] = (-1, 1)
 PLACES = (0.5, 0.62, 0.38, 0.74, 0.26)
-"""Where on a curve its label may stand, best first."""
+"""Parts of a curve at which its label can be, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSize:
-    """How much room something takes."""
+    """The room that something takes."""
 
     width: float = 0.0
     height: float = 0.0
@@ -45,7 +46,7 @@ class BoxSize:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle on the sheet, by its upper left corner."""
+    """A rectangle on the sheet; `x` and `y` are its upper left corner."""
 
     x: float
     y: float
@@ -53,14 +54,14 @@ class Box:
     height: float
 
     def overlaps(self, other: Box) -> bool:
-        """Return whether the two have an area in common."""
+        """Return whether the two share an area."""
         beside = self.x + self.width <= other.x or other.x + other.width <= self.x
         return not (beside or self.y + self.height <= other.y or other.y + other.height <= self.y)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from box to box, by their numbers. `back`: it leads back."""
+    """An arrow from box to box, by number. `back`: it leads back."""
 
     source: int
     target: int
@@ -70,9 +71,9 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class ArrowRoute:
-    """How an arrow runs, from box to box, and the middle of its label.
+    """The points of an arrow, from box to box, and the middle of its label.
 
-    `curved`: between its second and its third point, of four, it is one curve; else all corners are right angles.
+    `curved`: it has four points, with a curve between the second and the third. Else all corners are right angles.
     """
 
     points: tuple[Point, ...]
@@ -82,7 +83,7 @@ class ArrowRoute:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The whole drawing. `routes` has None for an arrow from a box to itself, which is not drawn."""
+    """A whole drawing. `routes` has None for an arrow from a box to itself, which is not drawn."""
 
     width: float
     height: float
@@ -92,23 +93,22 @@ class Sheet:
 
 
 def laid_out(sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int = 0) -> Sheet:
-    """Return where everything goes if the layers follow each other from left to right (`across`) or downwards (`down`)."""
+    """Return the drawing, with the layers from left to right (`across`) or downwards (`down`), box `start` in the first."""
     plan = _Plan(sizes, arrows, direction, start)
-    routes = [_route(plan, number) for number in range(len(arrows))]
-    placed = _labelled(plan, routes)
-    return _on_sheet(plan, placed)
+    return _on_sheet(plan, _labelled(plan, [_route(plan, number) for number in range(len(arrows))]))
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
 def returning(count: int, arrows: Sequence[Arrow], start: int) -> set[int]:
-    """Return which arrows lead back: those that say so, and of the rest those that close a circle."""
+    """Return the arrows that lead back: those that say so, and of the others those that close a circle."""
     out: list[list[int]] = [[] for _ in range(count)]
     for number, arrow in enumerate(arrows):
         if not arrow.back:
             out[arrow.source].append(number)
     found = {number for number, arrow in enumerate(arrows) if arrow.back}
+    # Depth first from `start`, with a stack of our own: an arrow to a box on the current path closes a circle.
     seen, open_ = set[int](), set[int]()
     for root in (start, *range(count)):
         if root in seen or root >= count:
@@ -132,10 +132,10 @@ def returning(count: int, arrows: Sequence[Arrow], start: int) -> set[int]:
 
 
 def layers(count: int, arrows: Sequence[Arrow], back: set[int]) -> list[int]:
-    """Return the layer of each box: one more than the highest of those that lead to it."""
+    """Return the layer of each box: one more than the highest layer with an arrow to it."""
     found = [0] * count
     ahead = [arrow for number, arrow in enumerate(arrows) if number not in back]
-    # Without the arrows that lead back there is no circle, so no way is longer than there are boxes.
+    # Without the arrows back there is no circle, so no path is longer than the number of boxes.
     for _ in range(count):
         before = list(found)
         for arrow in ahead:
@@ -146,7 +146,7 @@ def layers(count: int, arrows: Sequence[Arrow], back: set[int]) -> list[int]:
 
 
 def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
-    """Return the boxes of each layer, next to those that they are joined with."""
+    """Return the boxes of each layer, sorted so that each is near the boxes that it has arrows to or from."""
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for box, at in enumerate(layer):
         rows[at].append(box)
@@ -157,151 +157,115 @@ def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
             place = {box: (n + 0.5) / len(there) for there in rows for n, box in enumerate(there)}
-            row.sort(key=lambda box: _middle([place[other] for other in joined[box] if other not in row], place[box]))
+            near = {box: [place[other] for other in joined[box] if other not in row] for box in row}
+            row.sort(key=lambda box: sum(near[box]) / len(near[box]) if near[box] else place[box])
     return rows
-
-
-def _middle(places: Sequence[float], otherwise: float) -> float:
-    return sum(places) / len(places) if places else otherwise
 
 
 # --- the plan: lanes, ports and gaps, in `along` (as the layers follow each other) and `beside` -------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Where an arrow in a lane touches a box: at its side, or, where other boxes are in the way, at a face and through the gap.
-
-    `ahead` says whether the lane leads on from there, to higher layers. `track` counts the arrows that run in one gap.
-    """
-
-    box: int
-    side: Side
-    ahead: bool
-    outermost: bool
-
-
 class _Plan:
-    """What is decided step by step, each step once."""
+    """Everything about a drawing that its routes follow from, in `along` and `beside`, computed step by step."""
 
     def __init__(self, sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int) -> None:
-        self.sizes, self.arrows, self.direction = sizes, arrows, direction
-        self.back = returning(len(sizes), arrows, start)
-        self.layer = layers(len(sizes), arrows, self.back)
+        self.arrows, self.direction = arrows, direction
+        back = returning(len(sizes), arrows, start)
+        self.layer = layers(len(sizes), arrows, back)
         self.rows = _ordered(self.layer, arrows)
+        self.drawn = [n for n, arrow in enumerate(arrows) if arrow.source != arrow.target]
+        self.lanes = self._lanes(back)
+        self._assign_ends()
+        turned = [self.turned(size) for size in sizes]
+        # How long each box is along, with room for its ports, and beside.
+        self.extents = [
+            (max(along, (self._ports_of(n) + 1) * PORT), beside) for n, (along, beside) in enumerate(turned)
+        ]
+        self.depths = [max(self.extents[box][0] for box in row) for row in self.rows]
+        self.starts = self._starts()
+        self.places = self._places()
+        self.lane_at = self._lane_positions()
+        self.faces = self._faces()
 
     def turned(self, size: BoxSize) -> tuple[float, float]:
-        """Return how long something is along the layers, and beside."""
+        """Return the length of something along the layers, and beside."""
         return (size.width, size.height) if self.direction == "across" else (size.height, size.width)
 
-    def in_lane(self, number: int) -> bool:
-        """Return whether the arrow runs beside the boxes and not between two layers."""
-        arrow = self.arrows[number]
-        return number in self.back or self.layer[arrow.target] != self.layer[arrow.source] + 1
-
-    @cached_property
-    def lanes(self) -> Mapping[int, tuple[Side, int]]:
-        """Return the lane of each arrow that runs in one: on which side, and how far outside. Shorter ones are further inside."""
+    def _lanes(self, back: set[int]) -> dict[int, tuple[Side, int]]:
+        """Return the lane of each arrow that needs one: its side, and its level, counted from the boxes outwards."""
+        spans: dict[int, tuple[int, int]] = {}
+        for n in self.drawn:
+            source, target = self.layer[self.arrows[n].source], self.layer[self.arrows[n].target]
+            if n in back or target != source + 1:
+                spans[n] = min(source, target), max(source, target)
         found: dict[int, tuple[Side, int]] = {}
-        for number in sorted(self._drawn_in_lanes(), key=lambda n: (self._span(n)[1] - self._span(n)[0], n)):
-            side: Side = 1 if number in self.back else -1
-            beside = [other for other, (there, _) in found.items() if there == side and self._meet(number, other)]
-            found[number] = (side, 1 + max((found[other][1] for other in beside), default=-1))
+        # Shorter arrows first, so that they lie inside of longer ones and do not cross them.
+        for number in sorted(spans, key=lambda n: (spans[n][1] - spans[n][0], n)):
+            side: Side = 1 if number in back else -1
+            levels = [
+                level
+                for other, (there, level) in found.items()
+                if there == side and _share_a_gap(spans[number], spans[other])
+            ]
+            found[number] = side, 1 + max(levels, default=-1)
         return found
 
-    def _drawn_in_lanes(self) -> list[int]:
-        return [n for n, arrow in enumerate(self.arrows) if arrow.source != arrow.target and self.in_lane(n)]
+    def end(self, number: int, box: int) -> tuple[bool, bool]:
+        """Return whether the arrow, which runs in a lane, leads from the box to higher layers, and whether it reaches its side.
 
-    def _span(self, number: int) -> tuple[int, int]:
-        ends = (self.layer[self.arrows[number].source], self.layer[self.arrows[number].target])
-        return min(ends), max(ends)
-
-    def _meet(self, one: int, other: int) -> bool:
-        (a, b), (c, d) = self._span(one), self._span(other)
-        return (a <= d and c <= b) if a == b or c == d else (a < d and c < b)
-
-    def end(self, number: int, box: int) -> _End:
-        """Return where the arrow, which runs in a lane, touches the box."""
+        It reaches the side of the outermost box of a layer. From any other one it has to leave through the gap.
+        """
         arrow, (side, _) = self.arrows[number], self.lanes[number]
         other = arrow.target if box == arrow.source else arrow.source
         row = self.rows[self.layer[box]]
-        outermost = row[-1 if side == 1 else 0] == box
-        return _End(box, side, self.layer[other] >= self.layer[box], outermost)
+        return self.layer[other] >= self.layer[box], row[-1 if side == 1 else 0] == box
 
-    @cached_property
-    def ports(self) -> Mapping[tuple[int, Side], list[int]]:
-        """Return the arrows that touch each side of each box, in their order along, so that they do not cross there."""
-        found: dict[tuple[int, Side], list[int]] = {}
-        for number in self.lanes:
+    def _assign_ends(self) -> None:
+        """Give each end of an arrow in a lane a port at the side of its box, or a track in the gap beside its layer."""
+        self.ports: dict[tuple[int, Side], list[int]] = {}
+        self.tracks: dict[tuple[int, int], float] = {}
+        self.gaps: dict[tuple[int, bool], int] = {}
+        for number, (side, _) in self.lanes.items():
             for box in (self.arrows[number].source, self.arrows[number].target):
-                end = self.end(number, box)
-                if end.outermost:
-                    found.setdefault((box, end.side), []).append(number)
-        for (box, _), there in found.items():
+                ahead, outermost = self.end(number, box)
+                if outermost:
+                    self.ports.setdefault((box, side), []).append(number)
+                else:
+                    gap = self.layer[box], ahead
+                    self.gaps[gap] = self.gaps.get(gap, 0) + 1
+                    self.tracks[number, box] = self.gaps[gap] * TRACK
+        for (box, _), there in self.ports.items():
             there.sort(key=lambda number: self._port_order(number, box))
-        return found
 
     def _port_order(self, number: int, box: int) -> tuple[bool, int, int]:
-        ahead, level = self.end(number, box).ahead, self.lanes[number][1]
+        """Return the key by which ports are sorted along a side, so that their arrows do not cross there."""
+        ahead, level = self.end(number, box)[0], self.lanes[number][1]
         return (ahead, -level if ahead else level, number)
 
-    @cached_property
-    def extents(self) -> Sequence[tuple[float, float]]:
-        """Return how long each box is along and beside, with room for its ports."""
-        most = [
-            max((len(there) for (box, _), there in self.ports.items() if box == one), default=0)
-            for one in range(len(self.sizes))
-        ]
-        turned = [self.turned(size) for size in self.sizes]
-        return [(max(along, (n + 1) * PORT), beside) for (along, beside), n in zip(turned, most, strict=True)]
+    def _ports_of(self, box: int) -> int:
+        return max(len(self.ports.get((box, side), ())) for side in SIDES)
 
-    @cached_property
-    def tracks(self) -> Mapping[tuple[int, int], float]:
-        """Return for arrow and box how far from the box's layer the arrow runs in the gap, where it has to."""
-        found: dict[tuple[int, int], float] = {}
-        used: dict[tuple[int, bool], int] = {}
-        for number in self.lanes:
-            for box in (self.arrows[number].source, self.arrows[number].target):
-                end = self.end(number, box)
-                if not end.outermost:
-                    gap = (self.layer[box], end.ahead)
-                    used[gap] = used.get(gap, 0) + 1
-                    found[number, box] = used[gap] * TRACK
-        return found
-
-    @cached_property
-    def starts(self) -> Sequence[float]:
+    def _starts(self) -> list[float]:
         """Return where each layer begins along."""
-        at, found = self._room(0, ahead=False), []
+
+        def tracks(layer: int, *, ahead: bool) -> float:
+            return self.gaps.get((layer, ahead), 0) * TRACK
+
+        at, found = tracks(0, ahead=False), []
         for layer in range(len(self.rows)):
             found.append(at)
             labels = [
-                self.turned(arrow.label)[0]
-                for number, arrow in enumerate(self.arrows)
-                if arrow.source != arrow.target and not self.in_lane(number) and self.layer[arrow.source] == layer
+                self.turned(self.arrows[n].label)[0]
+                for n in self.drawn
+                if n not in self.lanes and self.layer[self.arrows[n].source] == layer
             ]
-            gap = self._room(layer, ahead=True) + 2 * CLEAR + max(labels, default=0.0)
-            at += self.depths[layer] + gap + self._room(layer + 1, ahead=False)
+            gap = tracks(layer, ahead=True) + 2 * CLEAR + max(labels, default=0.0)
+            at += self.depths[layer] + gap + tracks(layer + 1, ahead=False)
         return found
 
-    @cached_property
-    def depths(self) -> Sequence[float]:
-        """Return how long each layer is along."""
-        return [max(self.extents[box][0] for box in row) for row in self.rows]
-
-    def _room(self, layer: int, *, ahead: bool) -> float:
-        """Return what the arrows take that run in the gap on that side of the layer."""
-        near = [
-            far
-            for (number, box), far in self.tracks.items()
-            if self.layer[box] == layer and self.end(number, box).ahead == ahead
-        ]
-        return max(near, default=0.0)
-
-    @cached_property
-    def places(self) -> Sequence[tuple[float, float]]:
-        """Return where each box begins, along and beside. Layers are in the middle of the sheet, boxes in that of their layer."""
-        found = [(0.0, 0.0)] * len(self.sizes)
+    def _places(self) -> list[Point]:
+        """Return where each box begins. Layers are centred beside on the sheet, boxes along in their layer."""
+        found = [(0.0, 0.0)] * len(self.extents)
         for layer, row in enumerate(self.rows):
             beside = -(sum(self.extents[box][1] for box in row) + SPACE * (len(row) - 1)) / 2
             for box in row:
@@ -310,67 +274,72 @@ class _Plan:
                 beside += wide + SPACE
         return found
 
-    @cached_property
-    def lane_at(self) -> Mapping[tuple[Side, int], float]:
+    def _lane_positions(self) -> dict[tuple[Side, int], float]:
         """Return where each lane is beside: outside of all boxes, and of the labels of the lanes further inside."""
         found: dict[tuple[Side, int], float] = {}
-        sides: tuple[Side, Side] = (-1, 1)
-        for side in sides:
-            at = max((self._reach(box, side) for box in range(len(self.sizes))), default=0.0) + LANE
-            levels = sorted({level for there, level in self.lanes.values() if there == side})
-            for level in levels:
+        for side in SIDES:
+            reach = [
+                beside + wide if side == 1 else -beside
+                for (_, beside), (_, wide) in zip(self.places, self.extents, strict=True)
+            ]
+            at = max(reach, default=0.0) + LANE
+            for level in sorted({level for there, level in self.lanes.values() if there == side}):
                 found[side, level] = side * at
                 here = [number for number, lane in self.lanes.items() if lane == (side, level)]
                 widest = max(self.turned(self.arrows[number].label)[1] for number in here)
                 at += LANE + (widest + BESIDE if widest else 0.0)
         return found
 
-    def _reach(self, box: int, side: Side) -> float:
-        beside, wide = self.places[box][1], self.extents[box][1]
-        return beside + wide if side == 1 else -beside
-
-    @cached_property
-    def faces(self) -> Mapping[tuple[int, int, bool], float]:
+    def _faces(self) -> dict[tuple[int, int, bool], float]:
         """Return where beside each arrow touches the front (`True`) or back of a box, by arrow and box."""
-        at: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-        for number, box, front, towards in self._touching():
-            at.setdefault((box, front), []).append((towards, number))
+        centres = [beside + wide / 2 for (_, beside), (_, wide) in zip(self.places, self.extents, strict=True)]
+        # By box and face: each arrow there with the place that it leads to, by which they are sorted so as not to cross.
+        touching: dict[tuple[int, bool], list[tuple[float, int]]] = {}
+        for number in self.drawn:
+            arrow = self.arrows[number]
+            if number not in self.lanes:
+                touching.setdefault((arrow.source, True), []).append((centres[arrow.target], number))
+                touching.setdefault((arrow.target, False), []).append((centres[arrow.source], number))
+                continue
+            for box in (arrow.source, arrow.target):
+                ahead, outermost = self.end(number, box)
+                if not outermost:
+                    towards = self.lanes[number][0] * float("inf")
+                    touching.setdefault((box, ahead), []).append((towards, number))
         found: dict[tuple[int, int, bool], float] = {}
-        for (box, front), there in at.items():
+        for (box, front), there in touching.items():
             beside, wide = self.places[box][1], self.extents[box][1]
             for n, (_, number) in enumerate(sorted(there), 1):
                 found[number, box, front] = beside + wide * n / (len(there) + 1)
         return found
 
-    def _touching(self) -> Iterator[tuple[int, int, bool, float]]:
-        for number, arrow in enumerate(self.arrows):
-            if arrow.source == arrow.target:
-                continue
-            if not self.in_lane(number):
-                yield number, arrow.source, True, self._centre(arrow.target)
-                yield number, arrow.target, False, self._centre(arrow.source)
-                continue
-            for box in (arrow.source, arrow.target):
-                end = self.end(number, box)
-                if not end.outermost:
-                    yield number, box, end.ahead, end.side * float("inf")
+    def face(self, box: int, *, front: bool) -> float:
+        """Return where the front or back of the box is along."""
+        return self.places[box][0] + (self.extents[box][0] if front else 0.0)
 
-    def _centre(self, box: int) -> float:
-        return self.places[box][1] + self.extents[box][1] / 2
+    def areas(self) -> list[Box]:
+        """Return the areas of all boxes."""
+        return [Box(*place, *extent) for place, extent in zip(self.places, self.extents, strict=True)]
+
+
+def _share_a_gap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two arrows from layer to layer run past the same place. One within a layer stays beside that layer."""
+    (a, b), (c, d) = one, other
+    return (a <= d and c <= b) if a == b or c == d else (a < d and c < b)
 
 
 # --- routes -----------------------------------------------------------------------------------------------------------
 
 
 def _route(plan: _Plan, number: int) -> ArrowRoute | None:
-    """Return how the arrow runs, in points of `along` and `beside`."""
+    """Return the arrow's points, in `along` and `beside`."""
     arrow = plan.arrows[number]
     if arrow.source == arrow.target:
         return None
-    if not plan.in_lane(number):
+    if number not in plan.lanes:
         return _between(plan, number, arrow)
-    side, level = plan.lanes[number]
-    lane = plan.lane_at[side, level]
+    side, _ = plan.lanes[number]
+    lane = plan.lane_at[plan.lanes[number]]
     out, into = _way_out(plan, number, arrow.source), _way_out(plan, number, arrow.target)
     points = (*out, (out[-1][0], lane), (into[-1][0], lane), *reversed(into))
     wide = plan.turned(arrow.label)[1]
@@ -378,30 +347,27 @@ def _route(plan: _Plan, number: int) -> ArrowRoute | None:
 
 
 def _between(plan: _Plan, number: int, arrow: Arrow) -> ArrowRoute:
-    """Return the curve to the next layer. It goes straight until it has passed the deepest box of its layer."""
+    """Return the curve to the next layer. It runs straight until it has passed the deepest box of its layer."""
     out, into = plan.faces[number, arrow.source, True], plan.faces[number, arrow.target, False]
     layer = plan.layer[arrow.source]
     first, last = (plan.starts[layer] + plan.depths[layer], out), (plan.starts[layer + 1], into)
-    ends = (_face(plan, arrow.source, front=True), out), (_face(plan, arrow.target, front=False), into)
+    ends = (plan.face(arrow.source, front=True), out), (plan.face(arrow.target, front=False), into)
     return ArrowRoute((ends[0], first, last, ends[1]), on_curve(first, last, 0.5), curved=True)
-
-
-def _face(plan: _Plan, box: int, *, front: bool) -> float:
-    return plan.places[box][0] + (plan.extents[box][0] if front else 0.0)
 
 
 def _way_out(plan: _Plan, number: int, box: int) -> list[Point]:
     """Return the points from the box to where the arrow turns towards its lane."""
-    end = plan.end(number, box)
-    if end.outermost:
-        there = plan.ports[box, end.side]
+    ahead, outermost = plan.end(number, box)
+    if outermost:
+        side = plan.lanes[number][0]
+        there = plan.ports[box, side]
         (along, beside), (deep, wide) = plan.places[box], plan.extents[box]
         at = along + deep * (there.index(number) + 1) / (len(there) + 1)
-        return [(at, beside + (wide if end.side == 1 else 0.0))]
-    layer, beside = plan.layer[box], plan.faces[number, box, end.ahead]
+        return [(at, beside + (wide if side == 1 else 0.0))]
+    layer, beside, track = plan.layer[box], plan.faces[number, box, ahead], plan.tracks[number, box]
     start = plan.starts[layer]
-    track = start + plan.depths[layer] + plan.tracks[number, box] if end.ahead else start - plan.tracks[number, box]
-    return [(_face(plan, box, front=end.ahead), beside), (track, beside)]
+    turn = start + plan.depths[layer] + track if ahead else start - track
+    return [(plan.face(box, front=ahead), beside), (turn, beside)]
 
 
 def on_curve(first: Point, last: Point, part: float) -> Point:
@@ -416,9 +382,8 @@ def on_curve(first: Point, last: Point, part: float) -> Point:
 
 
 def _labelled(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> list[ArrowRoute | None]:
-    """Return the routes with the labels of curves where they meet neither each other nor a box, if there is such a place."""
-    taken = [_area((a + deep / 2, b + wide / 2), (deep, wide)) for (a, b), (deep, wide) in _occupied(plan)]
-    found: list[ArrowRoute | None] = list(routes)
+    """Return the routes with the labels of curves where they overlap the least: neither each other nor a box, if possible."""
+    taken, found = plan.areas(), list(routes)
     for number, route in enumerate(routes):
         if route is None or not route.curved or not plan.arrows[number].label.width:
             continue
@@ -430,10 +395,6 @@ def _labelled(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> list[ArrowRou
     return found
 
 
-def _occupied(plan: _Plan) -> Iterator[tuple[Point, Point]]:
-    yield from zip(plan.places, plan.extents, strict=True)
-
-
 def _area(middle: Point, size: Point) -> Box:
     return Box(middle[0] - size[0] / 2, middle[1] - size[1] / 2, size[0], size[1])
 
@@ -442,17 +403,17 @@ def _area(middle: Point, size: Point) -> Box:
 
 
 def _on_sheet(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> Sheet:
-    """Return the drawing in x and y, with a margin around all that is on it."""
-    areas = [_area((a + deep / 2, b + wide / 2), (deep, wide)) for (a, b), (deep, wide) in _occupied(plan)]
-    areas += [_area(point, (0.0, 0.0)) for route in routes if route for point in route.points]
-    areas += [
-        _area(route.label, plan.turned(plan.arrows[number].label)) for number, route in enumerate(routes) if route
-    ]
+    """Return the drawing in x and y, with a margin around everything."""
+    areas = plan.areas()
+    for number, route in enumerate(routes):
+        if route:
+            areas += [_area(point, (0.0, 0.0)) for point in route.points]
+            areas.append(_area(route.label, plan.turned(plan.arrows[number].label)))
     low = [min((area.x for area in areas), default=0.0) - MARGIN, min((area.y for area in areas), default=0.0) - MARGIN]
-    high = [
+    high = (
         max((area.x + area.width for area in areas), default=0.0) + MARGIN,
         max((area.y + area.height for area in areas), default=0.0) + MARGIN,
-    ]
+    )
     across = plan.direction == "across"
 
     def shown(point: Point) -> Point:
@@ -464,5 +425,5 @@ def _on_sheet(plan: _Plan, routes: Sequence[ArrowRoute | None]) -> Sheet:
         for place, extent in zip(plan.places, plan.extents, strict=True)
     ]
     drawn = [r and ArrowRoute(tuple(shown(point) for point in r.points), shown(r.label), r.curved) for r in routes]
-    width, height = shown((high[0], high[1]))
+    width, height = shown(high)
     return Sheet(width, height, plan.direction, tuple(boxes), tuple(drawn))
