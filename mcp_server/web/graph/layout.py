@@ -157,8 +157,8 @@ def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
             place = {box: (n + 0.5) / len(there) for there in rows for n, box in enumerate(there)}
-            near = {box: [place[other] for other in joined[box] if other not in row] for box in row}
-            row.sort(key=lambda box: sum(near[box]) / len(near[box]) if near[box] else place[box])
+            near = {box: [place[other] for other in joined[box]] or [place[box]] for box in row}
+            row.sort(key=lambda box: sum(near[box]) / len(near[box]))
     return rows
 
 

@@ -1,22 +1,22 @@
-"""A large graph in two pictures: its parts as boxes, and the part in which the journey is, phase by phase. Pure."""
+"""Draw a large graph in two pictures: its parts as boxes, and the phases of the part in which the journey is. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, grouped
-from mcp_server.web.graph.svg import Drawing, Move, Travelled, drawing
+from mcp_server.web.graph.svg import Drawing, JourneyPath, Move, drawing
 
 MOST_PHASES = 14
-"""A graph of more is folded, if it is made of parts."""
+"""A graph with more phases is folded if it is made of parts."""
 MOST_CONDITIONS = 2
-"""Of the ways between two parts, so many are named by their conditions."""
+"""Conditions that are named on the arrow between two parts; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPart:
-    """What is one box: a part, or a phase that belongs to none. `name` is what it is called in the picture."""
+    """One box of the folded picture: a part of the agent, or a phase that belongs to none."""
 
     name: str
     phases: frozenset[str]
@@ -24,101 +24,83 @@ class GraphPart:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """The whole graph; folded into its parts if it is large, and then what is in the present part. `part` names that."""
+    """The whole graph, folded if it is large; then `inside` draws the present part, which `part` names."""
 
     whole: Drawing
     inside: Drawing | None = None
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Folded:
-    graph: PhaseGraph
-    seen: Travelled
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-def pictures(graph: PhaseGraph, seen: Travelled) -> Pictures:
+def pictures(graph: PhaseGraph, seen: JourneyPath) -> Pictures:
     """Return the graph as it is shown."""
     parts = parts_of(graph)
     if len(graph.phases) <= MOST_PHASES or len(parts) == len(graph.phases):
         return Pictures(drawing(graph, seen))
-    whole = _folded(graph, seen, parts)
     here = next((part for part in parts if seen.phase in part.phases), parts[0])
-    inside = _inside(graph, seen, here, parts)
-    return Pictures(
-        drawing(whole.graph, whole.seen, whole.notes),
-        drawing(inside.graph, inside.seen, inside.notes, place="inside") if len(here.phases) > 1 else None,
-        here.name,
-    )
+    inside = _inside(graph, seen, here, parts) if len(here.phases) > 1 else None
+    return Pictures(_folded(graph, seen, parts), inside, here.name)
 
 
 def parts_of(graph: PhaseGraph) -> Sequence[GraphPart]:
-    """Return what stands for itself in the folded picture, in the order of the first phases."""
+    """Return the boxes of the folded picture, in the order of their first phases."""
     groups = grouped(graph)
     if len(groups) < 2:
         return [GraphPart(phase.name, frozenset({phase.name})) for phase in graph.phases]
-    found: dict[str, GraphPart] = {}
+    found: list[GraphPart] = []
     for name, phases in groups.items():
-        # Where a journey ends belongs to the whole.
+        # A phase without a part in which the journey ends is a box of its own, so that the end is seen.
         own = frozenset(phase.name for phase in phases if name or phase.name not in graph.complete)
         if own:
-            found[min(_place(graph, own))] = GraphPart(name or graph.name, own)
-        for phase in phases:
-            if phase.name not in own:
-                found[min(_place(graph, {phase.name}))] = GraphPart(phase.name, frozenset({phase.name}))
-    return [found[place] for place in sorted(found)]
+            found.append(GraphPart(name or graph.name, own))
+        found += [GraphPart(phase.name, frozenset({phase.name})) for phase in phases if phase.name not in own]
+    place = {phase.name: number for number, phase in enumerate(graph.phases)}
+    return sorted(found, key=lambda part: min(place[phase] for phase in part.phases))
 
 
-def _place(graph: PhaseGraph, names: frozenset[str] | set[str]) -> list[str]:
-    return [f"{number:06}" for number, phase in enumerate(graph.phases) if phase.name in names]
-
-
-def _folded(graph: PhaseGraph, seen: Travelled, parts: Sequence[GraphPart]) -> _Folded:
-    """Return the graph whose phases are the parts, and what the journey saw of it."""
+def _folded(graph: PhaseGraph, seen: JourneyPath, parts: Sequence[GraphPart]) -> Drawing:
+    """Return the picture of the graph whose phases are the parts."""
     of = {phase: part.name for part in parts for phase in part.phases}
-    phases = tuple(Phase(part.name, purpose=_counted(part)) for part in parts)
-    between = [way for way in graph.transitions if of[way.source] != of[way.target]]
-    ways: dict[tuple[str, str, bool], list[Transition]] = {}
-    for way in between:
-        ways.setdefault((of[way.source], of[way.target], way.is_backward), []).append(way)
-    named = {key: _condition(key[0], found) for key, found in ways.items()}
+    counts = {part.name: f"{len(part.phases)} phases" for part in parts if len(part.phases) > 1}
+    phases = tuple(Phase(part.name, purpose=counts.get(part.name, "")) for part in parts)
+    between: dict[tuple[str, str, bool], list[Transition]] = {}
+    for transition in graph.transitions:
+        ends = of[transition.source], of[transition.target]
+        if ends[0] != ends[1]:
+            between.setdefault((*ends, transition.is_backward), []).append(transition)
+    named = {key: _conditions(key[0], transitions) for key, transitions in between.items()}
     moves: dict[Move, int] = {}
     for move, often in seen.moves.items():
         source, target = of.get(move.source, move.source), of.get(move.target, move.target)
         if source != target:
-            known = any(_is(move, way) for way in ways.get((source, target, move.is_backward), ()))
-            reason = named[source, target, move.is_backward] if known else move.reason
+            key = source, target, move.is_backward
+            # A move that no transition of the graph explains, such as a decision to revisit, keeps its reason.
+            known = (move.source, move.target, move.reason) in [
+                (one.source, one.target, one.condition) for one in between.get(key, ())
+            ]
+            reason = named[key] if known else move.reason
             folded = Move(source, target, reason, move.is_backward)
             moves[folded] = moves.get(folded, 0) + often
     whole = PhaseGraph(
         graph.name,
         phases,
-        tuple(Transition(source, target, named[source, target, back], back) for source, target, back in ways),
+        tuple(Transition(source, target, named[source, target, back], back) for source, target, back in between),
         of[graph.initial],
         tuple(dict.fromkeys(of[name] for name in graph.complete)),
     )
-    travelled = Travelled(of.get(seen.phase, seen.phase), seen.status, _visits(graph, seen, parts, of), moves)
-    return _Folded(whole, travelled, {part.name: _counted(part) for part in parts if len(part.phases) > 1})
+    path = JourneyPath(of.get(seen.phase, seen.phase), seen.status, _visits(graph, seen, parts, of), moves)
+    return drawing(whole, path, counts)
 
 
-def _is(move: Move, way: Transition) -> bool:
-    return (move.source, move.target, move.reason) == (way.source, way.target, way.condition)
-
-
-def _counted(part: GraphPart) -> str:
-    return f"{len(part.phases)} phases" if len(part.phases) > 1 else ""
-
-
-def _condition(source: str, ways: Sequence[Transition]) -> str:
-    """Return on what the work goes from one part to another, without the part's name before it."""
-    names = list(dict.fromkeys(way.condition.removeprefix(f"{source}.") for way in ways if way.condition != ALWAYS))
+def _conditions(source: str, transitions: Sequence[Transition]) -> str:
+    """Return the conditions under which the work goes from part `source` to another one, without the part's name."""
+    found = [one.condition.removeprefix(f"{source}.") for one in transitions if one.condition != ALWAYS]
+    names = list(dict.fromkeys(found))
     more = len(names) - MOST_CONDITIONS
     return " or ".join(names[:MOST_CONDITIONS]) + (f" or {more} more" if more > 0 else "") or ALWAYS
 
 
-def _visits(graph: PhaseGraph, seen: Travelled, parts: Sequence[GraphPart], of: Mapping[str, str]) -> dict[str, int]:
-    """Return how often each part was entered from outside of it, and phases that are gone as they are."""
+def _visits(graph: PhaseGraph, seen: JourneyPath, parts: Sequence[GraphPart], of: Mapping[str, str]) -> dict[str, int]:
+    """Return how often each part was entered from outside, and the visits of phases that the graph no longer has."""
     entered = {part.name: int(graph.initial in part.phases) for part in parts}
     for move, often in seen.moves.items():
         source, target = of.get(move.source), of.get(move.target)
@@ -129,51 +111,38 @@ def _visits(graph: PhaseGraph, seen: Travelled, parts: Sequence[GraphPart], of: 
     return {name: max(1, count) for name, count in entered.items() if name in been} | gone
 
 
-def _inside(graph: PhaseGraph, seen: Travelled, here: GraphPart, parts: Sequence[GraphPart]) -> _Folded:
-    """Return what is in a part: its phases, and as boxes the parts that it leads to, or comes from."""
+def _inside(graph: PhaseGraph, seen: JourneyPath, here: GraphPart, parts: Sequence[GraphPart]) -> Drawing:
+    """Return the picture of one part: its phases, and as boxes the parts that it leads to."""
     of = {phase: part.name for part in parts for phase in part.phases}
-    shorter = {name: name.removeprefix(f"{here.name}.") for name in here.phases}
+
+    def bare(name: str) -> str:
+        return name.removeprefix(f"{here.name}.")
 
     def named(phase: str) -> str:
-        # A part outside must not be taken for a phase inside that has its name.
-        return shorter[phase] if phase in here.phases else f"→ {of.get(phase, phase)}"
+        # The arrow sign keeps a part outside from being taken for a phase inside that has its name.
+        return bare(phase) if phase in here.phases else f"→ {of.get(phase, phase)}"
 
-    touching = [way for way in graph.transitions if way.source in here.phases]
-    outside = list(dict.fromkeys(named(way.target) for way in touching if way.target not in here.phases))
+    leaving = [one for one in graph.transitions if one.source in here.phases]
+    outside = list(dict.fromkeys(named(one.target) for one in leaving if one.target not in here.phases))
     inner = [phase for phase in graph.phases if phase.name in here.phases]
     phases = [Phase(named(p.name), p.title, p.purpose, checkpoint=p.checkpoint, automatic=p.automatic) for p in inner]
-    ways = [
-        Transition(
-            named(way.source),
-            named(way.target),
-            _bare(here, way.condition),
-            way.is_backward,
-            way.priority,
-            way.asks,
-            checkpoint=way.checkpoint,
-        )
-        for way in touching
+    transitions = [
+        replace(one, source=named(one.source), target=named(one.target), condition=bare(one.condition), anew=False)
+        for one in leaving
     ]
     moves: dict[Move, int] = {}
     for move, often in seen.moves.items():
         if move.source in here.phases:
-            told = Move(named(move.source), named(move.target), _bare(here, move.reason), move.is_backward)
-            moves[told] = moves.get(told, 0) + often
+            shown = Move(named(move.source), named(move.target), bare(move.reason), move.is_backward)
+            moves[shown] = moves.get(shown, 0) + often
     visits = {named(phase): count for phase, count in seen.visits.items() if phase in here.phases}
     own_end = tuple(named(name) for name in graph.complete if name in here.phases)
-    entrances = [name for name in (graph.initial, *(way.target for way in graph.transitions)) if name in here.phases]
-    start = next((name for name in entrances if _entered(graph, name, here)), inner[0].name)
+    # The first box is where the part is entered from outside, going forward.
+    entered = {one.target for one in graph.transitions if not one.is_backward and one.source not in here.phases}
+    targets = (graph.initial, *(one.target for one in graph.transitions))
+    entrances = [name for name in targets if name in here.phases and (name == graph.initial or name in entered)]
+    start = named(entrances[0] if entrances else inner[0].name)
     whole = PhaseGraph(
-        here.name, (*phases, *map(Phase, outside)), tuple(dict.fromkeys(ways)), named(start), (*own_end, *outside)
+        here.name, (*phases, *map(Phase, outside)), tuple(dict.fromkeys(transitions)), start, (*own_end, *outside)
     )
-    return _Folded(whole, Travelled(named(seen.phase), seen.status, visits, moves))
-
-
-def _entered(graph: PhaseGraph, phase: str, here: GraphPart) -> bool:
-    """Return whether the part is entered there, going forward."""
-    ways = (way for way in graph.transitions if way.target == phase and not way.is_backward)
-    return phase == graph.initial or any(way.source not in here.phases for way in ways)
-
-
-def _bare(here: GraphPart, condition: str) -> str:
-    return condition.removeprefix(f"{here.name}.")
+    return drawing(whole, JourneyPath(named(seen.phase), seen.status, visits, moves), place="inside")

@@ -1,6 +1,6 @@
-"""A phase graph as a picture: SVG drawn here, coloured by the style sheet, and the same in words. Pure.
+"""Draw a phase graph as SVG, which the style sheet colours, and list its transitions in words. Pure.
 
-Names may be of any length and of anybody's choice: they are shown inert, in a few lines, and in full where one points at them.
+Names may be of any length and of anybody's choice. They are shown inert, on a few lines, and in full in the tooltip.
 
 Source: W3C SVG 2, sections 5.8 (`title`, `desc`) and 9.3 (path data); WAI-ARIA Graphics.
 """
@@ -23,10 +23,10 @@ from mcp_server.web.text.sanitize import TIMES, sanitize_line, spelled_out
 Labels = Literal["words", "numbers"]
 
 WIDE, NARROW = 800.0, 294.0
-"""Pixels that a drawing may take: beside the list of its ways, and on a telephone. What takes more is scrolled in its frame."""
+"""Pixels that a drawing may take: beside the list of its transitions, and on a phone. A wider one is scrolled in its frame."""
 NAME_CHARS, LABEL_CHARS, MOST_LINES = 16, 18, 3
 MOST_CHARS = 500
-"""Of a name or condition, where it is told in full."""
+"""Of a name or condition where it is shown in full."""
 NAME_PX, LABEL_PX, LINE_PX, NOTE_PX = 8.9, 6.5, 15.0, 14.0
 LEAST_WIDTH, PADDING = 84.0, 14.0
 NUMBER = BoxSize(20.0, 20.0)
@@ -40,7 +40,7 @@ _WIDE = ("W", "F")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A way that a journey took: `reason` is the condition that was met, or the decision of a person that sent it."""
+    """A move of a journey to another phase. `reason` is the condition that was met, or the decision of a person."""
 
     source: str
     target: str
@@ -49,8 +49,8 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Travelled:
-    """What of a graph a journey has seen, and how often. `status` is the journey's."""
+class JourneyPath:
+    """The phases and moves of a journey in a graph, each with how often. `phase` and `status` are the present ones."""
 
     phase: str = ""
     status: str = ""
@@ -72,81 +72,88 @@ class DrawnTransition:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The graph as a picture for wide screens and one for narrow ones, and in words."""
+    """The graph as one picture for wide screens and one for narrow ones, and its transitions in words."""
 
     wide: Markup
     narrow: Markup
-    ways: Sequence[DrawnTransition]
+    transitions: Sequence[DrawnTransition]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What is drawn: the graph with what the journey added to it, and what stands below the names of phases."""
+    """What is drawn: the graph, with the phases and moves of the journey that are no longer in it (`gone`), and notes."""
 
     graph: PhaseGraph
-    ways: Sequence[Transition]
-    seen: Travelled
+    transitions: Sequence[Transition]
+    seen: JourneyPath
     gone: frozenset[str]
     notes: Mapping[str, str]
 
-    def taken(self, way: Transition) -> int:
-        """Return how often the journey went this way."""
-        return self.seen.moves.get(Move(way.source, way.target, way.condition, way.is_backward), 0)
+    def taken(self, transition: Transition) -> int:
+        """Return how often the journey took this transition."""
+        return self.seen.moves.get(
+            Move(transition.source, transition.target, transition.condition, transition.is_backward), 0
+        )
 
 
 def drawing(
-    graph: PhaseGraph, seen: Travelled, notes: Mapping[str, str] | None = None, *, place: str = "graph"
+    graph: PhaseGraph, seen: JourneyPath, notes: Mapping[str, str] | None = None, *, place: str = "graph"
 ) -> Drawing:
-    """Return the graph as it is shown, with phases that the journey was in and that the graph does not have any more.
+    """Return the graph as it is shown, with phases that the journey was in and that the graph no longer has.
 
-    `notes` are told below the names of phases. `place` names the picture where a page has several.
+    `notes` are shown below the names of phases. `place` tells the pictures of one page apart, in their ids.
     """
     scene = _scene(graph, seen, notes or {})
     wide = _first_that_fits(scene, WIDE, (("across", "words"), ("down", "words"), ("down", "numbers")))
     narrow = _first_that_fits(scene, NARROW, (("down", "words"), ("down", "numbers")))
-    ways = [
+    transitions = [
         DrawnTransition(
             n,
-            sanitize_line(_cut(way.source)),
-            sanitize_line(_cut(way.target)),
-            sanitize_line(_cut(_said(way))),
-            way.is_backward,
-            scene.taken(way),
+            sanitize_line(_cut(transition.source)),
+            sanitize_line(_cut(transition.target)),
+            sanitize_line(_cut(_condition_text(transition))),
+            transition.is_backward,
+            scene.taken(transition),
         )
-        for n, way in enumerate(scene.ways, 1)
+        for n, transition in enumerate(scene.transitions, 1)
     ]
-    return Drawing(_svg(scene, *wide, "wide", place), _svg(scene, *narrow, "narrow", place), ways)
+    return Drawing(_svg(scene, *wide, "wide", place), _svg(scene, *narrow, "narrow", place), transitions)
 
 
-def _scene(graph: PhaseGraph, seen: Travelled, notes: Mapping[str, str]) -> _Scene:
+def _scene(graph: PhaseGraph, seen: JourneyPath, notes: Mapping[str, str]) -> _Scene:
     known = {phase.name for phase in graph.phases}
     used = dict.fromkeys([*seen.visits, *(name for m in seen.moves for name in (m.source, m.target)), seen.phase])
     gone = [name for name in used if name and name not in known]
-    there = {Move(way.source, way.target, way.condition, way.is_backward) for way in graph.transitions}
+    there = {
+        Move(transition.source, transition.target, transition.condition, transition.is_backward)
+        for transition in graph.transitions
+    }
     added = [Transition(m.source, m.target, m.reason, m.is_backward) for m in seen.moves if m not in there]
     whole = replace(graph, phases=(*graph.phases, *map(Phase, gone)))
     return _Scene(whole, (*graph.transitions, *added), seen, frozenset(gone), notes)
 
 
-Shape = tuple[Sheet, Labels]
-
-
-def _first_that_fits(scene: _Scene, room: float, ways: Sequence[tuple[Direction, Labels]]) -> Shape:
-    """Return the first of these drawings that is not wider than that, else the narrowest."""
-    sheets = []
-    for direction, labels in ways:
+def _first_that_fits(scene: _Scene, room: float, shapes: Sequence[tuple[Direction, Labels]]) -> tuple[Sheet, Labels]:
+    """Return the first of these layouts that is no wider than `room`, else the narrowest."""
+    wider: list[tuple[Sheet, Labels]] = []
+    for direction, labels in shapes:
         sheet = _sheet(scene, direction, labels)
         if sheet.width <= room:
             return sheet, labels
-        sheets.append((sheet, labels))
-    return min(sheets, key=lambda drawn: drawn[0].width)
+        wider.append((sheet, labels))
+    return min(wider, key=lambda one: one[0].width)
 
 
 def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
     number = {phase.name: n for n, phase in enumerate(scene.graph.phases)}
     arrows = [
-        Arrow(number[way.source], number[way.target], _label_size(way, labels), back=way.is_backward)
-        for way in scene.ways
+        Arrow(
+            number[transition.source],
+            number[transition.target],
+            _label_size(transition, labels),
+            back=transition.is_backward,
+        )
+        for transition in scene.transitions
     ]
     sizes = [_box_size(scene, phase) for phase in scene.graph.phases]
     return laid_out(sizes, arrows, direction, number.get(scene.graph.initial, 0))
@@ -156,11 +163,11 @@ def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
 
 
 def in_lines(text: str, most_chars: int, most_lines: int = MOST_LINES) -> list[str]:
-    """Return the text in lines of at most so many columns, broken where words end; what is left out ends in an ellipsis.
+    """Return the text in lines of at most so many columns, broken where words end, with an ellipsis if some is left out.
 
-    Every character in it is seen: what hides or turns the line round is named.
+    Characters that hide, or turn the line round, are named.
     """
-    # Of a huge name only its beginning can be seen, so only that is looked at, before and after it is spelled out.
+    # A name can be megabytes long. Only what can fit is looked at, before and after it is spelled out.
     room = most_chars * (most_lines + 2)
     spelled = spelled_out(_BLANKS.sub(" ", text[:room]))[:room]
     lines = [""]
@@ -188,16 +195,16 @@ def _widest(lines: Sequence[str], px: float) -> float:
     return max((_columns(line) for line in lines), default=0) * px
 
 
-def _said(way: Transition) -> str:
-    told = "any work" if way.condition == ALWAYS else way.condition
-    mark = own_label(way)
-    return f"{told} ({mark})" if mark else told
+def _condition_text(transition: Transition) -> str:
+    condition = "any work" if transition.condition == ALWAYS else transition.condition
+    label = own_label(transition)
+    return f"{condition} ({label})" if label else condition
 
 
-def _label_size(way: Transition, labels: Labels) -> BoxSize:
+def _label_size(transition: Transition, labels: Labels) -> BoxSize:
     if labels == "numbers":
         return NUMBER
-    lines = in_lines(_said(way), LABEL_CHARS)
+    lines = in_lines(_condition_text(transition), LABEL_CHARS)
     return BoxSize(math.ceil(_widest(lines, LABEL_PX)) + 6, len(lines) * LINE_PX)
 
 
@@ -212,7 +219,9 @@ def _note(scene: _Scene, phase: Phase) -> str:
         return "no longer defined"
     if phase.automatic:
         return BY_ITSELF
-    if phase.checkpoint not in CHECKPOINT_LABELS and any(way.asks for way in scene.ways if way.source == phase.name):
+    if phase.checkpoint not in CHECKPOINT_LABELS and any(
+        transition.asks for transition in scene.transitions if transition.source == phase.name
+    ):
         return ANSWERS_LABEL
     return scene.notes.get(phase.name, "") or CHECKPOINT_LABELS.get(phase.checkpoint, "")
 
@@ -224,7 +233,7 @@ _SVG = Markup(
     'role="img" aria-labelledby="{6}-{0}-title" aria-describedby="{6}-{0}-desc">'
     '<title id="{6}-{0}-title">{3}</title><desc id="{6}-{0}-desc">{4}</desc>{5}</svg>'
 )
-_WAY = Markup('<g class="{0}"><title>{1}</title><path class="line" d="{2}"/><path class="tip" d="{3}"/></g>')
+_ARROW = Markup('<g class="{0}"><title>{1}</title><path class="line" d="{2}"/><path class="tip" d="{3}"/></g>')
 _LABEL = Markup('<g class="{0}">{1}</g>')
 _NODE = Markup('<g class="{0}"><title>{1}</title>{2}</g>')
 _RECT = Markup('<rect x="{0}" y="{1}" width="{2}" height="{3}" rx="{4}"/>')
@@ -233,11 +242,16 @@ _CIRCLE = Markup('<circle cx="{0}" cy="{1}" r="{2}"/>')
 
 
 def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str, place: str) -> Markup:
-    ways = list(zip(scene.ways, sheet.routes, strict=True))
-    # What the journey took lies above what it did not, and labels above all lines.
-    lines = sorted(((scene.taken(way), way, route) for way, route in ways if route), key=lambda one: one[0] > 0)
-    parts = [_line(scene, way, route, sheet) for _, way, route in lines]
-    parts += [_label(scene, n, way, route, labels) for n, (way, route) in enumerate(ways, 1) if route]
+    transitions = list(zip(scene.transitions, sheet.routes, strict=True))
+    # Arrows that the journey took lie above the others, and labels above all lines.
+    lines = sorted(
+        ((scene.taken(transition), transition, route) for transition, route in transitions if route),
+        key=lambda one: one[0] > 0,
+    )
+    parts = [_line(scene, transition, route, sheet) for _, transition, route in lines]
+    parts += [
+        _label(scene, n, transition, route, labels) for n, (transition, route) in enumerate(transitions, 1) if route
+    ]
     parts += [_node(scene, phase, box) for phase, box in zip(scene.graph.phases, sheet.boxes, strict=True)]
     title = _plain(f"The phases of {scene.graph.name}")
     drawn = Markup("").join(parts)
@@ -245,7 +259,7 @@ def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str, place: str) -> 
 
 
 def _described(scene: _Scene) -> str:
-    """Return in a sentence or two what the picture shows; all ways are told beside it."""
+    """Return in a sentence or two what the picture shows. The list beside it has all transitions."""
     seen = scene.seen
     told = f"{len(scene.graph.phases)} phases from {scene.graph.initial} to {', '.join(scene.graph.complete)}."
     if seen.phase:
@@ -254,13 +268,15 @@ def _described(scene: _Scene) -> str:
     return _plain(told) + " The list below has each transition with its condition."
 
 
-def _line(scene: _Scene, way: Transition, route: ArrowRoute, sheet: Sheet) -> Markup:
+def _line(scene: _Scene, transition: Transition, route: ArrowRoute, sheet: Sheet) -> Markup:
     across = sheet.direction == "across"
     path = _curve(route, across=across) if route.curved else _bent(route.points)
-    taken = scene.taken(way)
+    taken = scene.taken(transition)
+    back = " (back)" if transition.is_backward else ""
     times = f", taken {taken} times" if taken > 1 else ", taken once" if taken else ""
-    said = _plain(f"{way.source} to {way.target}: {_said(way)}{' (back)' if way.is_backward else ''}{times}")
-    return _WAY.format(_classes("way", back=way.is_backward, taken=taken > 0), said, path, _tip(route, across=across))
+    title = f"{transition.source} to {transition.target}: {_condition_text(transition)}{back}{times}"
+    classes = _classes("way", back=transition.is_backward, taken=taken > 0)
+    return _ARROW.format(classes, _plain(title), path, _tip(route, across=across))
 
 
 def _curve(route: ArrowRoute, *, across: bool) -> str:
@@ -299,13 +315,14 @@ def _tip(route: ArrowRoute, *, across: bool) -> str:
     return f"M{_at((x, y))}L{_at(left)}L{_at(right)}Z"
 
 
-def _label(scene: _Scene, number: int, way: Transition, route: ArrowRoute, labels: Labels) -> Markup:
+def _label(scene: _Scene, number: int, transition: Transition, route: ArrowRoute, labels: Labels) -> Markup:
     x, y = route.label
-    classes = _classes("label", back=way.is_backward, taken=scene.taken(way) > 0)
+    classes = _classes("label", back=transition.is_backward, taken=scene.taken(transition) > 0)
     if labels == "numbers":
         circle = _CIRCLE.format(_px(x), _px(y), _px(NUMBER.width / 2 - 1))
         return _LABEL.format(classes, circle + _TEXT.format("number", _px(x), _px(y + 4), number))
-    return _LABEL.format(classes, _lines("condition", in_lines(_said(way), LABEL_CHARS), x, y, LINE_PX))
+    lines = in_lines(_condition_text(transition), LABEL_CHARS)
+    return _LABEL.format(classes, _lines("condition", lines, x, y, LINE_PX))
 
 
 def _lines(kind: str, lines: Sequence[str], x: float, y: float, high: float) -> Markup:
@@ -329,33 +346,23 @@ def _node(scene: _Scene, phase: Phase, box: Box) -> Markup:
     ]
     if note:
         parts.append(_TEXT.format("note", _px(x), _px(middle + len(lines) * (LINE_PX + 1) / 2 + NOTE_PX - 1), note))
+    title = _plain(f"{phase.name}: {phase.purpose}" if phase.purpose else phase.name)
     if visits:
-        parts.append(_badge(box, visits))
+        times = f"{visits}{TIMES}" if visits < 1000 else "999+"
+        wide = 12 + 7 * len(times)
+        parts.append(_badge("badge", box.x + box.width - wide - 4, box.y, wide, times))
+        title += f" ({visits} visit{'s' if visits > 1 else ''})"
     if here:
-        parts.append(_here(box, HERE.get(seen.status, "here")))
+        status = HERE.get(seen.status, "here")
+        parts.append(_badge("pill", box.x + 4, box.y, 14 + 7 * len(status), status))
     classes = _classes("node", here=here, visited=visits > 0, final=final, gone=phase.name in scene.gone)
-    return _NODE.format(classes, _node_title(phase, visits), Markup("").join(parts))
+    return _NODE.format(classes, title, Markup("").join(parts))
 
 
-def _node_title(phase: Phase, visits: int) -> str:
-    purpose = f": {phase.purpose}" if phase.purpose else ""
-    return _plain(f"{phase.name}{purpose}") + (f" ({visits} visit{'s' if visits > 1 else ''})" if visits else "")
-
-
-def _badge(box: Box, visits: int) -> Markup:
-    """Return how often the journey was there, on the corner of the box."""
-    said = f"{visits}{TIMES}" if visits < 1000 else "999+"
-    wide = 12 + 7 * len(said)
-    x = box.x + box.width - wide / 2 - 4
-    rect = _RECT.format(*map(_px, (x - wide / 2, box.y - BADGE, wide, 2 * BADGE)), _px(BADGE))
-    return _LABEL.format("badge", rect + _TEXT.format("count", _px(x), _px(box.y + 4), said))
-
-
-def _here(box: Box, said: str) -> Markup:
-    wide = 14 + 7 * len(said)
-    x = box.x + 4
-    rect = _RECT.format(*map(_px, (x, box.y - BADGE, wide, 2 * BADGE)), _px(BADGE))
-    return _LABEL.format("pill", rect + _TEXT.format("count", _px(x + wide / 2), _px(box.y + 4), said))
+def _badge(kind: str, x: float, y: float, wide: float, text: str) -> Markup:
+    """Return a short text in a frame on the upper edge of a box."""
+    rect = _RECT.format(*map(_px, (x, y - BADGE, wide, 2 * BADGE)), _px(BADGE))
+    return _LABEL.format(kind, rect + _TEXT.format("count", _px(x + wide / 2), _px(y + 4), text))
 
 
 def _classes(kind: str, **marks: bool) -> str:
@@ -363,7 +370,7 @@ def _classes(kind: str, **marks: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text for places that take no marks: every character of it is seen, and of a long one the beginning."""
+    """Return the beginning of a text for places that take no marks, with invisible characters named."""
     return spelled_out(_cut(text)).encode("utf-8", "replace").decode()
 
 

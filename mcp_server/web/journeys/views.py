@@ -27,7 +27,7 @@ from agents.report.overview import answered_questions, newest_feedback, phase_ro
 from agents.report.sentences import EventSentence, event_sentence, response_facts
 from knowledge.trust.ports import Proposal
 from mcp_server.web.graph.parts import pictures
-from mcp_server.web.graph.svg import Move, Travelled
+from mcp_server.web.graph.svg import JourneyPath, Move
 from mcp_server.web.journeys.work_views import WorkHtml, work_html
 from mcp_server.web.text.sanitize import sanitize_line, spelled_out
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
@@ -136,7 +136,7 @@ def journey_values(seen: JourneyPageData) -> dict[str, Any]:
         "asked_work": next((w for w in works if state.checkpoint and w.phase == state.checkpoint.phase), None),
         "missing": [one.text for one in newest_feedback(state) if one.phase == state.phase],
         "back": redone_because(state)[:1_000],
-        "pictures": pictures(_graph(seen), travelled(state, seen.log)),
+        "pictures": pictures(_graph(seen), journey_path(state, seen.log)),
         "answers": answered_questions(state),
         "feedback": [found for found in feedback if found[1]],
         "conversations": conversations(seen.log)[-CONVERSATIONS_SHOWN:],
@@ -190,14 +190,14 @@ def _graph(seen: JourneyPageData) -> PhaseGraph:
     return PhaseGraph(seen.state.agent, (Phase(first),), (), first, ())
 
 
-def travelled(state: JourneyState, log: Iterable[Logged]) -> Travelled:
+def journey_path(state: JourneyState, log: Iterable[Logged]) -> JourneyPath:
     """Return the journey's way through its phases."""
     moves: dict[Move, int] = {}
     for logged in log:
         if isinstance(event := logged.event, PhaseChanged):
             move = Move(event.source, event.target, event.reason, event.is_backward)
             moves[move] = moves.get(move, 0) + 1
-    return Travelled(state.phase, state.status, state.phase_visits, moves)
+    return JourneyPath(state.phase, state.status, state.phase_visits, moves)
 
 
 def _steps(seen: JourneyPageData) -> tuple[list[StepView], int]:

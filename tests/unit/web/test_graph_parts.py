@@ -10,7 +10,7 @@ import pytest
 from agents.catalogue import built_in, entries
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition
 from mcp_server.web.graph.parts import MOST_PHASES, parts_of, pictures
-from mcp_server.web.graph.svg import NARROW, WIDE, Drawing, Move, Travelled
+from mcp_server.web.graph.svg import NARROW, WIDE, Drawing, JourneyPath, Move
 from tests.support.agents.inquiry_agent import chained, inquiry
 from tests.unit.web.test_graph_svg import SVG, read, texts
 
@@ -25,11 +25,11 @@ def classed(drawn: Drawing, kind: str) -> list[str]:
 
 
 def said(drawn: Drawing) -> list[tuple[str, str, str, int]]:
-    return [(str(way.source), str(way.target), str(way.condition), way.taken) for way in drawn.ways]
+    return [(str(way.source), str(way.target), str(way.condition), way.taken) for way in drawn.transitions]
 
 
 def test_a_skill_of_six_agents_each_followed_by_memory_is_thirteen_boxes_that_fit() -> None:
-    drawn = pictures(SKILL, Travelled("clarify.LOOK", "active", {"clarify.LOOK": 1}))
+    drawn = pictures(SKILL, JourneyPath("clarify.LOOK", "active", {"clarify.LOOK": 1}))
     boxes = classed(drawn.whole, "node")
     assert [title.partition(":")[0].partition(" (")[0] for title in boxes] == [
         *(name for part in SIX for name in (part, f"{part}.memory")),
@@ -46,7 +46,7 @@ def test_a_skill_of_six_agents_each_followed_by_memory_is_thirteen_boxes_that_fi
 @pytest.mark.parametrize("name", [entry.name for entry in entries()])
 def test_every_agent_and_skill_of_this_program_fits_its_pictures(name: str) -> None:
     graph = built_in(name).graph
-    drawn = pictures(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
+    drawn = pictures(graph, JourneyPath(graph.initial, "active", {graph.initial: 1}))
     for one in filter(None, (drawn.whole, drawn.inside)):
         assert float(str(read(one.wide).get("width"))) <= WIDE
         assert float(str(read(one.narrow).get("width"))) <= 2 * NARROW, "scrolled in its frame, by one more screen"
@@ -55,7 +55,7 @@ def test_every_agent_and_skill_of_this_program_fits_its_pictures(name: str) -> N
 
 def test_the_present_part_is_shown_phase_by_phase_with_the_parts_it_leads_to() -> None:
     moves = {Move("research.ASK", "research.WRITE", "research.all_known"): 2}
-    seen = Travelled("research.WRITE", "waiting", {"research.ASK": 2, "research.WRITE": 2}, moves)
+    seen = JourneyPath("research.WRITE", "waiting", {"research.ASK": 2, "research.WRITE": 2}, moves)
     drawn = pictures(SKILL, seen)
     assert (drawn.part, drawn.inside is not None) == ("research", True)
     assert drawn.inside is not None
@@ -80,7 +80,7 @@ def test_visits_of_a_part_are_its_entrances_and_moves_between_parts_are_counted(
         Move("clarify.memory.ASK", "clarify.ASK", "revisit", is_backward=True): 1,
     }
     visits = {"clarify.LOOK": 1, "clarify.ASK": 2, "clarify.memory.LOOK": 2, "OLD": 1}
-    drawn = pictures(SKILL, Travelled("clarify.memory.ASK", "active", visits, moves))
+    drawn = pictures(SKILL, JourneyPath("clarify.memory.ASK", "active", visits, moves))
     titles = classed(drawn.whole, "visited")
     assert titles[:2] == ["clarify: 4 phases (2 visits)", "clarify.memory: 4 phases (2 visits)"]
     assert ("clarify", "clarify.memory", "passed", 2) in said(drawn.whole)
@@ -97,10 +97,10 @@ def test_a_small_graph_and_one_without_parts_are_one_picture() -> None:
         (f"STEP_{MOST_PHASES + 5}",),
     )
     for graph in (inquiry().graph, chained("a", "b").graph, large):
-        drawn = pictures(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
+        drawn = pictures(graph, JourneyPath(graph.initial, "active", {graph.initial: 1}))
         assert drawn.inside is None
         assert len(classed(drawn.whole, "node")) == len(graph.phases)
-        assert len(drawn.whole.ways) == len(graph.transitions)
+        assert len(drawn.whole.transitions) == len(graph.transitions)
 
 
 def test_phases_of_no_part_are_the_agent_s_own_and_where_it_ends_stands_for_itself() -> None:
@@ -110,23 +110,23 @@ def test_phases_of_no_part_are_the_agent_s_own_and_where_it_ends_stands_for_itse
     ways = tuple(Transition(one.name, two.name) for one, two in pairwise(phases))
     graph = PhaseGraph("analysis", phases, ways, "STEP_0", ("COMPLETE",))
     assert [part.name for part in parts_of(graph)] == ["analysis", "memory", "COMPLETE"]
-    drawn = pictures(graph, Travelled("STEP_3", "active", {"STEP_0": 1, "STEP_3": 1}))
+    drawn = pictures(graph, JourneyPath("STEP_3", "active", {"STEP_0": 1, "STEP_3": 1}))
     assert drawn.part == "analysis"
     assert drawn.inside is not None
     assert len(classed(drawn.inside, "node")) == 13
-    ended = pictures(graph, Travelled("COMPLETE", "complete", {"COMPLETE": 1}))
+    ended = pictures(graph, JourneyPath("COMPLETE", "complete", {"COMPLETE": 1}))
     assert (ended.inside, ended.part) == (None, "COMPLETE")
 
 
 @pytest.mark.parametrize("phase", ["NOWHERE", "clarify.GONE"])
 def test_a_journey_in_a_phase_that_is_gone_is_drawn_all_the_same(phase: str) -> None:
-    drawn = pictures(SKILL, Travelled(phase, "active", {phase: 1}, {Move("clarify.ASK", phase, "x"): 1}))
+    drawn = pictures(SKILL, JourneyPath(phase, "active", {phase: 1}, {Move("clarify.ASK", phase, "x"): 1}))
     assert phase in " ".join(classed(drawn.whole, "gone"))
     assert drawn.inside is not None
 
 
 def test_what_the_server_does_and_what_a_person_answers_is_told_below_the_name() -> None:
-    drawn = pictures(inquiry().graph, Travelled("ASK", "waiting", {"ASK": 1}))
+    drawn = pictures(inquiry().graph, JourneyPath("ASK", "waiting", {"ASK": 1}))
     assert texts(drawn.whole.wide, "note") == ["by itself", "a person answers"]
 
 
@@ -137,7 +137,7 @@ def test_what_a_person_is_asked_on_one_way_alone_stands_at_that_way_also_inside_
         else way
         for way in SKILL.transitions
     )
-    drawn = pictures(replace(SKILL, transitions=ways), Travelled("clarify.WRITE", "active", {"clarify.WRITE": 1}))
+    drawn = pictures(replace(SKILL, transitions=ways), JourneyPath("clarify.WRITE", "active", {"clarify.WRITE": 1}))
     assert drawn.inside is not None
     conditions = [way[2] for way in said(drawn.inside)]
     assert "written (a person decides)" in conditions

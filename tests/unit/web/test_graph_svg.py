@@ -23,7 +23,7 @@ from mcp_server.web.graph.layout import (
     on_curve,
     returning,
 )
-from mcp_server.web.graph.svg import NARROW, WIDE, Move, Travelled, drawing, in_lines
+from mcp_server.web.graph.svg import NARROW, WIDE, JourneyPath, Move, drawing, in_lines
 from mcp_server.web.text.sanitize import has_hidden
 from tests.browser.payloads import PAYLOADS
 from tests.support.journeys.graphs import RESEARCH, graphs
@@ -32,7 +32,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 NEAR = 0.5
 DIRECTIONS: tuple[Direction, ...] = ("across", "down")
 TAKEN = Move("DECOMPOSE", "ANSWER", "tree_ready")
-SEEN = Travelled("ANSWER", "waiting", {"DECOMPOSE": 2, "ANSWER": 1}, {TAKEN: 2})
+SEEN = JourneyPath("ANSWER", "waiting", {"DECOMPOSE": 2, "ANSWER": 1}, {TAKEN: 2})
 
 
 @st.composite
@@ -179,8 +179,8 @@ def test_a_picture_says_where_the_journey_is_how_it_came_there_and_what_each_way
     for condition in ("tree_ready", "all_answered", "new_category", "gap"):
         assert condition in conditions
     assert sorted(marked(drawn.wide, "way")) == ["", "", "back", "back", "back", "taken"]
-    assert [way.taken for way in drawn.ways] == [2, 0, 0, 0, 0, 0]
-    assert [way.is_backward for way in drawn.ways] == [False, False, True, False, True, True]
+    assert [way.taken for way in drawn.transitions] == [2, 0, 0, 0, 0, 0]
+    assert [way.is_backward for way in drawn.transitions] == [False, False, True, False, True, True]
     root = read(drawn.wide)
     assert [one.tag for one in root[:2]] == [f"{SVG}title", f"{SVG}desc"]
     assert "in ANSWER (waits)" in str(root[1].text)
@@ -192,16 +192,16 @@ def test_on_a_narrow_screen_ways_have_the_numbers_of_the_list_where_words_do_not
     assert sorted(map(int, texts(drawn.narrow, "number"))) == [1, 2, 3, 4, 5, 6]
     assert float(str(read(drawn.narrow).get("width"))) <= NARROW
     short = PhaseGraph("s", (Phase("A"), Phase("B")), (Transition("A", "B", "ok"),), "A", ("B",))
-    assert texts(drawing(short, Travelled()).narrow, "condition") == ["ok"]
+    assert texts(drawing(short, JourneyPath()).narrow, "condition") == ["ok"]
 
 
 def test_where_a_person_sent_it_and_phases_that_are_gone_are_drawn_too() -> None:
     moves = {TAKEN: 1, Move("ANSWER", "OLD", "was_there"): 1, Move("OLD", "DECOMPOSE", "revisit", is_backward=True): 1}
-    drawn = drawing(RESEARCH, Travelled("DECOMPOSE", "active", {"DECOMPOSE": 2, "ANSWER": 1, "OLD": 1}, moves))
+    drawn = drawing(RESEARCH, JourneyPath("DECOMPOSE", "active", {"DECOMPOSE": 2, "ANSWER": 1, "OLD": 1}, moves))
     assert texts(drawn.wide, "name")[-1] == "OLD"
     assert "no longer defined" in texts(drawn.wide, "note")
     assert marked(drawn.wide, "node")[-1] == "visited gone"
-    added = drawn.ways[len(RESEARCH.transitions) :]
+    added = drawn.transitions[len(RESEARCH.transitions) :]
     assert [(str(w.source), str(w.target), str(w.condition), w.is_backward, w.taken) for w in added] == [
         ("ANSWER", "OLD", "was_there", False, 1),
         ("OLD", "DECOMPOSE", "revisit", True, 1),
@@ -211,7 +211,7 @@ def test_where_a_person_sent_it_and_phases_that_are_gone_are_drawn_too() -> None
 @pytest.mark.parametrize("name", [entry.name for entry in main_entries()])
 def test_every_agent_of_this_program_is_drawn_whole_and_fits(name: str) -> None:
     graph = built_in(name).graph
-    drawn = drawing(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
+    drawn = drawing(graph, JourneyPath(graph.initial, "active", {graph.initial: 1}))
     for svg, room in ((drawn.wide, WIDE), (drawn.narrow, NARROW)):
         assert len(marked(svg, "node")) == len(graph.phases)
         assert len(marked(svg, "way")) == len(graph.transitions)
@@ -223,7 +223,7 @@ def test_every_agent_of_this_program_is_drawn_whole_and_fits(name: str) -> None:
 @given(graph=graphs())
 @settings(max_examples=50)
 def test_any_graph_that_can_be_used_can_be_drawn(graph: PhaseGraph) -> None:
-    drawn = drawing(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
+    drawn = drawing(graph, JourneyPath(graph.initial, "active", {graph.initial: 1}))
     for svg in (drawn.wide, drawn.narrow):
         assert len(marked(svg, "node")) == len(graph.phases)
         assert len(marked(svg, "way")) == len(graph.transitions)
@@ -243,7 +243,7 @@ def test_hostile_names_do_nothing_are_seen_and_take_no_more_room_than_others() -
             names[0],
             (names[2],),
         )
-        drawn = drawing(graph, Travelled(names[0], payload, {names[0]: 3}))
+        drawn = drawing(graph, JourneyPath(names[0], payload, {names[0]: 3}))
         for svg in (drawn.wide, drawn.narrow):
             kinds = {one.tag.removeprefix(SVG) for one in read(svg).iter()}
             assert kinds == {"svg", "title", "desc", "g", "rect", "text", "path"} | ({"circle"} & kinds)
