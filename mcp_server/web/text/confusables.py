@@ -1,10 +1,12 @@
-"""Letters that read like other letters: where a word is not what it looks like. Pure.
+"""Find letters that look like other letters, so that a word is not what it seems to be. Pure.
 
-Source: Unicode Technical Standard 39, "Unicode Security Mechanisms", sections 4 (confusables) and 5 (mixed scripts); the
-tables are our own and short: what reads like ASCII, which is what paths, commands and names are made of.
+The attack: a person approves `аdmin.md` or `еxample.com` with a Cyrillic first letter and takes it for the name that they know.
+
+Source: Unicode Technical Standard 39, "Unicode Security Mechanisms", sections 4 (confusables) and 5 (mixed scripts). The tables
+are our own and short. They have what looks like ASCII, because paths, commands and names are written in ASCII.
 """
 
-# ruff: noqa: RUF001 - letters that read like others are what this file is about
+# ruff: noqa: RUF001, RUF002 - this file is about letters that look like others
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ SAME = {
     **dict(zip("օսհցզՕՍ", "ouhgqOU", strict=True)),
     **dict(zip("ᎪᏴᏟᎬᎻᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "ABCEHJKLMPRSTVWZ", strict=True)),  # Cherokee
 }
-"""Letters of other scripts that most typefaces draw exactly like a Latin one."""
+"""Letters of other scripts that most fonts draw exactly like a Latin one."""
 
 SIMILAR = {
     **SAME,
@@ -28,7 +30,7 @@ SIMILAR = {
     **dict(zip("вкмнтгьпԍ", "bkmhtrbng", strict=True)),
     **dict(zip("ոքյլտ", "npjlu", strict=True)),
 }
-"""Those too that read like one inside of a Latin word."""
+"""Also those that pass for a Latin letter only inside a Latin word, such as Greek alpha in `pαth`."""
 
 FORMS = {
     **dict(zip("ɑɡɩǀǃ", "agil!", strict=True)),
@@ -37,24 +39,28 @@ FORMS = {
     **dict(zip("\u2236\ua789\uff1a\u0589\u05c3\u037e", ":::::;", strict=True)),
     **dict(zip("\uff20\ufe6b\uff3c\u2216\u29f5", "@@\\\\\\", strict=True)),
 }
-"""Letters and signs that are no part of any word in most texts, and read like one in a path or an address."""
+"""Letters and signs that are rare in honest text. In a path or an address they pose as its separators.
 
-_DRESSED = (
+`example.com⁄login.org` has a fraction slash: its host is not `example.com`.
+"""
+
+_STYLED = (
     "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u2102\u210a-\u2115\u2118-\u211d\u2124\u2128-\u2138"
 )
-"""Latin letters and digits in other dress: full width, mathematical."""
-_SUSPECT = re.compile(f"[{''.join(map(re.escape, {**SIMILAR, **FORMS}))}{_DRESSED}]")
-_FORM = re.compile(f"[{''.join(map(re.escape, FORMS))}{_DRESSED}]")
+"""Latin letters and digits of full width and of mathematics. Searching for the plain word does not find them."""
+_SUSPECT = re.compile(f"[{''.join(map(re.escape, {**SIMILAR, **FORMS}))}{_STYLED}]")
+_FORM = re.compile(f"[{''.join(map(re.escape, FORMS))}{_STYLED}]")
 _WORD = re.compile(r"[^\W\d_]+")
 _MIXED, _LOOKS = "mixed", "looks Latin but is "
 _OTHERS = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 
 
-def alike(text: str) -> dict[int, str]:
-    """Return where in `text` a character reads like another one that is meant by nobody who writes plainly, and like which.
+def lookalikes(text: str) -> dict[int, str]:
+    """Return the positions of characters that pose as another one, each with the character that it looks like.
 
-    That is a letter of another script inside a Latin word; a word of another script made only of letters that look Latin,
-    unless a word beside it shows that the script is written there; and signs that pose as `/`, `.`, `:` or `@`.
+    These are letters of another script inside a Latin word, whole words of another script whose letters all look Latin, and
+    signs that pose as `/`, `.`, `:` or `@`. A word that looks Latin is left alone beside a word that can only be of its
+    script: there somebody writes Russian or Greek.
     """
     if text.isascii():
         return {}
@@ -62,7 +68,7 @@ def alike(text: str) -> dict[int, str]:
     start = 0
     for line in text.split("\n"):
         if not line.isascii() and _SUSPECT.search(line):
-            found.update((start + at, like) for at, like in _in_line(line))
+            found.update((start + at, latin) for at, latin in _in_line(line))
         start += len(line) + 1
     return found
 
@@ -70,8 +76,8 @@ def alike(text: str) -> dict[int, str]:
 def _in_line(line: str) -> Iterator[tuple[int, str]]:
     words = [(match.start(), match.group()) for match in _WORD.finditer(line)]
     kinds = [_kind(word) for _, word in words]
-    around = zip(_last_plain(kinds), reversed(_last_plain(kinds[::-1])), strict=True)
-    for (start, word), kind, beside in zip(words, kinds, around, strict=True):
+    neighbours = zip(_certain_before(kinds), reversed(_certain_before(kinds[::-1])), strict=True)
+    for (start, word), kind, beside in zip(words, kinds, neighbours, strict=True):
         poses = kind.startswith(_LOOKS) and kind.removeprefix(_LOOKS) not in beside
         table = SIMILAR if kind == _MIXED else SAME if poses else {}
         yield from ((start + at, table[letter]) for at, letter in enumerate(word) if letter in table)
@@ -79,8 +85,8 @@ def _in_line(line: str) -> Iterator[tuple[int, str]]:
         yield match.start(), FORMS.get(match.group()) or unicodedata.normalize("NFKC", match.group())
 
 
-def _last_plain(kinds: Sequence[str]) -> list[str]:
-    """Return for each word what the nearest one before it is that does not only look Latin, "" where there is none."""
+def _certain_before(kinds: Sequence[str]) -> list[str]:
+    """Return for each word the kind of the nearest one before it whose script is certain, "" if there is none."""
     last, found = "", []
     for kind in kinds:
         found.append(last)
@@ -90,7 +96,7 @@ def _last_plain(kinds: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=5000)
 def _kind(word: str) -> str:
-    """Return what the word is written in: a script, several, or one of which all these letters look Latin and none is."""
+    """Return the script of the word, `mixed` if it has several, or that it looks Latin and is not."""
     if word.isascii():
         return "LATIN"
     scripts = {_script(letter) for letter in word}

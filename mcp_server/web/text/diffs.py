@@ -1,4 +1,7 @@
-"""A unified diff as a person reads it: rows side by side or one below the other, with the words that differ marked. Pure.
+"""Lay out a unified diff for people: rows side by side or one below the other, with the words that differ marked. Pure.
+
+Whoever proposes a change chooses its texts. They may write lines that look like headers of the diff, so that the page would hide
+or misplace what follows, and texts for which comparing takes minutes. So lines are counted, and comparing has a limit.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -11,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, zip_longest
 from typing import Literal
 
 from markupsafe import Markup
@@ -21,32 +24,32 @@ from mcp_server.web.text.sanitize import Span, sanitize
 RowKind = Literal["same", "changed", "added", "removed"]
 
 MOST_COMPARED = 250_000
-"""Pairs of words, or of lines, that are compared one with another; of more only what both begin and end with is found."""
+"""Pairs of words, or of lines, that are compared with each other. With more, only common beginnings and ends are found."""
 ALIKE_ENOUGH = 0.35
-"""Lines that share less are another line each: marking their words would mark nearly all of them."""
+"""Lines that share less are not shown as changed into each other: nearly all of their words would be marked."""
 
 MARKS = (" ", "-", "+", "\\")
 EFFORT = 3_000_000
-"""Comparisons of words that all diffs of one page may cost, about half a second. Lines that are left get no words marked."""
+"""Comparisons of words for all diffs of one page, about half a second. After that, no words of lines are marked."""
 CHARACTERS_A_STEP = 8
-"""Characters of two lines whose sets of words are compared in about the time of one step."""
+"""Comparing the sets of words of two lines takes about one step for so many characters."""
 LONG_FOR_WORDS = 100_000
-"""Characters of two lines together beyond which only what both begin and end with is found: their words would fill the memory."""
+"""For two lines that are longer together, only common beginnings and ends are found: their words would fill the memory."""
 NAMING_LINES = 2
-"""A diff begins with the names of the file before and after."""
+"""A diff begins with the names of the file before and after, one line each."""
 
 ANY_LENGTH = 10**9
 
 _NOTE = Markup(' <i class="note">{0}</i>')
 HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ENDS = {mark: re.compile(rf"\n(?!{re.escape(mark)})") for mark in (" ", "-", "+")}
-"""Where lines on one side of a diff end that follow each other."""
+"""Where consecutive lines of one mark end."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line of a page as the diff has it. `note` is what the diff says behind it, such as that its end is missing."""
+    """One line of a page in a diff. `note` is what the diff says after it, such as that there is no line end."""
 
     number: int
     text: str
@@ -55,7 +58,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class DiffChange:
-    """Consecutive lines of a hunk: the same on both sides, or `old` replaced by `new`, of which one may be empty."""
+    """Consecutive lines of a hunk: the same on both sides, or `old` replaced by `new`. One of them may be empty."""
 
     same: bool
     old: tuple[DiffLine, ...]
@@ -64,7 +67,7 @@ class DiffChange:
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """A stretch of the page with what changed in it. `note` stands for lines that the diff itself left out."""
+    """A stretch of the page with its changes. `note` stands for lines that the diff itself left out."""
 
     changes: tuple[DiffChange, ...]
     note: str = ""
@@ -72,7 +75,7 @@ class DiffHunk:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """One row of a shown diff; a side that has no line has number 0. `cut`: not all of a line is there."""
+    """One row of a shown diff. A side without a line has number 0. `cut`: a line is shown in part only."""
 
     kind: RowKind
     old_number: int
@@ -84,12 +87,12 @@ class DiffRow:
 
 @dataclass(slots=True)
 class Effort:
-    """What comparing may still cost. Texts can be made so that finding what they share takes minutes."""
+    """How many steps comparing may still take. Somebody can write texts for which difflib needs minutes."""
 
     left: int = EFFORT
 
     def spend(self, steps: int) -> bool:
-        """Take so many steps off and return True; False, with nothing taken, if they are not left."""
+        """Take off so many steps and return True, or return False if there are not so many left."""
         if steps > self.left:
             return False
         self.left -= steps
@@ -97,11 +100,11 @@ class Effort:
 
 
 class _Exhausted(Exception):
-    """Comparing two lines would cost more than is left."""
+    """Comparing two lines would take more steps than are left."""
 
 
 class _Matcher(SequenceMatcher[str]):
-    """Finds what two lines share, for as long as there is effort left."""
+    """Finds what two lines share, as long as there is effort left."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str], effort: Effort) -> None:
         super().__init__(None, old, new, autojunk=False)
@@ -110,14 +113,17 @@ class _Matcher(SequenceMatcher[str]):
         self._cost = [0, *accumulate(1 + counts[token] for token in old)]
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """Do what difflib does. It looks at each token of `old` once for each time that `new` has it."""
+        """Do as difflib does, whose cost is known in advance: each token of `old` times how often `new` has it."""
         if not self._effort.spend(self._cost[-1 if ahi is None else ahi] - self._cost[alo]):
             raise _Exhausted
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 def parsed(diff: str) -> list[DiffHunk]:
-    """Return the hunks of a unified diff of one file. Lines are counted, so that no content is taken for a header."""
+    """Return the hunks of a unified diff of one file.
+
+    A removed line `-- x` reads `--- x` in the diff, like a header. So the numbers in each header say which lines are content.
+    """
     lines = diff.split("\n")
     found: list[DiffHunk] = []
     at = 0
@@ -137,7 +143,7 @@ def parsed(diff: str) -> list[DiffHunk]:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """As much of a diff as its first rows are made of; `added` and `removed` lines are those of all of it, `left_out` are not here."""
+    """As much of a diff as its first rows need. `added` and `removed` count the lines of all of it, `left_out` those not here."""
 
     diff: str
     added: int
@@ -146,9 +152,9 @@ class Beginning:
 
 
 def beginning(diff: str, rows: int) -> Beginning:
-    """Return what the first `rows` rows of a long diff are made of, without taking the rest apart.
+    """Return what the first `rows` rows of a long diff need, without parsing the rest.
 
-    Lines are kept in their order until one side of a change alone fills the rows; then as many of its other side.
+    Lines are kept in order until one side of a change alone fills the rows, then as many of its other side.
     """
     at, names = 0, 0
     if diff.startswith("--- "):
@@ -172,7 +178,7 @@ def beginning(diff: str, rows: int) -> Beginning:
 
 
 def _after_lines(text: str, at: int, count: int) -> int:
-    """Return where the line begins that is so many after the one at `at`, or the end."""
+    """Return where the line begins that is so many lines after the one at `at`, or the end of the text."""
     for _ in range(count):
         at = text.find("\n", at) + 1
         if not at:
@@ -182,7 +188,7 @@ def _after_lines(text: str, at: int, count: int) -> int:
 
 @dataclass(slots=True)
 class _Counts:
-    """Where a hunk is: numbers of the next lines, and how many are still to come."""
+    """Where a hunk is: the numbers of the next lines, and how many are left on each side."""
 
     old: int
     old_left: int
@@ -192,7 +198,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _HunkLine:
-    """One line of a hunk: on which sides it is (`-`, `+`, a blank for both), or a note on the line before."""
+    """One line of a hunk. `mark` says on which side it is (`-`, `+`, a blank for both), or that it is a note (a backslash)."""
 
     mark: str
     text: str
@@ -227,35 +233,34 @@ def _changes(entries: Sequence[_HunkLine]) -> Iterator[DiffChange]:
 
 
 def side_by_side(hunk: DiffHunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[DiffRow]:
-    """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like.
+    """Yield the hunk's rows, with the old text on the left and the new on the right, similar lines beside each other.
 
-    Of a line at most `longest` characters are there, and then how many more there are. Comparing costs at most `effort`.
+    At most `longest` characters of a line are shown, with the number of those left out. Comparing takes at most `effort`.
     """
     effort = effort or Effort()
     for change in hunk.changes:
-        if change.same:
-            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
-        else:
-            pairs = _paired(change.old, change.new, effort)
-            yield from (_row(before, after, longest, effort) for before, after in pairs)
+        yield from _rows(change, longest, effort)
 
 
 def one_below_the_other(hunk: DiffHunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[DiffRow]:
-    """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
+    """Yield the hunk's rows, removed lines above added ones, as a unified diff has them."""
     effort = effort or Effort()
     for change in hunk.changes:
+        rows = list(_rows(change, longest, effort))
         if change.same:
-            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
+            yield from rows
             continue
-        pairs = _paired(change.old, change.new, effort)
-        rows = [_row(before, after, longest, effort) for before, after in pairs]
         yield from (DiffRow("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
         yield from (DiffRow("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
 
 
-def _same(before: DiffLine, after: DiffLine, longest: int) -> DiffRow:
-    shown = _shown(before, longest)
-    return DiffRow("same", before.number, shown, after.number, shown, len(before.text) > longest)
+def _rows(change: DiffChange, longest: int, effort: Effort) -> Iterator[DiffRow]:
+    if not change.same:
+        yield from (_row(before, after, longest, effort) for before, after in _paired(change.old, change.new, effort))
+        return
+    for before, after in zip(change.old, change.new, strict=True):
+        shown = _shown(before, longest)
+        yield DiffRow("same", before.number, shown, after.number, shown, len(before.text) > longest)
 
 
 def _row(before: DiffLine | None, after: DiffLine | None, longest: int, effort: Effort) -> DiffRow:
@@ -264,9 +269,9 @@ def _row(before: DiffLine | None, after: DiffLine | None, longest: int, effort: 
         cut = any(line is not None and len(line.text) > longest for line in (before, after))
         kind: RowKind = "removed" if after is None else "added"
         return DiffRow(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
-    gone, come = differing(before.text, after.text, effort)
+    removed, added = differing(before.text, after.text, effort)
     cut = max(len(before.text), len(after.text)) > longest
-    old, new = _shown(before, longest, gone, "del"), _shown(after, longest, come, "ins")
+    old, new = _shown(before, longest, removed, "del"), _shown(after, longest, added, "ins")
     return DiffRow("changed", before.number, old, after.number, new, cut)
 
 
@@ -278,7 +283,7 @@ def _shown(line: DiffLine, longest: int, spans: Sequence[Span] = (), tag: str = 
 
 
 def differing(before: str, after: str, effort: Effort | None = None) -> tuple[list[Span], list[Span]]:
-    """Return the spans of words in each that the other does not have; none at all where little is the same."""
+    """Return the spans of words in each line that the other one does not have; none if the two share little."""
     if len(before) + len(after) > LONG_FOR_WORDS:
         return _between_ends(before, after)
     old, new = _TOKEN.findall(before), _TOKEN.findall(after)
@@ -286,7 +291,7 @@ def differing(before: str, after: str, effort: Effort | None = None) -> tuple[li
     tail = _common(old[head:][::-1], new[head:][::-1])
     blocks = [
         (0, 0, head),
-        *_inside(old, new, (head, tail), effort or Effort()),
+        *_common_blocks(old, new, (head, tail), effort or Effort()),
         (len(old) - tail, len(new) - tail, tail),
     ]
     kept = sum(sum(map(len, old[start : start + size])) for start, _, size in blocks)
@@ -296,21 +301,21 @@ def differing(before: str, after: str, effort: Effort | None = None) -> tuple[li
 
 
 def _between_ends(before: str, after: str) -> tuple[list[Span], list[Span]]:
-    """Return the one stretch of each that lies between what both begin and end with."""
+    """Return the one stretch of each line between their common beginning and end, found by bisection."""
     shorter = min(len(before), len(after))
     head = bisect_left(range(1, shorter + 1), 1, key=lambda size: int(before[:size] != after[:size]))
     rest = shorter - head
     tail = bisect_left(range(1, rest + 1), 1, key=lambda size: int(before[-size:] != after[-size:]))
     if 2 * (head + tail) < ALIKE_ENOUGH * (len(before) + len(after)):
         return [], []
-    gone, come = ([(head, len(text) - tail)] if len(text) > head + tail else [] for text in (before, after))
-    return gone, come
+    removed, added = ([(head, len(text) - tail)] if len(text) > head + tail else [] for text in (before, after))
+    return removed, added
 
 
-def _inside(
+def _common_blocks(
     old: Sequence[str], new: Sequence[str], ends: tuple[int, int], effort: Effort
 ) -> list[tuple[int, int, int]]:
-    """Return what is common between what both begin and end with, which are so many tokens."""
+    """Return the common tokens (position in each, number) between the common beginning and end, of so many tokens each."""
     head, tail = ends
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if not middle_old or not middle_new or len(middle_old) * len(middle_new) > MOST_COMPARED:
@@ -319,7 +324,7 @@ def _inside(
         found = _Matcher(middle_old, middle_new, effort).get_matching_blocks()
     except _Exhausted:
         return []
-    # A lone blank or comma in common only breaks what differs into crumbs.
+    # A common blank or comma alone would only split the marks of words that differ.
     worth = [b for b in found if any(token[:1].isalnum() for token in middle_old[b.a : b.a + b.size])]
     return [(head + b.a, head + b.b, b.size) for b in worth]
 
@@ -330,10 +335,8 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
-    """Return where the tokens are that lie in none of the kept stretches, as spans of characters."""
-    starts = [0]
-    for token in tokens:
-        starts.append(starts[-1] + len(token))
+    """Return the tokens outside of the kept stretches, as spans of characters."""
+    starts = [0, *accumulate(map(len, tokens))]
     found, at = [], 0
     for start, size in [*kept, (len(tokens), 0)]:
         if start > at:
@@ -345,11 +348,11 @@ def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
 def _paired(
     old: Sequence[DiffLine], new: Sequence[DiffLine], effort: Effort
 ) -> list[tuple[DiffLine | None, DiffLine | None]]:
-    """Return which line became which, in order, so that those beside each other share most words."""
+    """Return which line became which, in order, so that lines beside each other share as many words as possible."""
     compared = len(old) * len(new)
-    if len(old) == len(new) or not compared or compared > MOST_COMPARED // 100 or not _worth(old, new, effort):
-        longest = max(len(old), len(new))
-        return [(old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in range(longest)]
+    simple = len(old) == len(new) or not compared or compared > MOST_COMPARED // 100
+    if simple or not _spend_on_lines(old, new, effort):
+        return list(zip_longest(old, new))
     best = _scores(old, new)
     pairs: list[tuple[DiffLine | None, DiffLine | None]] = []
     i = j = 0
@@ -366,14 +369,14 @@ def _paired(
     return [*pairs, *((line, None) for line in old[i:]), *((None, line) for line in new[j:])]
 
 
-def _worth(old: Sequence[DiffLine], new: Sequence[DiffLine], effort: Effort) -> bool:
-    """Return whether there is effort left to compare the words of each line with those of each other one."""
+def _spend_on_lines(old: Sequence[DiffLine], new: Sequence[DiffLine], effort: Effort) -> bool:
+    """Return whether there was effort left to compare the words of each old line with those of each new one."""
     sizes = [sum(len(line.text) for line in side) for side in (old, new)]
     return effort.spend((sizes[0] * len(new) + sizes[1] * len(old)) // CHARACTERS_A_STEP)
 
 
 def _scores(old: Sequence[DiffLine], new: Sequence[DiffLine]) -> list[list[float]]:
-    """Return, from each pair of lines on, how much the best pairing of the rest shares."""
+    """Return, for each pair of an old and a new line, how much the best pairing of these and all later lines shares."""
     words_old, words_new = ([frozenset(_TOKEN.findall(line.text)) for line in side] for side in (old, new))
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i in range(len(old) - 1, -1, -1):

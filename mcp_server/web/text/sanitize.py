@@ -1,6 +1,10 @@
-"""Text that others wrote, as it may be shown: nothing in it acts, hides, or poses as something else. Pure.
+"""Show text that others wrote, so that nothing in it acts, hides, or poses as something else. Pure.
 
-Source: Unicode Technical Report 36, "Unicode Security Considerations", and ECMA-48 for control characters.
+A person decides by what they see. Whoever writes a proposal may try to make them see something else than what is written:
+each table below says what it stops. Characters that cannot be seen are shown as their names in brackets, `⟦U+200B⟧`.
+
+Source: Unicode Technical Report 36, "Unicode Security Considerations"; Boucher, Anderson, "Trojan Source" (CVE-2021-42574);
+ECMA-48 for control characters.
 """
 
 from __future__ import annotations
@@ -15,25 +19,34 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
-from mcp_server.web.text.confusables import alike
+from mcp_server.web.text.confusables import lookalikes
 
 MOST_NAMED = 16
-"""Kinds of invisible characters that are named one by one in a run of them."""
+"""Invisible characters of one run that are named one by one; a run of thousands would push the rest off the page."""
 MOST_TITLES = 2_000
-"""Marks of one text that carry their characters' names; more would only make a hostile text heavier."""
+"""A text with more marks gets none of their tooltips: a hostile text would make the page too heavy to open."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 SHORTEST_MESSAGE = 4
-"""So many tag characters or variation selectors in a row may spell something."""
+"""So many tag characters or variation selectors in a row may spell a text."""
 
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that nobody sees, or that turn others round: what stands between the brackets of a pattern."""
+"""Characters without a picture, as the inside of a character class.
+
+Some hide text from people that a model reads, some split a word so that no search finds it, and some (U+202A to U+202E, U+2066 to
+U+2069) reverse the order in which the text around them is shown: "Trojan Source".
+"""
+# They look like a blank, and separate no words for a shell.
 _SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+# ESC and CSI move the cursor of a terminal, change its title and can make it type; BACKSPACE overwrites.
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+# Marks above and below a letter. Dozens of them cover the lines around it.
 _STACKING = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+# A lone CR makes a terminal write the rest of a line over its beginning. Half of a surrogate pair breaks encoders. Many blanks
+# push what follows out of the visible part of a line.
 _HIDDEN = re.compile(
     f"(?P<unseen>(?:[{_CONTROLS}{INVISIBLE}{_SPACES}\ud800-\udfff]|\r(?!\n|\\Z))+)"
     f"|(?P<stack>[{_STACKING}]{{4,}})"
@@ -41,7 +54,7 @@ _HIDDEN = re.compile(
 )
 _LINES = re.compile(r"[\t\n\r]+")
 _JOINING = frozenset({"\ufe0e", "\ufe0f", "\u200d", "\ufe0f\u200d"})
-"""What stands between the parts of an emoji, or after it."""
+"""What joins the parts of an emoji, or follows it."""
 _CONTROL_NAMES = {
     0x00: "NULL",
     0x07: "BELL",
@@ -61,7 +74,7 @@ _TAGS = {tag: (Markup(f"<{tag}>"), Markup(f"</{tag}>")) for tag in ("mark", "ins
 
 @dataclass(frozen=True, slots=True)
 class CharacterMark:
-    """A stretch of a text that is not shown as it is. `shown` takes its place; `title` says what it is."""
+    """A stretch of a text that is not shown as it is. `shown` is shown in its place, `title` is the tooltip."""
 
     start: int
     end: int
@@ -71,45 +84,49 @@ class CharacterMark:
 
 
 def sanitize(text: str, emphasised: Sequence[Span] = (), *, tag: str = "mark") -> Markup:
-    """Return `text` as HTML in which every character is seen, line ends kept, and the `emphasised` spans are in a `tag`."""
+    """Return `text` as HTML in which every character is visible. Line ends are kept; `emphasised` spans are in a `tag`."""
     return _rendered(text, marks(text), emphasised, tag)
 
 
 def sanitize_line(text: str) -> Markup:
-    """Return `text` as HTML for a place that has one line: its line ends and tabs are marked too."""
-    breaks = [_mark(m.start(), m.end(), m.group()) for m in _LINES.finditer(text)]
+    """Return `text` as HTML for a place of one line, in which line ends and tabs are marked too."""
+    breaks = [_mark(*match.span(), match.group()) for match in _LINES.finditer(text)]
     return _rendered(text, sorted([*marks(text), *breaks], key=lambda mark: mark.start), (), "mark")
 
 
 def marks(text: str) -> list[CharacterMark]:
-    """Return what of `text` cannot be shown as it is, in its order, none overlapping."""
+    """Return the stretches of `text` that cannot be shown as they are, in order; none overlap."""
     hidden = list(_hidden(text))
-    posing = [_posing(text, at, like) for at, like in alike(text).items()]
+    posing = [
+        CharacterMark(at, at + 1, "alike-char", *_posing(text[at], like)) for at, like in lookalikes(text).items()
+    ]
     return sorted([*hidden, *posing], key=lambda mark: mark.start) if posing else hidden
 
 
 def has_hidden(text: str) -> bool:
-    """Return whether a character of `text` would not be seen if it were shown as it is."""
+    """Return whether a character of `text` is invisible if it is shown as it is."""
     return next(_hidden(text), None) is not None
 
 
 def spelled_out(text: str) -> str:
-    """Return `text` as plain text in which every character is seen, for a form that is no page of ours."""
-    said, at = [], 0
+    """Return `text` as plain text in which every character is visible, for terminals and for forms of other programs."""
+    parts, at = [], 0
     for mark in marks(text):
-        said += [text[at : mark.start], mark.shown]
+        parts += [text[at : mark.start], mark.shown]
         at = mark.end
-    return "".join([*said, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def escaped(text: str) -> str:
-    """Return JSON `text` in which escapes stand for what would not be seen: it still means the same."""
-    return _HIDDEN.sub(lambda match: match.group() if match["gap"] else _escapes(match.group()), text)
+    """Return JSON `text` with invisible characters replaced by escapes. It means the same."""
 
+    def escapes(match: re.Match[str]) -> str:
+        if match["gap"]:
+            return match.group()
+        units = match.group().encode("utf-16-be", "surrogatepass")
+        return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
-def _escapes(text: str) -> str:
-    units = text.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return _HIDDEN.sub(escapes, text)
 
 
 def _hidden(text: str) -> Iterator[CharacterMark]:
@@ -123,23 +140,25 @@ def _hidden(text: str) -> Iterator[CharacterMark]:
 
 
 def _joins(text: str, start: int, end: int) -> bool:
-    """Return whether this is what holds an emoji together, and nothing else."""
+    """Return whether this only joins the parts of an emoji. Elsewhere the same characters can hide text."""
     if text[start:end] not in _JOINING or not start or unicodedata.category(text[start - 1]) not in ("So", "Sk"):
         return False
     return text[end - 1] != "\u200d" or (end < len(text) and unicodedata.category(text[end]) == "So")
 
 
 def _mark(start: int, end: int, run: str) -> CharacterMark:
-    return CharacterMark(start, end, "hidden-char", *_told(run))
+    return CharacterMark(start, end, "hidden-char", *_named(run))
 
 
 @lru_cache(maxsize=1000)
-def _told(run: str) -> tuple[str, str]:
-    """Return what is shown in place of a run of invisible characters, and what it is."""
-    spelled = _message(run)
-    if spelled is not None:
-        what, said = spelled[0], "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in spelled[1])
-        return f"⟦{len(run)} {what}: “{said}”⟧", f"{len(run)} {what} that spell a text"
+def _named(run: str) -> tuple[str, str]:
+    """Return what is shown in place of a run of invisible characters, and its tooltip."""
+    message = _message(run)
+    if message is not None:
+        kind, text = message
+        # The message itself may have invisible characters, and must not smuggle them on.
+        text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        return f"⟦{len(run)} {kind}: “{text}”⟧", f"{len(run)} {kind} that spell a text"
     groups = [(character, len(list(same))) for character, same in groupby(run)]
     named = " ".join(
         _code(character) + (f" {TIMES} {count}" if count > 1 else "") for character, count in groups[:MOST_NAMED]
@@ -150,9 +169,10 @@ def _told(run: str) -> tuple[str, str]:
 
 
 def _message(run: str) -> tuple[str, str] | None:
-    """Return what a run of tag characters or variation selectors spells, None if it spells nothing.
+    """Return the kind of the characters and the text that they spell, None if they spell none.
 
-    Source: both are in use to smuggle text past people: a tag is an ASCII character moved up, a selector may stand for a byte.
+    Both kinds are in use to give a model orders that no person sees ("ASCII smuggling"): a tag character is an ASCII character
+    moved up by 0xE0000, and each of the 256 variation selectors can stand for a byte.
     """
     if len(run) < SHORTEST_MESSAGE:
         return None
@@ -165,12 +185,8 @@ def _message(run: str) -> tuple[str, str] | None:
     return None
 
 
-def _posing(text: str, at: int, like: str) -> CharacterMark:
-    return CharacterMark(at, at + 1, "alike-char", *_told_of(text[at], like))
-
-
 @lru_cache(maxsize=1000)
-def _told_of(character: str, like: str) -> tuple[str, str]:
+def _posing(character: str, like: str) -> tuple[str, str]:
     code = _code(character)
     return f"{character}⟦{code}⟧", f"{code} {_name(character)}, reads like {like}"
 
@@ -201,7 +217,7 @@ def _rendered(text: str, found: Sequence[CharacterMark], emphasised: Sequence[Sp
 
 
 def _parts(text: str, span: Span, found: Sequence[CharacterMark], *, titled: bool) -> Iterator[Markup]:
-    """Yield the HTML of a stretch of the text. A mark that crosses its border belongs to where it begins."""
+    """Yield the HTML of a stretch of the text. A mark that crosses its border belongs to the stretch in which it begins."""
     at, end = span
     first = bisect_left(found, at, key=lambda mark: mark.start)
     if first and found[first - 1].end > at:
@@ -220,5 +236,5 @@ def _span(kind: str, shown: str, title: str | None) -> Markup:
 
 
 def _plain(text: str) -> Markup:
-    # Browsers take a lone CR for a line end; the ones that are not part of one are marked.
+    # Browsers show a CR as a line end. Those that are not part of one are marked above.
     return escape(text.replace("\r", ""))
