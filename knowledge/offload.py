@@ -26,8 +26,8 @@ def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
 class StepRunner(Protocol):
     """Runs a pure step without keeping other callers waiting. Cancelling the caller stops the step."""
 
-    async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`. `size` is how many characters it reads; messages call it `what` ("this merge").
+    async def run(self, step: Callable[[A], R], argument: A, *, size: int, what: str) -> R:
+        """Return `step(argument)`. `size` is how many characters it reads; messages call it `what` ("this merge").
 
         Raises:
             TooMuchWork: it took more time or memory than one call may take.
@@ -40,6 +40,6 @@ class StepRunner(Protocol):
 class InlineRunner:
     """Runs steps in this process: at a terminal and in tests nobody else waits."""
 
-    async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:  # noqa: ARG002  (the port's)
-        """Return `step(asked)`."""
-        return step(asked)
+    async def run(self, step: Callable[[A], R], argument: A, *, size: int, what: str) -> R:  # noqa: ARG002  (the port's)
+        """Return `step(argument)`."""
+        return step(argument)

@@ -22,7 +22,7 @@ MOST_NOTED = 2 * MOST_CALLS
 """Calls of one reply that are recorded."""
 TOO_MANY = f"one answer may call {MOST_CALLS} tools; call it again in the next one"
 _OWN: Mapping[str, tuple[Action, str]] = {ASK: ("ask", "question"), GIVE_UP: ("give_up", "reason")}
-"""The decision that each of our own tools stands for, and the argument with its text."""
+"""The decision that a use of each of our own tools is, and the argument with its text."""
 
 
 @dataclass(frozen=True, slots=True)

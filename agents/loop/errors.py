@@ -1,4 +1,4 @@
-"""What can go wrong with runs: facts as attributes, the sentence built once."""
+"""The errors of runs: facts as attributes, the sentence built once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class DayLimitReached:
 
 
 def limit_reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
-    """Return the limit that keeps the run from asking the model again, and a sentence about it; None if there is none."""
+    """Return the limit that keeps the run from asking the model again, and a sentence about it; None if none is reached."""
     limits, spent = run.header.limits, run.spent
     if run.iterations >= limits.iterations:
         return "iterations", f"the run used up its {counted(limits.iterations, 'iteration')}"

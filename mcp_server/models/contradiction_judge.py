@@ -53,7 +53,7 @@ ABOUT: Mapping[str, str] = {
     "scope": "what it holds for",
     "other": "what they say",
 }
-"""What two statements may differ in: the model picks one, in our words."""
+"""The ways in which two statements may differ: the model picks one, and people read our words for it."""
 
 SYSTEM = """\
 You compare statements of a knowledge base. You get a JSON list of numbered pairs: `page` is what a page says, `new` is what \

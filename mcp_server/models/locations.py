@@ -1,4 +1,4 @@
-"""Where a model's lines of maps are stored: in the database of the state store."""
+"""A model's lines of maps are stored in the database of the state store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the short questions to the language model share that are asked besides runs."""
+"""The shared parts of the short questions that the language model is asked besides runs."""
 
 from __future__ import annotations
 

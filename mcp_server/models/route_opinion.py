@@ -78,8 +78,8 @@ class AskedRoutes:
         if not self._limit.take():
             return None
         lines = [json.dumps({"question": one.query, "mode": one.mode}, ensure_ascii=False) for one in examples]
-        asked = json.dumps({"question": query[:LONGEST_QUESTION]}, ensure_ascii=False)
-        text = "\n".join(["Examples:", *lines, "", "Which mode does this one have?", asked])
+        last = json.dumps({"question": query[:LONGEST_QUESTION]}, ensure_ascii=False)
+        text = "\n".join(["Examples:", *lines, "", "Which mode does this one have?", last])
         question = ModelRequest(new_conversation(AGENT), (FromUser(text),), SYSTEM, most_tokens=MOST_TOKENS)
         value = (await (await self._model.provider()).complete_json(question, SHAPE)).value
         mode: RouteMode = "navigation" if value["mode"] == "navigation" else "discovery"

@@ -1,4 +1,4 @@
-"""What there is to show of a run, as plain data with finished sentences. Pure.
+"""A run as people are shown it: plain data with finished sentences. Pure.
 
 The tools, the resources, the terminal and the review page all show runs from here; they only lay it out, and make text of models,
 tools and people safe for their own medium.

@@ -53,7 +53,7 @@ NO_BOUNDS = DayBounds()
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What the runs of every process took, compared with the limits of this one."""
+    """The usage of the runs of every process, compared with the limits of this one."""
 
     store: RunStore
     bounds: DayBounds

@@ -1,4 +1,4 @@
-"""What a person does about a run, whichever process leads it: this needs its record only, and no model."""
+"""Cancelling a run and answering it, whichever process leads it: this needs its record only, and no model."""
 
 from __future__ import annotations
 

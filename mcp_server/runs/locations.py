@@ -1,4 +1,4 @@
-"""Where runs are stored: in the database of the state store."""
+"""Runs are stored in the database of the state store."""
 
 from __future__ import annotations
 

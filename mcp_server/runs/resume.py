@@ -64,7 +64,7 @@ class _EndedProposal:
 
 @dataclass
 class Keeper:
-    """What one process knows about the runs that wait. `clock` cannot be set."""
+    """One process's knowledge of the runs that wait. `clock` is monotonic: nobody can set it back."""
 
     services: HasState
     runs: Runs
@@ -199,7 +199,7 @@ class Keeper:
 
 
 async def became(services: HasState, run: Run) -> str | None:
-    """Return the outcome of the proposal that the run waits for, in words for the run; None while it is open, or if there is none."""
+    """Return the outcome of the proposal that the run waits for, in words for the run; None if it is open or absent."""
     ended = await _ended(services, run.proposal)
     return ended.became if ended else None
 

@@ -80,12 +80,12 @@ class Workers:
         self._idle: deque[_Worker] = deque()
         self._all: set[_Worker] = set()
 
-    async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`, as the port `knowledge.offload.StepRunner` says."""
+    async def run(self, step: Callable[[A], R], argument: A, *, size: int, what: str) -> R:
+        """Return `step(argument)`, as the port `knowledge.offload.StepRunner` says."""
         if size <= self._inline:
-            return step(asked)
+            return step(argument)
         async with self._turn(what):
-            request = await _apart(pickle.dumps, (step, asked), large=size > LARGE_BYTES)
+            request = await _apart(pickle.dumps, (step, argument), large=size > LARGE_BYTES)
             answer = await self._answer(request, what)
             del request
             word, value = await _apart(pickle.loads, answer, large=len(answer) > LARGE_BYTES)
@@ -143,7 +143,7 @@ class Workers:
             except _Gone as gone:
                 self._all.discard(worker)
                 # An idle or retired worker exits at a time of its own, which may be just now. A fresh one has no reason to.
-                if gone.before and worker.asked > 1:
+                if gone.before and worker.requests > 1:
                     continue
                 why = f"it ended the worker process (status {gone.code}), usually because memory ran out"
                 if sys.platform != "win32" and gone.code == -signal.SIGXCPU:
@@ -185,7 +185,7 @@ class _Worker:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.asked = 0
+        self.requests = 0
         self._out = cast("ByteSendStream", process.stdin)
         self._in = BufferedByteReceiveStream(cast("ByteReceiveStream", process.stdout))
 
@@ -219,7 +219,7 @@ class _Worker:
         Raises:
             _Gone: it exited instead.
         """
-        self.asked += 1
+        self.requests += 1
         taken = False
         try:
             await self._out.send(HEADER.pack(len(request)))

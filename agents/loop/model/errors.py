@@ -1,4 +1,4 @@
-"""What can go wrong with a language model: one root, facts as attributes, and what to do next in every sentence.
+"""The errors of asking a language model: one root, facts as attributes, and what to do next in every sentence.
 
 No sentence contains a key, a prompt, or text of a model or a server: those may repeat what they were sent.
 """

@@ -42,7 +42,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """What a provider wants back unchanged with the message that it came with: signed or encrypted reasoning.
+    """A part of a message that its provider wants back unchanged with it: signed or encrypted reasoning.
 
     Only the same `provider` and `model` understand it, and only while all tool uses of its message are still in the history; it is
     sent to nobody else. `content` is JSON that only the provider reads; ids in it may differ from those of the uses.

@@ -49,7 +49,7 @@ class RequestChannel(Protocol):
 
 @dataclass
 class _Attempts:
-    """What one request took so far."""
+    """The tries and usage of one request so far."""
 
     tries: int = 0
     waited_s: float = 0.0

@@ -99,7 +99,7 @@ class VendorChannel:
                 assembly.add(sent if isinstance(sent, dict) else {})
                 if assembly.over:
                     break
-        if not assembly.whole:
+        if not assembly.complete:
             raise RequestFailed(RequestFailure(why="the stream broke off"))
         return assembly.reply, headers
 

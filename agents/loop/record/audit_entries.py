@@ -1,4 +1,4 @@
-"""What the audit chain says about runs: that one began, and how it ended, without any text from it. Pure."""
+"""The audit chain's entries about runs: that one began, and how it ended, without any text from it. Pure."""
 
 from __future__ import annotations
 

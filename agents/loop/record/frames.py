@@ -52,7 +52,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a run begins with. `context` is what is known already, `model` the model to ask, as `vendor:model`."""
+    """The first frame of a run. `context` is what is known already, `model` the model to ask, as `vendor:model`."""
 
     TYPE: ClassVar[str] = "run"
     id: str
@@ -78,7 +78,7 @@ class _PlacedFrame:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: a class can have only one base with them
 class RequestCost:
-    """What a request to the model took. `counted`: the vendor reported nothing, and the tokens are estimates.
+    """The usage and cost of a request to the model. `counted`: the vendor reported nothing, and the tokens are estimates.
 
     `cost_micros` None: nobody knows the price. `model` is the one that answered, `request` the vendor's id of the request.
     """

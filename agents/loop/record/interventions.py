@@ -1,4 +1,4 @@
-"""What is recorded of a run by processes that do not lead it: that it ended, and what a person answered."""
+"""Frames recorded by processes that do not lead the run: that it ended, and what a person answered."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class RunSpent:
-    """What a run took so far. `cost_micros` is the known part of its cost; `unpriced`: there is a part whose price is unknown.
+    """Usage and cost of a run so far. `cost_micros` is the known part of its cost; `unpriced`: there is a part whose price is unknown.
 
     `seconds` are those in which a process led it.
     """

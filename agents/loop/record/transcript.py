@@ -43,7 +43,7 @@ OWN_TOOLS = (
         },
     ),
 )
-"""What the model can do besides calling the tools of the server."""
+"""The model's ways to end a run or ask a person, beside the tools of the server."""
 
 LAST_STEP = "This is your last step: answer now with what you know, or give up and say why."
 CORRECTION = "Your last answer could not be used: {problem}. Answer in words, or call one of your tools."

@@ -1,4 +1,4 @@
-"""What the tools on runs do. Imported with the first call."""
+"""The handlers of the tools on runs. Imported with the first call."""
 
 from __future__ import annotations
 

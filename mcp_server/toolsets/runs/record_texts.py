@@ -1,4 +1,4 @@
-"""What `run://{run_id}` and `run://{run_id}/frames` return. Imported with the first read."""
+"""The texts of `run://{run_id}` and `run://{run_id}/frames`. Imported with the first read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_server.toolsets.journeys.offers.prompts import note_reading
 MOST_FRAMES = 2_000_000
 """Characters of frames that are returned at once, the newest."""
 SEALED = "echo"
-"""What a model wants back unchanged with an answer: nobody else can read it."""
+"""The field with the part of a message that its model wants back unchanged: nobody else can read it."""
 
 
 async def explained_run(services: RunViewServices, run_id: str) -> str:

@@ -33,7 +33,7 @@ OVERLAP = timedelta(days=1)
 ANSWER_LOST = "Its answer was lost because the process that called it died. It changes nothing: call it again if it is still needed"
 NOT_DONE = "It was not done: the process that called it died first. Call it again if it still makes sense"
 FAILED_THERE = "It was certainly not done: it was tried once and failed. Call it again if it still makes sense"
-NOT_WHOLE = (
+INCOMPLETE = (
     "The process that called it died over it, and the result is missing or incomplete. It may still come. The same call again looks "
     "first, and then does once what is missing"
 )
@@ -101,7 +101,7 @@ async def _elsewhere(services: RunServices, lost: Lost) -> CallOutcome:
     except KnowledgeError as error:
         return _unsure(NOT_ANSWERED.format(why=str(error).rstrip(".")))
     if answer is None:
-        return _unsure(NOT_WHOLE)
+        return _unsure(INCOMPLETE)
     content = spec.as_json(answer)
     return _succeeded(content, unsure=content.get("status") == "unsure")
 

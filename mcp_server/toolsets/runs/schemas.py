@@ -1,4 +1,4 @@
-"""What the tools on runs take and answer."""
+"""The arguments and answers of the tools on runs."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class AnthropicAssembly:
     """A message put together from its events. Tool arguments stay text here: the wire reads them."""
 
     def __init__(self) -> None:
-        self.over = self.whole = False
+        self.over = self.complete = False
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
 
@@ -220,7 +220,7 @@ class AnthropicAssembly:
                 usage = {**mapping(self._message.get("usage")), **_without_nulls(event.get("usage"))}
                 self._message["usage"] = usage
             case "message_stop":
-                self.over = self.whole = True
+                self.over = self.complete = True
 
     @property
     def reply(self) -> Mapping[str, Any]:

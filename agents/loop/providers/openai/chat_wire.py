@@ -172,7 +172,7 @@ class ChatAssembly:
 
     def __init__(self) -> None:
         # Never `over`: usage comes after the last choice, and the package keeps `[DONE]` to itself.
-        self.over = self.whole = False
+        self.over = self.complete = False
         self._head: dict[str, Any] = {}
         self._text: list[str] = []
         self._refusal: list[str] = []
@@ -188,7 +188,7 @@ class ChatAssembly:
         self._usage = event.get("usage") or self._usage
         choice: Mapping[str, Any] = next(iter(objects(event.get("choices"))), {})
         self._finish = text_of(choice.get("finish_reason")) or self._finish
-        self.whole = self._finish is not None
+        self.complete = self._finish is not None
         delta = mapping(choice.get("delta"))
         self._text.append(_text(delta.get("content")))
         self._refusal.append(_text(delta.get("refusal")))

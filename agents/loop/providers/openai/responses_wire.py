@@ -192,7 +192,7 @@ class ResponsesAssembly:
     """A response put together from its events: the last one has all of it."""
 
     def __init__(self) -> None:
-        self.over = self.whole = False
+        self.over = self.complete = False
         self._response: dict[str, Any] = {}
         self._items: dict[int, Any] = {}
 
@@ -204,12 +204,12 @@ class ResponsesAssembly:
             self._items[index if isinstance(index, int) else len(self._items)] = event.get("item")
         elif kind == "error":
             self._response = {**self._response, "error": dict(event)}
-            self.over = self.whole = True
+            self.over = self.complete = True
         elif isinstance(event.get("response"), dict):
             self._response = dict(event["response"])
             if kind in ENDS:
                 self._response["status"] = ENDS[kind]
-                self.over = self.whole = True
+                self.over = self.complete = True
 
     @property
     def reply(self) -> Mapping[str, Any]:

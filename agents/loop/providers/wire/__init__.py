@@ -1,1 +1,1 @@
-"""What the wire formats of providers share."""
+"""The shared parts of the providers' wire formats."""

@@ -1,4 +1,4 @@
-"""What models write, read with care: tool arguments, requested JSON, usage. Pure."""
+"""Reading what models write with care: tool arguments, requested JSON, usage. Pure."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def without_thoughts(text: str) -> str:
 
 
 def json_in(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that a text is, has in a fence, or has between other words; None if there is none."""
+    """Return the JSON object that a text is, has in a fence, or has between other words; None if it holds no such object."""
     fenced = FENCED.search(text)
     inside = text[text.find("{") : text.rfind("}") + 1]
     for candidate in (text, fenced[1] if fenced else "", inside):
@@ -105,8 +105,8 @@ def json_in(text: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            whole: dict[str, Any] = whole_characters(value)
-            return whole
+            mended: dict[str, Any] = whole_characters(value)
+            return mended
     return None
 
 

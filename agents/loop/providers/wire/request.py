@@ -1,4 +1,4 @@
-"""What the three wire formats share about requests: the request as a value, how it is put together, what reads its reply. Pure."""
+"""Requests, as all three wire formats have them: the request as a value, how it is put together, what reads its reply. Pure."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class RequestDraft:
 class Assembly(Protocol):
     """The pieces of a streamed reply, put together into the same reply in one piece.
 
-    `over`: nothing more will come, so a connection that stays open is not waited for. `whole`: the reply is complete, the model said
-    why it ended.
+    `over`: nothing more will come, so a connection that stays open is not waited for. `complete`: nothing of the reply is
+    missing, and the model said why it ended.
     """
 
     over: bool
-    whole: bool
+    complete: bool
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take the next event."""

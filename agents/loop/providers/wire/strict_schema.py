@@ -1,6 +1,6 @@
 """A JSON Schema reduced to what vendors enforce while a model writes. Pure.
 
-What is left out here still counts: every answer is checked against the whole schema afterwards.
+Rules that are left out here still count: every answer is checked against the whole schema afterwards.
 Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, on what of JSON Schema is supported.
 """
 

@@ -27,7 +27,7 @@ from mcp_server.gate.dispatch import CallFailed
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
 from mcp_server.toolsets.runs.gated_tools import OVERTAKEN, GatedTools
-from mcp_server.toolsets.runs.recovery import ANSWER_LOST, FAILED_THERE, FROM_RECORD, NOT_DONE, NOT_WHOLE, REPEATABLE
+from mcp_server.toolsets.runs.recovery import ANSWER_LOST, FAILED_THERE, FROM_RECORD, INCOMPLETE, NOT_DONE, REPEATABLE
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import said, uses
@@ -338,7 +338,7 @@ async def test_what_was_about_to_be_sent_is_looked_for_and_called_again_it_is_do
         await unnoted(there, call, monkeypatch)
         plane.project("KB").tasks.pop(named(plane, "Once")[0]["id"])  # as if it had never arrived
         found = await there.recalled(call)
-        assert (found.success, found.unsure, found.text) == (False, True, NOT_WHOLE)
+        assert (found.success, found.unsure, found.text) == (False, True, INCOMPLETE)
         again = uses("plane_create_task", project="KB", name="Once")
         run = await there.led_on(call, again, again, said("It is there."))
         assert run.state == "done"

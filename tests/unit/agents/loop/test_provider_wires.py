@@ -73,7 +73,7 @@ def read(kind: str, turn: Turn, *, streamed: bool, asked: ModelRequest = ASKED) 
         assembly = wire.assembly()
         for event in events_of(kind, turn):
             assembly.add(event)
-        assert assembly.whole
+        assert assembly.complete
         return wire.read(assembly.reply, asked)
     shape: Messages | Chat | Responses = SHAPES[kind]
     return wire.read(json.loads(json.dumps(shape.reply(turn, 1, MODEL))), asked)
@@ -111,7 +111,7 @@ def test_a_stream_that_breaks_off_anywhere_is_whole_or_is_not_taken_for_it(kind:
             assembly.add(event)
         # Reading usage from any part of it must work: it is what a broken stream is accounted by.
         WIRES[kind].used(assembly.reply)
-        if assembly.whole:
+        if assembly.complete:
             taken += 1
             assert called(WIRES[kind].read(assembly.reply, ASKED)) == called(full)
     # Only Chat Completions tell what was used after the end of the answer.
