@@ -46,7 +46,7 @@ def _only_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("worked out in the server")
 
-    monkeypatch.setattr(writer, "problems", never)
+    monkeypatch.setattr(writer, "find_damage", never)
     monkeypatch.setattr(elsewhere, "contradictions", never)
 
 
