@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from knowledge.pages.paths import HEADING_SEPARATOR
+
 PieceKind = Literal[
     "front", "heading", "paragraph", "fence", "code", "html", "quote", "list", "table", "break", "comment", "blank"
 ]
@@ -16,7 +18,6 @@ UnitKind = Literal["front", "heading", "paragraph", "fence", "code", "html", "qu
 VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "conflict"]
 Form = Literal["document", "section", "snippet", "append"]
 
-SECTION_SEPARATOR = " > "
 DIGEST_BYTES = 16
 CUT_MARK = "..."
 """Ends a text that was cut."""
@@ -92,15 +93,14 @@ class IncomingEvidence:
     """The source of incoming knowledge.
 
     `authority` is the most that the caller claims, None for the table's. `corroborated_by` are the lineages that the server
-    has verified itself; `claimed_by` those that were only named. `against` are texts of the page that a person rejected in
-    favour of this. `doubts` are a model's contradictions between it and the page.
+    has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are a model's
+    contradictions between it and the page.
     """
 
     source: str
     observed_at: datetime
     authority: float | None = None
     corroborated_by: tuple[str, ...] = ()
-    claimed_by: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
 
@@ -211,7 +211,7 @@ def cut_short(text: str) -> str:
 
 def section_name(path: Sequence[str]) -> str:
     """Return a heading path as it is shown and asked for: `A > B`."""
-    return SECTION_SEPARATOR.join(path)
+    return HEADING_SEPARATOR.join(path)
 
 
 def quoted_section(path: Sequence[str]) -> str:

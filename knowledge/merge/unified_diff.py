@@ -1,4 +1,4 @@
-"""What a write changed, as people read it: a unified diff, and how many lines were added and removed. Pure.
+"""What a write changed, as people read it: a unified diff. Pure.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -6,6 +6,7 @@ Source: GNU diffutils, "Unified Format".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from knowledge.merge.three_way.line_join import LineHunk, hunks
 
@@ -42,15 +43,6 @@ def unified_diff(
             return "\n".join([*shown, _note_on_rest(groups[index:], cut_through=not index)])
         shown += part
     return "\n".join(shown)
-
-
-def line_counts(before: str, after: str) -> tuple[int, int]:
-    """Return how many lines were added, and how many removed; a changed line counts as both."""
-    return _counted(hunks(_lines(before), _lines(after)))
-
-
-def _counted(changed: Sequence[LineHunk]) -> tuple[int, int]:
-    return sum(hunk.last - hunk.first for hunk in changed), sum(hunk.end - hunk.start for hunk in changed)
 
 
 def _lines(text: str) -> list[str]:
@@ -105,16 +97,13 @@ def _marked(mark: str, lines: Sequence[str], *, ends: bool, longest: int) -> Ite
 
 
 def _as_much_as_fits(part: Sequence[str], most_characters: int) -> Sequence[str]:
-    size = 0
-    for number, line in enumerate(part):
-        size += len(line) + 1
-        if size > most_characters:
-            return part[: max(number, 1)]
-    return part
+    sizes = accumulate(len(line) + 1 for line in part)
+    return part[: max(1, sum(size <= most_characters for size in sizes))]
 
 
 def _note_on_rest(rest: Sequence[Sequence[LineHunk]], *, cut_through: bool) -> str:
-    added, removed = _counted([hunk for group in rest for hunk in group])
+    added = sum(hunk.last - hunk.first for group in rest for hunk in group)
+    removed = sum(hunk.end - hunk.start for group in rest for hunk in group)
     begun = "; the first one is cut off above" if cut_through else ""
     places = "changed place is" if len(rest) == 1 else "changed places are"
     return f"... {len(rest)} {places} not shown in full (+{added} -{removed} lines){begun}"

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import NamedTuple
 
+from knowledge.merge.claims.lexicon import MONTHS
 from knowledge.merge.document.units import BOM, cut, split_lines, units
 from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
@@ -15,22 +16,10 @@ from knowledge.pages.markdown.inline import plain
 ENTRIES = 2
 """Dated headings, or dated items, that make a page a log whatever its front matter says."""
 
-# English and German names, January first.
-_MONTH_NAMES = [
-    "jan(?:uary|uar)?",
-    "feb(?:ruary|ruar)?",
-    "mar(?:ch)?|märz",
-    "apr(?:il)?",
-    "may|mai",
-    "june?|juni",
-    "july?|juli",
-    "aug(?:ust)?",
-    "sep(?:t(?:ember)?)?",
-    "o[ck]t(?:ober)?",
-    "nov(?:ember)?",
-    "de[cz](?:ember)?",
-]
-_MONTHS = "|".join(_MONTH_NAMES)
+_MONTHS = (
+    "jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|m\u00e4rz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
+    "|sep(?:t(?:ember)?)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?"
+)
 _DATE = (
     rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTHS})\.?,?\s+\d{{4}}"
     rf"|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}})(?:[T ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?(?:Z|UTC))?)?"
@@ -153,5 +142,5 @@ def _key(date: str) -> tuple[int, int, int] | None:
     if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):
         return int(found[3]), int(found[2]), int(found[1])
     day, year = re.search(r"\b(\d{1,2})(?=\D|$)", date), re.search(r"\d{4}", date)
-    month = next((at for at, name in enumerate(_MONTH_NAMES, 1) if re.search(rf"\b(?:{name})", date, re.IGNORECASE)), 0)
+    month = next((MONTHS[word] for word in re.findall(r"[^\W\d_]+", date.casefold()) if word in MONTHS), 0)
     return (int(year[0]), month, int(day[1])) if day and year and month else None

@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
+from knowledge.merge.document.units import BOM, bare, split_lines
 from knowledge.pages.front_matter import read_front_matter
 from knowledge.pages.markdown.blocks import scan
 from knowledge.pages.paths import is_markdown
@@ -31,7 +32,6 @@ REMEMBERED_CHARACTERS = 500_000
 MOST_PARENTHESES = 32
 """Nested parentheses in a target; one with more is no target (CommonMark asks for at least 32)."""
 
-_LINE = re.compile(r"[^\r\n]*+(\r\n|\r|\n|\Z)")
 _TOKEN = re.compile(r"\\.|`+|<|!?\[|\]", re.DOTALL)
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
 _IN_FRONT_MATTER = re.compile(r"(?<=[\"'])!?\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
@@ -191,21 +191,9 @@ def _path_length(written: str, *, wiki: bool) -> int:
 
 
 def _lines(text: str) -> _Lines:
-    begin = 1 if text.startswith("\ufeff") else 0
-    texts: list[str] = []
-    starts: list[int] = []
-    if "\r" not in text:
-        for line in text[begin:].split("\n"):
-            texts.append(line)
-            starts.append(begin)
-            begin += len(line) + 1
-        return _Lines(texts, starts)
-    for match in _LINE.finditer(text, begin):
-        texts.append(text[match.start() : match.start(1)])
-        starts.append(match.start())
-        if not match[1]:
-            break
-    return _Lines(texts, starts)
+    begin = len(BOM) if text.startswith(BOM) else 0
+    lines = split_lines(text[begin:])
+    return _Lines([bare(line) for line in lines], [*accumulate(map(len, lines[:-1]), initial=begin)])
 
 
 def _front_links(text: str, lines: _Lines, body: int) -> Iterator[LinkSpan]:

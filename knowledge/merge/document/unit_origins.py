@@ -14,6 +14,7 @@ from datetime import datetime
 from knowledge.merge.claims.contradiction import compare
 from knowledge.merge.evidence.confidence import DEFAULT_RULES, UNKNOWN, Rules
 from knowledge.merge.model import Origin, Unit, unit_digest
+from knowledge.merge.three_way.line_join import common_ends
 from knowledge.pages.claim_source import UNKNOWN_AUTHORITY
 from knowledge.search.query.analysis import words
 
@@ -67,7 +68,7 @@ def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequen
     tracing = _Tracing(units, known, first, last, end)
     tracing.pair_equal(placed, were)
     tracing.pair_equal(here, [origin.digest for origin in known])
-    if before is not None and not tracing.is_complete():
+    if before is not None and len(tracing.of_unit) < min(last - first, end - first):
         _pair_near(tracing, _units_of(known, before))
     inner = [
         None if (index := tracing.of_unit.get(number)) is None else _at(known[index], units[number])
@@ -111,12 +112,7 @@ def _differing(
 
     Everything, if a text at one of the ends that stayed is also in between: then it may be either of them.
     """
-    most = min(len(placed), len(were))
-    same = tail = 0
-    while same < most and placed[same] == were[same]:
-        same += 1
-    while tail < most - same and placed[-1 - tail] == were[-1 - tail]:
-        tail += 1
+    same, tail = common_ends(placed, were)
     last, end = len(placed) - tail, len(were) - tail
     between = {digest for digest, _ in (*placed[same:last], *were[same:end])}
     # Of "same, same" one line was removed: which of the two origins is left?
@@ -133,10 +129,6 @@ class _Tracing:
         self.numbers, self.indexes = range(first, last), range(first, end)
         self.of_unit: dict[int, int] = {}
         self.taken: set[int] = set()
-
-    def is_complete(self) -> bool:
-        """Return whether no unit is left, or no origin."""
-        return len(self.of_unit) in (len(self.numbers), len(self.indexes))
 
     def pair_equal(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
         """Pair those of the same key, in order where there are as many of one as of the other, or where it does not matter."""

@@ -102,7 +102,7 @@ def _scored(
     if not there or not new:
         return
     if len(there) > MOST_COMPARED:
-        near = {(one.statement.unit, one.statement.span) for said in new for one in w.index.near(said)}
+        near = {(one.unit, one.span) for said in new for one in w.index.near(said)}
         there = [old for old in there if (old.unit, old.span) in near]
     similarity = w.setting.similarity
     meant = similarity([one.reading.plain for one in new], [one.reading.plain for one in there]) if similarity else None

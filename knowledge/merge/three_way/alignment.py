@@ -72,6 +72,23 @@ def likeness(one: AlignedNode, other: AlignedNode) -> float:
     return max(alike, len(lines & others) / min(len(lines), len(others))) if lines and others else alike
 
 
+class AlignedVersions(NamedTuple):
+    """Three versions of a sequence, and for each part of the base its index in the others, -1 for a part that is gone."""
+
+    base: Sequence[AlignedNode]
+    ours: Sequence[AlignedNode]
+    theirs: Sequence[AlignedNode]
+    to_ours: list[int]
+    to_theirs: list[int]
+
+
+def align_versions(
+    base: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode], alike: Likeness = likeness
+) -> AlignedVersions:
+    """Return the three versions aligned with the base."""
+    return AlignedVersions(base, ours, theirs, align(base, ours, alike), align(base, theirs, alike))
+
+
 def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness = likeness) -> list[int]:
     """Return for each part of `base` its index in `side`, -1 for a part that is gone; increasing."""
     found = [-1] * len(base)

@@ -26,12 +26,12 @@ from knowledge.merge.model import Conflict, CutDocument, DocumentPiece, section_
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, likeness
 from knowledge.merge.three_way.kinds.front_matter import join_front_matter
 from knowledge.merge.three_way.kinds.lists import join_list
-from knowledge.merge.three_way.kinds.prose import is_one, join_strictly, join_text
+from knowledge.merge.three_way.kinds.prose import is_one, join_by_lines, join_strictly, join_text
 from knowledge.merge.three_way.kinds.tables import join_table
 from knowledge.merge.three_way.line_account import is_accounted, settle_lines
-from knowledge.merge.three_way.line_join import joined_lines, merge_lines
+from knowledge.merge.three_way.line_join import merge_lines
 from knowledge.merge.three_way.moves import follow_moves
-from knowledge.merge.three_way.sequence import Clash, PartJoin, merge_of
+from knowledge.merge.three_way.sequence import Clash, PartJoin, SequenceMerge
 from knowledge.merge.three_way.unit_changes import UnitChange, changes_between
 
 _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
@@ -139,8 +139,8 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, 
     if _has_front(o.nodes) and _has_front(t.nodes) and not _has_front(base):
         # Both sides gave the page a front matter: over an empty one in the base the two meet key by key.
         base = [AlignedNode("front", "", None, ""), *base]
-    moves = follow_moves(base, o.nodes, t.nodes, _likeness)
-    merge = merge_of(moves, join_block, gap=eol, rescue=_rescued)
+    versions = follow_moves(base, o.nodes, t.nodes, _likeness)
+    merge = SequenceMerge(versions, join_block, gap=eol, rescue=_rescued)
     merge.merge()
     if not settle_lines(merge):
         return None
@@ -152,7 +152,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, 
     )
     # How theirs ends counts where their last block is the last.
     last = merge.kept[-1].theirs if merge.kept else -1
-    if (b.closed, b.end) == (o.closed, o.end) and last == len(moves.theirs) - 1:
+    if (b.closed, b.end) == (o.closed, o.end) and last == len(versions.theirs) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
     # Blocks that run into each other (a paragraph under a list) get a blank line between them.
     for _ in range(3):
@@ -250,10 +250,10 @@ def _items(text: str) -> frozenset[str]:
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:
     """Return blocks joined by plain lines where that is clean and leaves every block whole that must be."""
-    lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
-    if lines is None:
+    joined = join_by_lines(base, ours, theirs)
+    if joined is None:
         return None
-    pieces = blocks_of("".join(lines))
+    pieces = blocks_of(joined)
     known = {p.text for text in (base, ours, theirs) for p in blocks_of(text) if p.kind in _WHOLE}
     if any(piece.kind in _WHOLE and piece.text not in known for piece in pieces):
         return None

@@ -75,6 +75,17 @@ def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[in
     return found
 
 
+def common_ends(base: Sequence[object], side: Sequence[object]) -> tuple[int, int]:
+    """Return how many elements are equal at the beginning, and how many of the others at the end."""
+    most = min(len(base), len(side))
+    same = tail = 0
+    while same < most and base[same] == side[same]:
+        same += 1
+    while tail < most - same and base[-1 - tail] == side[-1 - tail]:
+        tail += 1
+    return same, tail
+
+
 def hunks(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[LineHunk]:
     """Return where `side` differs from `base`, in order."""
     return hunks_of(matches(base, side), len(base), len(side))
@@ -265,15 +276,13 @@ def _walked_back(trace: Sequence[dict[int, int]], d: int, x: int, y: int) -> lis
 
 
 def _in_order_of_appearance(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    places: dict[tuple[int, int], int] = {}
-    seen: Counter[int] = Counter()
-    for y, key in enumerate(b):
-        places[key, seen[key]] = y
-        seen[key] += 1
-    seen.clear()
-    pairs: list[tuple[int, int]] = []
-    for x, key in enumerate(a):
-        if (y := places.get((key, seen[key]), -1)) >= 0:
-            pairs.append((x, y))
-        seen[key] += 1
-    return _increasing(pairs)
+    """Return the matches of the first `x` with the first `x`, the second with the second, as far as they are in one order."""
+
+    def numbered(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
+        seen: Counter[int] = Counter()
+        for key in keys:
+            yield key, seen[key]
+            seen[key] += 1
+
+    places = {name: y for y, name in enumerate(numbered(b))}
+    return _increasing([(x, places[name]) for x, name in enumerate(numbered(a)) if name in places])

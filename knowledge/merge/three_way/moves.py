@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, Likeness, align_versions, likeness
 
 SUBSTANCE = 12
 """Letters and digits that a text must have for its leaving here and turning up there to be a move: `---` and `{` come and go."""
@@ -21,28 +21,18 @@ class _MovedRun(NamedTuple):
     before: int
 
 
-class FollowedMoves(NamedTuple):
-    """Three versions with everything that a side moved in its new place, and the index of each part of the base in the others."""
-
-    base: Sequence[AlignedNode]
-    ours: Sequence[AlignedNode]
-    theirs: Sequence[AlignedNode]
-    to_ours: list[int]
-    to_theirs: list[int]
-
-
 def follow_moves(
     base: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode], alike: Likeness = likeness
-) -> FollowedMoves:
-    """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
-    to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    if runs := _moved_runs(base, ours, to_ours):
-        base, theirs = _move_in_both(runs, base, theirs, to_theirs)
-        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    if runs := _moved_runs(base, theirs, to_theirs):
-        base, ours = _move_in_both(runs, base, ours, to_ours)
-        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
-    return FollowedMoves(base, ours, theirs, to_ours, to_theirs)
+) -> AlignedVersions:
+    """Return the versions with everything that either side moved in its new place. What both moved is where ours has it."""
+    versions = align_versions(base, ours, theirs, alike)
+    if runs := _moved_runs(base, ours, versions.to_ours):
+        base, theirs = _move_in_both(runs, base, theirs, versions.to_theirs)
+        versions = align_versions(base, ours, theirs, alike)
+    if runs := _moved_runs(base, theirs, versions.to_theirs):
+        base, ours = _move_in_both(runs, base, ours, versions.to_ours)
+        versions = align_versions(base, ours, theirs, alike)
+    return versions
 
 
 def _move_in_both(
@@ -84,7 +74,9 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
     settled = [(y, at) for at, y in enumerate(to) if y >= 0]
     runs: list[tuple[int, _MovedRun]] = []
     for group in groups:
-        if not _is_substantial([base[x] for x, _ in group]):
+        nodes = [base[x] for x, _ in group]
+        size = sum(sum(map(str.isalnum, node.key)) for node in nodes)
+        if size < SUBSTANCE and all(node.kind not in ("heading", "item", "row") for node in nodes):
             continue
         start, end = group[0][0], group[-1][0] + 1
         # A heading moves with what is left of its section.
@@ -108,12 +100,6 @@ def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seq
     often = Counter(gone) + Counter(name for name, _ in new)
     names = [(node.kind, node.key) for node in base]
     return [(at, places[name]) for at, name in enumerate(names) if to[at] < 0 and name in places and often[name] == 2]
-
-
-def _is_substantial(nodes: Sequence[AlignedNode]) -> bool:
-    if any(node.kind in ("heading", "item", "row") for node in nodes):
-        return True
-    return sum(sum(map(str.isalnum, node.key)) for node in nodes) >= SUBSTANCE
 
 
 def _segment(

@@ -7,14 +7,12 @@ the two, our side stays and the difference is reported as a clash.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, AlignedNode, Likeness, align, likeness
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions
 from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
-from knowledge.merge.three_way.moves import FollowedMoves
 
 
 class Clash(NamedTuple):
@@ -59,22 +57,15 @@ Rescue = Callable[[str, str, str], "Sequence[AlignedNode] | None"]
 """A last try at what clashes: base, ours, theirs."""
 
 
-@dataclass(slots=True)
 class SequenceMerge:
     """Three versions of a sequence, and what comes of them. `gap` goes between parts that no side has next to each other."""
 
-    base: Sequence[AlignedNode]
-    ours: Sequence[AlignedNode]
-    theirs: Sequence[AlignedNode]
-    join: Join
-    gap: str
-    alike: Likeness = likeness
-    rescue: Rescue | None = None
-    to_ours: list[int] = field(default_factory=list)
-    to_theirs: list[int] = field(default_factory=list)
-    kept: list[KeptPart] = field(default_factory=list)
-    clashes: list[Clash] = field(default_factory=list)
-    from_ours: dict[int, int] = field(default_factory=dict)
+    def __init__(self, versions: AlignedVersions, join: Join, *, gap: str = "", rescue: Rescue | None = None) -> None:
+        self.base, self.ours, self.theirs, self.to_ours, self.to_theirs = versions
+        self.from_ours = {other: at for at, other in enumerate(self.to_ours)}
+        self.join, self.gap, self.rescue = join, gap, rescue
+        self.kept: list[KeptPart] = []
+        self.clashes: list[Clash] = []
 
     def merged(self) -> JoinedSequence:
         """Return the joined sequence."""
@@ -88,9 +79,6 @@ class SequenceMerge:
 
     def merge(self) -> None:
         """Settle what is kept and what clashes."""
-        self.to_ours = self.to_ours or align(self.base, self.ours, self.alike)
-        self.to_theirs = self.to_theirs or align(self.base, self.theirs, self.alike)
-        self.from_ours = {other: at for at, other in enumerate(self.to_ours)}
         mine = _changes(self.base, self.ours, self.to_ours)
         other = _changes(self.base, self.theirs, self.to_theirs)
         at = 0
@@ -109,7 +97,8 @@ class SequenceMerge:
         run: list[KeptPart] = []
         found: list[KeptPart] = []
         for kept in [*self.kept, None]:
-            if kept and not self._is_on_both(kept):
+            on_both = kept and kept.ours >= 0 and kept.theirs >= 0
+            if kept and not (on_both and self.ours[kept.ours].key == self.theirs[kept.theirs].key):
                 run.append(kept)
                 continue
             own = {(self.ours[one.ours].kind, self.ours[one.ours].key) for one in run if one.ours >= 0}
@@ -117,9 +106,6 @@ class SequenceMerge:
             found += [kept] if kept else []
             run = []
         self.kept = found
-
-    def _is_on_both(self, kept: KeptPart) -> bool:
-        return kept.ours >= 0 and kept.theirs >= 0 and self.ours[kept.ours].key == self.theirs[kept.theirs].key
 
     def _meets(
         self, side: Sequence[AlignedNode], low: int, high: int, hunk: LineHunk, others: Sequence[LineHunk]
@@ -232,20 +218,6 @@ class SequenceMerge:
             self.theirs[one.theirs].gap if one.theirs >= 0 else None
         )
         return had or self.gap
-
-
-def merge_of(moves: FollowedMoves, join: Join, *, gap: str, rescue: Rescue | None = None) -> SequenceMerge:
-    """Return the three versions, with what was moved in its new place, ready to be merged."""
-    return SequenceMerge(
-        moves.base,
-        moves.ours,
-        moves.theirs,
-        join=join,
-        gap=gap,
-        rescue=rescue,
-        to_ours=moves.to_ours,
-        to_theirs=moves.to_theirs,
-    )
 
 
 def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[LineHunk]:

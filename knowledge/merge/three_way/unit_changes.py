@@ -9,6 +9,7 @@ from typing import Literal
 from knowledge.merge.document.units import BLANK, units
 from knowledge.merge.model import CutDocument, section_name
 from knowledge.merge.three_way.alignment import AlignedNode, align
+from knowledge.merge.three_way.line_join import common_ends
 
 ChangeKind = Literal["added", "changed", "removed", "moved"]
 
@@ -29,12 +30,7 @@ class UnitChange:
 def changes_between(before: CutDocument, after: CutDocument) -> tuple[UnitChange, ...]:
     """Return how `after` differs from `before`, in the order of `after`."""
     # Pieces that are the same at both ends are not compared: an edit of a long page is mostly in one place.
-    most = min(len(before.pieces), len(after.pieces))
-    same = tail = 0
-    while same < most and before.pieces[same].text == after.pieces[same].text:
-        same += 1
-    while tail < most - same and before.pieces[-1 - tail].text == after.pieces[-1 - tail].text:
-        tail += 1
+    same, tail = common_ends([piece.text for piece in before.pieces], [piece.text for piece in after.pieces])
     olds, news = _nodes(before, same, tail), _nodes(after, same, tail)
     to = align(olds, news)
     came = {other: at for at, other in enumerate(to) if other >= 0}

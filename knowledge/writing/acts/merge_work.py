@@ -133,7 +133,6 @@ def _evidence(basis: MergeBasis) -> IncomingEvidence:
         observed_at=request.observed_at or basis.now,
         authority=request.authority,
         corroborated_by=basis.verified,
-        claimed_by=tuple(source for source in request.corroboration if source not in basis.verified),
         against=request.against,
         doubts=request.judgement.doubts if request.judgement is not None else (),
     )

@@ -15,7 +15,7 @@ from knowledge.history.ports import Actor, HistoryEntry, Ledger, Tracked
 from knowledge.merge.claims.contradiction import contradictions
 from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
-from knowledge.merge.evidence.confidence import USER, Rules, confidence, same_lineage
+from knowledge.merge.evidence.confidence import USER, Rules, confidence_in, same_lineage
 from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
 from knowledge.offload import InlineRunner, StepRunner, comparison_size
 from knowledge.pages.vault import Vault
@@ -187,14 +187,7 @@ def _stronger_claims(pair: _Comparison) -> list[Contradiction]:
 
 
 def _side(place: tuple[str, str], unit: Unit, origin: Origin, pair: _Comparison) -> Side:
-    weight = confidence(
-        origin.source,
-        origin.observed_at,
-        now=pair.now,
-        rules=pair.rules,
-        authority=origin.authority,
-        corroborated_by=origin.corroborated_by,
-    )
+    weight = confidence_in(origin, now=pair.now, rules=pair.rules)
     return Side(
         path=place[0],
         section=section_name(unit.section),

@@ -8,7 +8,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.unified_diff import line_counts, unified_diff
+from knowledge.merge.unified_diff import unified_diff
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "d\r\n", "long " * 5 + "\n"]), max_size=30)
 TEXTS = st.tuples(LINES, st.sampled_from(["", "end"])).map(lambda parts: "".join(parts[0]) + parts[1])
@@ -47,16 +47,6 @@ def test_a_diff_applied_gives_what_is_after(before: str, after: str, context: in
     assert bool(diff) == (before != after)
     if diff:
         assert patched(before, diff).replace(" (CR LF)\n", "\r\n").replace("\r\n", "\n") == after.replace("\r\n", "\n")
-
-
-@settings(max_examples=200)
-@given(TEXTS, TEXTS)
-def test_counts_are_those_of_the_diff(before: str, after: str) -> None:
-    diff = unified_diff(before, after, "a.md", most_characters=10**6).split("\n")[2:]
-    added, removed = line_counts(before, after)
-    assert added == sum(line.startswith("+") for line in diff)
-    assert removed == sum(line.startswith("-") for line in diff)
-    assert added - removed == len(lines_of(after)) - len(lines_of(before))
 
 
 def test_it_reads_as_diffs_do() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from knowledge.merge.claims.statements import Statement, likeness, statements_of
 from knowledge.merge.evidence.place.list_form import bare_text, folded_lines
@@ -25,13 +24,6 @@ _BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
 Allowed = Callable[[int], bool]
 
 
-class NearStatement(NamedTuple):
-    """A statement of the page, and how far it has the subject of a new one."""
-
-    statement: Statement
-    likeness: float
-
-
 class PageIndex:
     """The units and statements of a page."""
 
@@ -39,7 +31,7 @@ class PageIndex:
         self.units, self.language = page, language
         self._by_identity: dict[tuple[str, bytes], list[int]] = defaultdict(list)
         self._statements: dict[int, list[Statement]] = {}
-        self._near: dict[str, list[NearStatement]] = {}
+        self._near: dict[str, list[Statement]] = {}
         for number, unit in enumerate(page):
             self._by_identity[identity(unit)].append(number)
 
@@ -61,13 +53,13 @@ class PageIndex:
             shared.update(holders[:MOST_BLOCKS])
         return sorted(number for number, _ in shared.most_common(MOST_BLOCKS))
 
-    def near(self, new: Statement) -> list[NearStatement]:
+    def near(self, new: Statement) -> list[Statement]:
         """Return the statements that have most in common with `new`, equal ones first."""
         if new.reading.text not in self._near:
             self._near[new.reading.text] = self._nearest(new)
         return self._near[new.reading.text]
 
-    def _nearest(self, new: Statement) -> list[NearStatement]:
+    def _nearest(self, new: Statement) -> list[Statement]:
         by_term, by_fold = self._by_words
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
@@ -81,13 +73,9 @@ class PageIndex:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
-        rest = [
-            NearStatement(met[key], likeness(met[key].reading, new.reading))
-            for key in best
-            if met[key].reading.folded != new.reading.folded
-        ]
-        equal = [NearStatement(one, 1.0) for one in by_fold.get(new.reading.folded, [])[:MOST_EQUAL]]
-        return equal + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
+        rest = [met[key] for key in best if met[key].reading.folded != new.reading.folded]
+        rest.sort(key=lambda one: -likeness(one.reading, new.reading))
+        return [*by_fold.get(new.reading.folded, [])[:MOST_EQUAL], *rest[:CANDIDATES]]
 
     @cached_property
     def _by_line(self) -> Mapping[tuple[str, str], list[int]]:

@@ -83,10 +83,9 @@ def _compare_statement(
 ) -> None:
     """Find out how one new statement relates to the page: to the section that it names, then to the others."""
     near = [
-        one.statement
-        for one in w.index.near(new)
-        if w.comparable(one.statement.unit, target, alone=new.reading.is_clear_alone)
-        and one.statement.reading.kind != "row"
+        old
+        for old in w.index.near(new)
+        if w.comparable(old.unit, target, alone=new.reading.is_clear_alone) and old.reading.kind != "row"
     ]
     # The section that the content names decides first: `timeout: 60` may be right under Production and wrong under Staging.
     for here in (True, False):

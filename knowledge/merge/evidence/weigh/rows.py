@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from knowledge.merge.claims.comparison import StatementRelation
-from knowledge.merge.claims.statements import StatementReading, covers, implies, read_statement
+from knowledge.merge.claims.statements import covers, implies, read_statement
 from knowledge.merge.evidence.place.list_form import SORTED_FROM, folded_lines
 from knowledge.merge.evidence.place.placement import PageSection
 from knowledge.merge.evidence.weigh.table import Table, TableRow, folded_cell, key_of, table_of
@@ -95,7 +95,7 @@ class _TableMeeting:
         for row in there.rows:
             self._by_key[key_of(row, self._keys)].append(row)
             self._by_cells.setdefault(key_of(row, columns), row)
-        self._coming = Counter(map(self.key, rows))
+        self.coming = Counter(map(self.key, rows))
         self.is_sorted = (
             len(self.firsts) >= SORTED_FROM and self.firsts == sorted(self.firsts) and self.firsts[0] != self.firsts[-1]
         )
@@ -123,10 +123,6 @@ class _TableMeeting:
             key=lambda one: sum(text == folded_cell(one.cell(at)) for at, text in mine.items()),
         )
 
-    def has_rival(self, row: TableRow) -> bool:
-        """Return whether another new row has the same key: of two, neither changes what is there."""
-        return self._coming[self.key(row)] > 1
-
 
 def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -> None:
     placed, old = meeting.placed(row), meeting.nearest(row)
@@ -140,14 +136,17 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
     is_covered = True
     for at in differing:
         if at not in empty:
-            was, now = (_read_cell(w, names[at], text) for text in (old.cell(at), placed[at]))
+            # Read with its column: "30" says nothing, "timeout: 30" does.
+            name = f"{names[at]}: " if names[at] else ""
+            was, now = (read_statement(name + text, w.language) for text in (old.cell(at), placed[at]))
             if not implies(was, now):
                 changed.append(at)
                 is_covered &= covers(now, was)
     if not empty and not changed:
         w.confirmed_by[old.unit].add(-1)
         w.unchanged(-1, old.unit)
-    elif changed and (meeting.has_rival(row) or old.unit in w.confirmed_by):
+    # Of two new rows with one key neither changes what is there.
+    elif changed and (meeting.coming[meeting.key(row)] > 1 or old.unit in w.confirmed_by):
         w.retain(unit, old.unit, "this call has another row with the same key")
     elif not changed or (decision := w.replacing(old.unit, covers=is_covered)) == "allowed":
         _write_cells(w, unit, old, {at: placed[at] for at in (*empty, *changed)}, fills=not changed)
@@ -155,10 +154,6 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
         _flag_cell(w, unit, old, names[changed[0]], (old.cell(changed[0]), placed[changed[0]]))
     else:
         w.retain(unit, old.unit, decision)
-
-
-def _read_cell(w: Weighing, column: str, text: str) -> StatementReading:
-    return read_statement(f"{column}: {text}" if column else text, w.language)
 
 
 def _flag_cell(w: Weighing, unit: Unit, old: TableRow, column: str, texts: tuple[str, str]) -> None:

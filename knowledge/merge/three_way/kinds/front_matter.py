@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from knowledge.merge.document.units import bare, front_starts, split_lines
-from knowledge.merge.three_way.alignment import AlignedNode
-from knowledge.merge.three_way.line_join import join_insertions, joined_lines, merge_lines
+from knowledge.merge.three_way.alignment import AlignedNode, align_versions
+from knowledge.merge.three_way.kinds.prose import join_by_lines
+from knowledge.merge.three_way.line_join import join_insertions
 from knowledge.merge.three_way.sequence import Clash, PartJoin, SequenceMerge
 from knowledge.pages.front_matter import read_front_matter
 
@@ -26,13 +27,13 @@ def join_front_matter(base: str, ours: str, theirs: str) -> PartJoin:
     """
     b, o, t = (_keys(text) for text in (base, ours, theirs))
     if b is None or o is None or t is None:
-        lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
-        return PartJoin(None if lines is None else _sound("".join(lines), ours, theirs))
+        text = join_by_lines(base, ours, theirs)
+        return PartJoin(None if text is None else _sound(text, ours, theirs))
 
     def same_key(one: AlignedNode, other: AlignedNode) -> float:
         return float(key_name(one.text) == key_name(other.text))
 
-    merged = SequenceMerge(b, o, t, join=_join_key, gap="", alike=same_key).merged()
+    merged = SequenceMerge(align_versions(b, o, t, same_key), _join_key).merged()
     mine, other = ({key_name(node.text): node for node in side} for side in (o, t))
     often = Counter(key_name(node.text) for node in merged.parts)
     clashes = list(merged.clashes)
@@ -82,8 +83,7 @@ def _join_key(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Part
     entries = [lines[1:] for lines in versions]
     if heads[0] == heads[1] == heads[2] and all(_ENTRY.match(line) for lines in entries for line in lines):
         return PartJoin(heads[0][0] + "".join(_join_values(*entries)))
-    joined = joined_lines(merge_lines(*versions, strict=True))
-    return PartJoin(None if joined is None else "".join(joined))
+    return PartJoin(join_by_lines(base.text, ours.text, theirs.text))
 
 
 def _join_values(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str]:

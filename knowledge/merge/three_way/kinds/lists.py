@@ -13,10 +13,10 @@ from knowledge.merge.document.units import (
     split_lines,
     without_last_blanks,
 )
-from knowledge.merge.three_way.alignment import AlignedNode, likeness
+from knowledge.merge.three_way.alignment import AlignedNode, align_versions, likeness
 from knowledge.merge.three_way.kinds.prose import join_text
 from knowledge.merge.three_way.moves import follow_moves
-from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge, merge_of
+from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 from knowledge.pages.markdown.blocks import scan
 
 DEEPEST = 10
@@ -55,7 +55,7 @@ def join_list(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, indent:
     gaps = [item.gap for item in o if item.gap is not None]
     loose = [gap for gap in gaps if gap]
     usual_gap = loose[0] if 2 * len(loose) > len(gaps) else ""
-    merged = merge_of(follow_moves(b, o, t, _likeness), join, gap=usual_gap).merged()
+    merged = SequenceMerge(follow_moves(b, o, t, _likeness), join, gap=usual_gap).merged()
     texts = _renumbered([part.text for part in merged.parts], b, o)
     text = "".join(item + (part.gap or "") for item, part in zip(texts, merged.parts, strict=True))
     return PartJoin(text, merged.clashes)
@@ -88,7 +88,7 @@ def _join_item(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, depth:
             return PartJoin(join_text(one.text, mine.text, other.text))
         return PartJoin(None)
 
-    merged = SequenceMerge(x, y, z, join=join, gap="").merged()
+    merged = SequenceMerge(align_versions(x, y, z), join).merged()
     return PartJoin(prefix + "".join(part.text + (part.gap or "") for part in merged.parts), merged.clashes)
 
 

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from knowledge.merge.document.units import blocks_of, split_lines
-from knowledge.merge.three_way.alignment import AlignedNode
+from knowledge.merge.three_way.alignment import AlignedNode, align_versions
 from knowledge.merge.three_way.line_join import hunks, joined_lines, merge_lines
 from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 
@@ -27,7 +27,7 @@ def join_text(base: str, ours: str, theirs: str) -> str | None:
         return PartJoin(join_line(one.text, mine.text, other.text))
 
     b, o, t = ([AlignedNode("line", line, "", line) for line in split_lines(text)] for text in (base, ours, theirs))
-    merged = SequenceMerge(b, o, t, join=join, gap="").merged()
+    merged = SequenceMerge(align_versions(b, o, t), join).merged()
     return None if merged.clashes else "".join(node.text for node in merged.parts)
 
 
@@ -77,11 +77,14 @@ def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[
     for side in (o, t):
         if side[:first] != b[:first] or (last and side[-last:] != b[-last:]):
             return None
-    lines = joined_lines(merge_lines(b, o, t, strict=True))
-    if lines is None:
-        return None
-    text = "".join(lines)
-    return text if is_one(text, kind) else None
+    text = join_by_lines(base, ours, theirs)
+    return text if text is not None and is_one(text, kind) else None
+
+
+def join_by_lines(base: str, ours: str, theirs: str) -> str | None:
+    """Return what both sides made of a text, line by line; None unless an unchanged line is between their edits."""
+    lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
+    return None if lines is None else "".join(lines)
 
 
 def is_one(text: str, kind: str) -> bool:

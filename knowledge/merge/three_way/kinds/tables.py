@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import bare, split_lines
-from knowledge.merge.three_way.alignment import AlignedNode, Likeness, likeness
+from knowledge.merge.three_way.alignment import AlignedNode, Likeness, align_versions, likeness
 from knowledge.merge.three_way.kinds.prose import join_line
 from knowledge.merge.three_way.moves import follow_moves
-from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge, merge_of
+from knowledge.merge.three_way.sequence import PartJoin, SequenceMerge
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _EMPTY = "  "
@@ -68,8 +68,8 @@ def join_table(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> Par
         return PartJoin(None if row is None else row.text)
 
     rows = [_nodes(table, node) for table, node in ((b, base), (o, ours), (t, theirs))]
-    moves = follow_moves(rows[0], rows[1], rows[2], _by_key(_keys(*rows)))
-    merged = merge_of(moves, join, gap="").merged()
+    versions = follow_moves(rows[0], rows[1], rows[2], _by_key(_keys(*rows)))
+    merged = SequenceMerge(versions, join).merged()
     return PartJoin(head.text + dashes.text + "".join(node.text for node in merged.parts), merged.clashes)
 
 
@@ -110,15 +110,9 @@ def _join_columns(base: TableParts, ours: TableParts, theirs: TableParts) -> tup
     reordered = any(was.get(column, at) != at for side in (ours, theirs) for at, column in enumerate(side.columns))
     if len(base.columns) == len(ours.columns) == len(theirs.columns) and not reordered:
         return base.columns
-
-    def no_join(*_: AlignedNode) -> PartJoin:
-        return PartJoin(None)
-
-    def never_alike(*_: AlignedNode) -> float:
-        return 0.0
-
     b, o, t = ([AlignedNode("column", f"{c}", "", f"{c}") for c in table.columns] for table in versions)
-    merged = SequenceMerge(b, o, t, join=no_join, gap="", alike=never_alike).merged()
+    # Columns are the same or not: none is a version of another.
+    merged = SequenceMerge(align_versions(b, o, t, lambda *_: 0.0), lambda *_: PartJoin(None)).merged()
     if merged.clashes:
         return None
     names = {f"{c}": c for table in versions for c in table.columns}
