@@ -21,7 +21,7 @@ from agents.engine.events import (
 )
 from agents.engine.graph import PhaseGraph, Transition, advance, checkpoint_on, is_earlier, transitions_from
 from agents.engine.state import Checkpoint, JourneyState
-from agents.engine.work.answers import open_in
+from agents.engine.work.answers import unanswered_in
 from agents.errors import JourneyOver, NeedsOwnHand, NotToDecide, WaitsForPerson
 
 REJECTED = "human_rejected"
@@ -82,7 +82,7 @@ def _taking(graph: PhaseGraph, state: JourneyState, taken: Transition, work: Jso
 
 def _asks(state: JourneyState, taken: Transition, work: Json) -> bool:
     """Return whether the way leads past questions that a person has not answered yet: nobody waits for nothing."""
-    return bool(taken.asks and open_in(work, taken.asks, state.answers.get(taken.source, {})))
+    return bool(taken.asks and unanswered_in(work, taken.asks, state.answers.get(taken.source, {})))
 
 
 def _questions(graph: PhaseGraph, taken: Transition) -> CheckpointReached:

@@ -39,9 +39,8 @@ from agents.engine.progress.automatic_phases import AutomaticPhases, placed, spe
 from agents.engine.progress.fork import fork
 from agents.engine.progress.position import JourneyPosition, as_kept
 from agents.engine.state import JourneyState
-from agents.engine.work.answers import asked_again, open_in, refusals, unaskable
-from agents.engine.work.form import MOST_PROBLEMS, doubled, joined
-from agents.engine.work.substance import blank
+from agents.engine.work.answers import refusals, repeated_questions, unanswerable, unanswered_in
+from agents.engine.work.form import MOST_PROBLEMS, blank, duplicate_ids, joined
 from agents.engine.work.validation_errors import answers, elsewhere, over_budget
 from agents.errors import (
     BadStart,
@@ -294,7 +293,7 @@ class Runner:
         work = modified(here.state.work[asked.phase].content, changes)
         there = JourneyPosition(here.journey, here.agent, replace(here.state, phase=asked.phase))
         form = here.agent.forms.get(asked.phase)
-        problems = (form.problems(work) if form else ()) or (doubled(work) if isinstance(work, dict) else ())
+        problems = (form.problems(work) if form else ()) or (duplicate_ids(work) if isinstance(work, dict) else ())
         if problems:
             raise BadWork(here.journey, asked.phase, problems)
         judged = await self._judge.judged(there, work, work, ())
@@ -327,8 +326,8 @@ class Runner:
         """
         phase = here.state.phase
         taken = advance(here.agent.graph, phase, judged.met)
-        asked = open_in(work, taken.asks, here.state.answers.get(phase, {})) if taken and taken.asks else {}
-        if asked and (told := asked_again(asked, refusals(await self.store.events(here.journey), phase))):
+        asked = unanswered_in(work, taken.asks, here.state.answers.get(phase, {})) if taken and taken.asks else {}
+        if asked and (told := repeated_questions(asked, refusals(await self.store.events(here.journey), phase))):
             raise BadWork(here.journey, phase, told[:MOST_PROBLEMS])
 
     def _fitting(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
@@ -344,7 +343,7 @@ class Runner:
         if before is not None and form.problems(before):  # an older version of the agent took it: it begins anew
             before = None
         work = joined(before, plain, form.asks)
-        problems = form.problems(work) or doubled(plain) or json_excess(work, MOST_WORK_CHARS)
+        problems = form.problems(work) or duplicate_ids(plain) or json_excess(work, MOST_WORK_CHARS)
         if problems:
             raise BadWork(here.journey, here.state.phase, [*elsewhere(here.agent, here.state, plain), *problems])
         if excess := over_budget(here.agent, here.state, work):
@@ -378,7 +377,7 @@ def _require_askable(here: JourneyPosition, work: Json, judged: Judged) -> None:
         BadWork: they cannot.
     """
     taken = advance(here.agent.graph, here.state.phase, judged.met)
-    if taken is not None and taken.asks and (told := unaskable(work, taken.asks)):
+    if taken is not None and taken.asks and (told := unanswerable(work, taken.asks)):
         raise BadWork(here.journey, here.state.phase, told[:MOST_PROBLEMS])
 
 

@@ -10,7 +10,7 @@ from agents.engine.events import canonical
 from agents.engine.graph import Phase
 from agents.engine.progress.feedback import told as feedback_told
 from agents.engine.state import Feedback, JourneyState, TransitionRecord
-from agents.engine.work.answers import open_in
+from agents.engine.work.answers import unanswered_in
 from agents.prompts.context import Budget, PromptSection, fitted
 from knowledge.tokens import count_tokens
 
@@ -169,7 +169,7 @@ def questions_asked(state: JourneyState) -> Mapping[str, str]:
     asked = state.checkpoint
     if asked is None or not asked.asks or asked.phase not in state.work:
         return {}
-    return open_in(state.work[asked.phase].content, asked.asks, state.answers.get(asked.phase, {}))
+    return unanswered_in(state.work[asked.phase].content, asked.asks, state.answers.get(asked.phase, {}))
 
 
 def _found(agent: Agent, state: JourneyState) -> Sequence[Feedback]:

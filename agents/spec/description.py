@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note, QuestionAdded, SourceFound, canonical
 from agents.engine.state import JourneyState
-from agents.engine.work.form import citations_in, listed
+from agents.engine.work.form import items_in
+from agents.engine.work.gaps import citations_in
 from agents.spec.yaml.field_path import says_something
 
 LINE_CHARS = 220
@@ -45,7 +46,7 @@ def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
 
 
 def _questions(work: Json) -> Sequence[Mapping[str, Json]]:
-    items = listed(work, QUESTIONS) if isinstance(work, dict) else []
+    items = items_in(work, QUESTIONS) if isinstance(work, dict) else []
     return [item for item in items if isinstance(item.get("id"), str) and isinstance(item.get("text"), str)]
 
 

@@ -32,12 +32,12 @@ from agents.engine.decide import step_key, submitted
 from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.runner import Runner, Submission
-from agents.engine.work.form import ModelForm, PhaseWork
 from agents.store.ports import JourneyStore
 from knowledge.state.ports import StateStore
 from mcp_server.app.factories.journey_store import journeys_in
 from tests.benchmarks.handbook import write_section
 from tests.support.agents.agent_harness import Pages
+from tests.support.agents.model_form import ModelForm, PhaseWork
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA, begun, work
 from tests.support.state.ledgers import open_shared

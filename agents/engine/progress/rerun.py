@@ -15,7 +15,7 @@ from agents.engine.events import Channel, Decided, FeedbackAdded, Json, Logged, 
 from agents.engine.fold import fold
 from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState
-from agents.engine.work.form import DROP, by_id, joined
+from agents.engine.work.form import DROP, has_ids, joined
 from agents.errors import AgentError, BadStart
 
 MOST_TOLD = 300
@@ -132,7 +132,7 @@ def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
             told[name] = value
         elif there == value:
             continue
-        elif there and by_id(there) and by_id(value):
+        elif there and has_ids(there) and has_ids(value):
             known, kept = {item["id"]: item for item in there}, {item["id"] for item in value}
             told |= {name: new} if (new := [item for item in value if known.get(item["id"]) != item]) else {}
             dropped += [id_ for id_ in known if id_ not in kept]
@@ -142,7 +142,7 @@ def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
     if joined(old, least, asks) == whole:
         return least
     # Something was dropped and given once more, so that it stands elsewhere now: all of it is given anew.
-    ids = [item["id"] for value in old.values() if by_id(value) for item in value]
+    ids = [item["id"] for value in old.values() if has_ids(value) for item in value]
     return {**whole, DROP: list(dict.fromkeys(ids))}
 
 

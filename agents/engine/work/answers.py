@@ -1,4 +1,4 @@
-"""What a work asks a person, and what of it they answered. Pure."""
+"""The questions of a work to a person, and their answers. Pure."""
 
 from __future__ import annotations
 
@@ -6,36 +6,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engine.events import CheckpointReached, Decided, Json, Logged, WorkRecorded
-from agents.engine.work.substance import blank
+from agents.engine.work.form import blank, items_in
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuestions:
-    """Questions that a person did not want to be asked together, by their words, and why they said so."""
+    """The words of questions that a person rejected together, and their reason."""
 
     words: frozenset[str]
     why: str
 
 
-def listed(work: Mapping[str, Json], name: str) -> Sequence[Mapping[str, Json]]:
-    """Return the objects in that list of a work; none if there is no such list."""
-    found = work.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
 def unanswered(questions: Sequence[Mapping[str, Json]], answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the words of the questions that were not answered in these words, by id, in order."""
-    asked = {str(item.get("id", "")): str(item.get("question", "")) for item in questions}
-    return {id_: text for id_, text in asked.items() if answers.get(id_, {}).get("question") != text}
+    """Return the words of the questions that were not answered with this wording, by id, in order."""
+    words = {str(item.get("id", "")): str(item.get("question", "")) for item in questions}
+    return {id_: text for id_, text in words.items() if answers.get(id_, {}).get("question") != text}
 
 
-def open_in(work: Json, field: str, answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the words of the questions in that list of a work which are still to be answered, by id, in order."""
-    return unanswered(listed(work, field), answers) if isinstance(work, Mapping) else {}
+def unanswered_in(work: Json, field: str, answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the words of the unanswered questions in that list of a work, by id, in order."""
+    return unanswered(items_in(work, field), answers) if isinstance(work, Mapping) else {}
 
 
 def refusals(log: Iterable[Logged], phase: str) -> Sequence[RefusedQuestions]:
-    """Return which questions of that phase a person rejected, each time that they did."""
+    """Return the questions of that phase that a person rejected, one entry for each time."""
     found, asked = list[RefusedQuestions](), frozenset[str]()
     work: Json = None
     answered: Mapping[str, Mapping[str, str]] = {}
@@ -44,7 +38,7 @@ def refusals(log: Iterable[Logged], phase: str) -> Sequence[RefusedQuestions]:
             case WorkRecorded(phase=worked) if worked == phase:
                 work, asked = event.work, frozenset()
             case CheckpointReached(phase=at, asks=field) if at == phase and field:
-                asked = frozenset(map(_words, open_in(work, field, answered).values()))
+                asked = frozenset(map(_words, unanswered_in(work, field, answered).values()))
             case Decided(phase=at) if at == phase:
                 answered = {**answered, **event.answers}
                 if event.decision == "reject" and asked:
@@ -55,13 +49,13 @@ def refusals(log: Iterable[Logged], phase: str) -> Sequence[RefusedQuestions]:
     return found
 
 
-def asked_again(questions: Mapping[str, str], refused: Iterable[RefusedQuestions]) -> list[str]:
-    """Return why these questions are not put to the person: all that they rejected before are among them, as they were."""
+def repeated_questions(questions: Mapping[str, str], refused: Iterable[RefusedQuestions]) -> list[str]:
+    """Return a sentence for each set of questions that the person rejected and that is asked again unchanged."""
     ids = {_words(text): id_ for id_, text in questions.items()}
     return [
         (
-            f"the person rejected {', '.join(sorted(ids[words][:60] for words in one.words))} as they are"
-            f"{f' ({one.why[:200]})' if one.why else ''}: word them otherwise, or take out what they do not want to be asked"
+            f"the person rejected {', '.join(sorted(ids[words][:60] for words in one.words))} as worded"
+            f"{f' ({one.why[:200]})' if one.why else ''}: reword them, or remove the ones that they do not want to answer"
         )
         for one in refused
         if one.words <= set(ids)
@@ -69,21 +63,21 @@ def asked_again(questions: Mapping[str, str], refused: Iterable[RefusedQuestions
 
 
 def _words(text: str) -> str:
-    """Return the text as it is compared: what is only written otherwise is the same question."""
+    """Return the text for comparison: a question with other spacing or case is the same question."""
     return " ".join(text.casefold().split())
 
 
-def unaskable(work: Json, field: str) -> list[str]:
-    """Return why a person could not answer what that list of a work asks, one sentence for each question."""
+def unanswerable(work: Json, field: str) -> list[str]:
+    """Return why a person could not answer the questions in that list of a work, one sentence for each question."""
     found = work.get(field) if isinstance(work, Mapping) else None
-    told, ids = list[str](), list[str]()
+    problems, ids = list[str](), list[str]()
     for number, item in enumerate(found if isinstance(found, list) else ()):
         id_, text = (item.get("id"), item.get("question")) if isinstance(item, Mapping) else (None, None)
         if not isinstance(id_, str) or blank(id_):
-            told.append(f"{field}[{number}] has no `id`, by which it could be answered")
+            problems.append(f"{field}[{number}] has no `id`, so nobody could answer it")
         elif id_ in ids:
-            told.append(f"{field} has two questions {id_[:60]}; each needs an id of its own")
+            problems.append(f"{field} has two questions {id_[:60]}; each needs its own id")
         elif not isinstance(text, str) or blank(text):
-            told.append(f"{field}[{id_[:60]}] asks nothing: a person is shown its `question`")
+            problems.append(f"{field}[{id_[:60]}] asks nothing: the person sees its `question`")
         ids.append(str(id_))
-    return told
+    return problems

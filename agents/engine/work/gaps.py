@@ -1,54 +1,29 @@
-"""What conditions of several agents look for in a work, and how they say what is missing. Pure."""
+"""Gaps that conditions of several agents look for in a work, and the sentences about them. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel
-
-from agents.engine.agent import MET, ConditionFinding, Look
+from agents.engine.agent import MET, Citation, ConditionFinding, Look
 from agents.engine.events import Json, SourceFound
-from agents.engine.work.form import citations_in, ids, listed, place, twice
-from agents.engine.work.substance import blank
+from agents.engine.work.form import duplicates, field_path, ids, items_in
 from knowledge.pages.claim_source import source_kind
 from knowledge.pages.document import shortened
 
 MOST_NAMED = 12
-"""So many ids are named in a sentence."""
-MOST_TOLD = 12
-"""So many problems are told at a time."""
+"""The most ids in one sentence."""
+MOST_GAPS = 12
+"""The most sentences that one condition returns."""
 SHORT = 140
-"""Characters of a text that stands in a list beside others."""
-
-T = TypeVar("T", bound=BaseModel)
+"""The most characters of a text in a list."""
 _WORD = re.compile(r"\w+")
 
 
-def _each_once(items: list[T]) -> list[T]:
-    again = twice([str(getattr(item, "id", "")) for item in items])
-    if again:
-        raise ValueError(f"two items have the id {again[0][:60]}; each needs one of its own")
-    return items
-
-
-def _says_something(text: str) -> str:
-    if blank(text):
-        raise ValueError("must say something")
-    return text
-
-
-Says = AfterValidator(_says_something)
-"""Of text that is more than white space."""
-Items = Annotated[list[T], AfterValidator(_each_once)]
-"""Items that are joined by their ids, so that no two may have the same."""
-
-
 def folded(text: Json) -> str:
-    """Return the words of a text alone: two texts that differ in case, white space and punctuation only are the same then."""
-    whole = str(text).casefold()
-    return " ".join(_WORD.findall(whole)) or whole.strip()
+    """Return only the words of a text: the same for texts that differ in case, white space and punctuation."""
+    lower = str(text).casefold()
+    return " ".join(_WORD.findall(lower)) or lower.strip()
 
 
 def listing(names: Sequence[str], most: int = MOST_NAMED) -> str:
@@ -58,60 +33,76 @@ def listing(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def short(text: Json, most: int = SHORT) -> str:
-    """Return the text on one line, cut where a word ends."""
+    """Return the text on one line, cut after a word."""
     return shortened(str(text), most)
 
 
-def found(missing: Sequence[str], detail: str = "") -> ConditionFinding:
-    """Return that a condition is met, if nothing is missing."""
+def finding(missing: Sequence[str], detail: str = "") -> ConditionFinding:
+    """Return that a condition is met if nothing is missing, otherwise what is missing."""
     if not missing:
         return ConditionFinding(met=True, detail=detail) if detail else MET
-    told = tuple(dict.fromkeys(missing))
-    more = (f"and {len(told) - MOST_TOLD} more things of this kind",) if len(told) > MOST_TOLD else ()
-    return ConditionFinding(met=False, missing=(*told[:MOST_TOLD], *more))
+    gaps = tuple(dict.fromkeys(missing))
+    more = (f"and {len(gaps) - MOST_GAPS} more things of this kind",) if len(gaps) > MOST_GAPS else ()
+    return ConditionFinding(met=False, missing=(*gaps[:MOST_GAPS], *more))
 
 
-def misused(*lists: Sequence[Mapping[str, Json]]) -> Iterator[str]:
-    """Yield a sentence if items of several lists share an id: `drop` would remove both."""
-    again = twice([id_ for items in lists for id_ in ids(items)])
-    if again:
-        yield f"these ids are used twice: {listing(again)}; give each item of every list an id of its own"
+def shared_ids(*lists: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+    """Yield a sentence if items of several lists have the same id: `drop` would remove them all."""
+    shared = duplicates([id_ for items in lists for id_ in ids(items)])
+    if shared:
+        yield f"these ids are used twice: {listing(shared)}; give every item its own id"
 
 
-def same_words(items: Sequence[Mapping[str, Json]], name: str) -> Iterator[str]:
-    """Yield a sentence for each item that says the same in its field `name` as one before it."""
+def repeated_texts(items: Sequence[Mapping[str, Json]], name: str) -> Iterator[str]:
+    """Yield a sentence for each item whose field `name` has the same words as that of an earlier item."""
     first: dict[str, str] = {}
     for item in items:
         before = first.setdefault(folded(item.get(name)), str(item.get("id")))
         if before != item.get("id"):
-            yield f"{item.get('id')} says the same as {before}: drop it or make it another one"
+            yield f"{item.get('id')} says the same as {before}: drop it or change it"
 
 
-async def unfounded(work: Mapping[str, Json], name: str, look: Look, only: frozenset[str] | None = None) -> list[str]:
-    """Return a sentence for each citation in that list of the work that does not resolve; `only` of those items, if given."""
+def citations_in(value: Json, loc: tuple[int | str, ...] = ()) -> Iterator[tuple[tuple[int | str, ...], Citation]]:
+    """Yield each citation in a work (an object with `path` and `quote`) with its place, in order."""
+    if isinstance(value, Mapping):
+        path, quote, section = value.get("path"), value.get("quote"), value.get("section", "")
+        if isinstance(path, str) and isinstance(quote, str) and isinstance(section, str):
+            yield loc, Citation(path, section, quote)
+            return
+        for name, inside in value.items():
+            yield from citations_in(inside, (*loc, name))
+    elif isinstance(value, list | tuple):
+        for number, inside in enumerate(value):
+            yield from citations_in(inside, (*loc, number))
+
+
+async def unresolved_citations(
+    work: Mapping[str, Json], name: str, look: Look, only: frozenset[str] | None = None
+) -> list[str]:
+    """Return a sentence for each citation in a list of the work that does not resolve; of the items `only`, if given."""
     missing = []
-    for number, item in enumerate(listed(work, name)):
+    for number, item in enumerate(items_in(work, name)):
         if only is not None and item.get("id") not in only:
             continue
         for loc, citation in citations_in(item):
             if why := await look.cited(citation):
-                missing.append(f"{place(work, (name, number, *loc))}: {why}")
+                missing.append(f"{field_path(work, (name, number, *loc))}: {why}")
     return missing
 
 
 async def missing_pages(items: Sequence[Mapping[str, Json]], name: str, look: Look) -> list[str]:
-    """Return a sentence for each artefact of an item of the list `name` that should be in the knowledge base and is not."""
+    """Return a sentence for each artefact that an item of the list `name` places in the knowledge base, and that is not there."""
     missing = []
     for item in items:
         for locator in item.get("artefacts") or ():
             path = locator.partition(":")[2].partition("#")[0].strip()
             if source_kind(locator) == "kb" and not await look.place(path):
-                missing.append(f"{name}[{item['id']}]: nothing lies at {short(path, 200)} in the knowledge base")
+                missing.append(f"{name}[{item['id']}]: the knowledge base has nothing at {short(path, 200)}")
     return missing
 
 
 def new_sources(before: Json, after: Json) -> list[SourceFound]:
-    """Return a note for each page that a work cites and did not cite before."""
+    """Return a note for each page that the work cites now and did not cite before."""
     known = {citation.path for _, citation in citations_in(before)}
     paths = dict.fromkeys(citation.path for _, citation in citations_in(after))
     return [SourceFound(f"kb:{path}") for path in paths if path not in known]

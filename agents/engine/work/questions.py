@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.engine.events import canonical
 from agents.engine.state import JourneyState
-from agents.engine.work.form import listed
+from agents.engine.work.form import items_in
 from agents.prompts.prompt import cut, questions_asked
 from knowledge.tokens import count_tokens
 
@@ -32,7 +32,7 @@ def open_questions(state: JourneyState) -> Sequence[WorkQuestion]:
     if not asked or state.checkpoint is None:
         return ()
     content = state.work[state.checkpoint.phase].content
-    items = listed(content, state.checkpoint.asks) if isinstance(content, Mapping) else ()
+    items = items_in(content, state.checkpoint.asks) if isinstance(content, Mapping) else ()
     whys = {str(item.get("id", "")): str(item.get("why") or "") for item in items}
     return [WorkQuestion(id_, text, whys.get(id_, "")) for id_, text in asked.items()]
 

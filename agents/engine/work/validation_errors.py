@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from agents.engine.agent import Agent
 from agents.engine.events import Json
 from agents.engine.state import JourneyState
-from agents.engine.work.substance import blank
+from agents.engine.work.form import blank
 from agents.errors import NotToDecide
 from agents.prompts.context import Budget
 from agents.prompts.prompt import questions_asked

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
-from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import found, listing, missing_pages, misused, same_words, short, unfounded
+from agents.engine.work.form import ids, items_in
+from agents.engine.work.gaps import (
+    finding,
+    listing,
+    missing_pages,
+    repeated_texts,
+    shared_ids,
+    short,
+    unresolved_citations,
+)
 from agents.library.build.plan import BuildRecord, Item
 
 
@@ -15,8 +23,8 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
     plan = BuildRecord(facts.works)
     plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
     # Looking costs reads: what this submit brought is looked at now, all else once it is what counts.
-    given = frozenset(ids(listed(facts.given, "concepts"))) if plain else None
-    return found([*await unfounded(facts.work, "concepts", look, given), *plain])
+    given = frozenset(ids(items_in(facts.given, "concepts"))) if plain else None
+    return finding([*await unresolved_citations(facts.work, "concepts", look, given), *plain])
 
 
 def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
@@ -26,14 +34,14 @@ def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
         yield "there is no concept: name at least one that the plan rests on, with a quote"
     if bare := [concept["id"] for concept in plan.concepts if not concept["citations"]]:
         yield f"these concepts have no citation: {listing(bare)}; quote the page that they come from"
-    yield from same_words(plan.concepts, "text")
+    yield from repeated_texts(plan.concepts, "text")
 
 
 def _plan_lacking(plan: BuildRecord) -> Iterator[str]:
     if not plan.steps:
         yield "there is no step: submit a plan"
-    yield from misused(plan.concepts, plan.steps)
-    yield from same_words(plan.steps, "step")
+    yield from shared_ids(plan.concepts, plan.steps)
+    yield from repeated_texts(plan.steps, "step")
     there = set(ids(plan.concepts))
     for step in plan.steps:
         if lost := [id_ for id_ in step["rests_on"] if id_ not in there]:
@@ -59,10 +67,10 @@ async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is made, and shown: by quotes that stand there, or by what was made and what was seen when it was checked."""
     plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
-    given = frozenset(ids(listed(facts.given, "made"))) if plain else None
+    given = frozenset(ids(items_in(facts.given, "made"))) if plain else None
     shown = [item for id_, item in plan.made.items() if given is None or id_ in given]
-    looked = [*await unfounded(facts.work, "made", look, given), *await missing_pages(shown, "made", look)]
-    return found([*looked, *plain])
+    looked = [*await unresolved_citations(facts.work, "made", look, given), *await missing_pages(shown, "made", look)]
+    return finding([*looked, *plain])
 
 
 def _making_lacking(plan: BuildRecord) -> Iterator[str]:
@@ -86,9 +94,9 @@ async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> Conditio
     plan = BuildRecord(facts.works)
     gap = facts.given.get("gap")
     if not isinstance(gap, dict):
-        return found(["gap names no concept"])
+        return finding(["gap names no concept"])
     wrong = list(_no_gap(plan, gap))
-    return found(wrong, f"step {gap['step']} needs the concept {gap['concept']}: {short(gap['text'], 300)}")
+    return finding(wrong, f"step {gap['step']} needs the concept {gap['concept']}: {short(gap['text'], 300)}")
 
 
 def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agents.engine.events import Json
-from agents.engine.work.form import ids, listed
+from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import folded
 
 GROUNDING, MAKING, COMPLETE = "GROUNDING", "MAKING", "COMPLETE"
@@ -29,22 +29,22 @@ class BuildRecord:
     @cached_property
     def concepts(self) -> Sequence[Item]:
         """Return the concepts in their order."""
-        return listed(self.works.get(GROUNDING, {}), "concepts")
+        return items_in(self.works.get(GROUNDING, {}), "concepts")
 
     @cached_property
     def steps(self) -> Sequence[Item]:
         """Return the steps in their order."""
-        return listed(self.works.get(GROUNDING, {}), "plan")
+        return items_in(self.works.get(GROUNDING, {}), "plan")
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
         """Return the proposed concepts that are not taken up."""
-        return listed(self.works.get(GROUNDING, {}), "left_out")
+        return items_in(self.works.get(GROUNDING, {}), "left_out")
 
     @cached_property
     def made(self) -> Mapping[str, Item]:
         """Return what is made, by the id of its step."""
-        return {item["id"]: item for item in listed(self.works.get(MAKING, {}), "made")}
+        return {item["id"]: item for item in items_in(self.works.get(MAKING, {}), "made")}
 
     @cached_property
     def to_make(self) -> Sequence[Item]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note
 from agents.engine.state import JourneyState
-from agents.engine.work.form import citations_in, ids
-from agents.engine.work.gaps import listing, new_sources, short
+from agents.engine.work.form import ids
+from agents.engine.work.gaps import citations_in, listing, new_sources, short
 from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
 from agents.prompts.prompt import lines
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.engine.agent import MET, NOT_MET, ConditionFinding, Look, SubmitFacts
-from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import found, listing, short, unfounded
+from agents.engine.work.form import ids, items_in
+from agents.engine.work.gaps import finding, listing, short, unresolved_citations
 from agents.library.curate.acts_on_record import ActsOnRecord, acts_on_record, rejected
 from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, CurationRecord, Item
 
@@ -40,7 +40,7 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     ]
     if not any(call.tool == "kb_map" for call in await look.calls()):
         missing.append("the map was not looked at in this visit: call kb_map with this journey_id")
-    return found(missing)
+    return finding(missing)
 
 
 async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -60,7 +60,7 @@ async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
         missing.append("there is no page yet: read what the candidates are, and name the pages to look into")
     elif not missing and not read & {item["path"] for item in record.targets}:
         missing.append("none of these pages was read in this visit: kb_read the one that brought the work back here")
-    return found(missing)
+    return finding(missing)
 
 
 # --- DEEP_DIVE: circle 3 ----------------------------------------------------------------------------------------------
@@ -70,32 +70,32 @@ async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Something is missing, and the server's own search does not find enough of it either."""
     missing = str(facts.given.get("missing", "")).strip()
     if not missing:
-        return found(["missing is empty: say what is not found"])
+        return finding(["missing is empty: say what is not found"])
     searches = [call.facts.get("scent") for call in await look.calls() if call.tool == "kb_search"]
     lost = await look.scent(missing) != "sufficient" or (searches and searches[-1] != "sufficient")
     nothing = bool(searches) and not await _resolving(facts, look)
     if lost or nothing:
-        return found((), short(missing, 400))
-    return found(
+        return finding((), short(missing, 400))
+    return finding(
         ["kb_search finds enough for what is missing: search for it with this journey_id, read it, and quote it"]
     )
 
 
 async def _resolving(facts: SubmitFacts, look: Look) -> bool:
     """Return whether any evidence stands where it says."""
-    evidence = listed(facts.work, "evidence")
-    wrong = await unfounded(facts.work, "evidence", look)
+    evidence = items_in(facts.work, "evidence")
+    wrong = await unresolved_citations(facts.work, "evidence", look)
     return len(wrong) < len(evidence)
 
 
 async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """There is evidence, all of it stands where it says, and nothing is said to be missing."""
-    missing = await unfounded(facts.work, "evidence", look)
-    if not listed(facts.work, "evidence"):
+    missing = await unresolved_citations(facts.work, "evidence", look)
+    if not items_in(facts.work, "evidence"):
         missing.append("there is no evidence yet: quote the passages that bear on the question")
     if str(facts.given.get("missing", "")).strip():
         missing.append("something is said to be missing: find it, or submit again without missing")
-    return found(missing)
+    return finding(missing)
 
 
 # --- REASON -----------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
         )
     else:
         missing += await _out_of_place(record.chosen, look)
-    return found(missing)
+    return finding(missing)
 
 
 async def _out_of_place(act: Item, look: Look) -> list[str]:
@@ -149,14 +149,14 @@ async def _out_of_place(act: Item, look: Look) -> list[str]:
 
 async def human_rejected(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """A person rejected a proposal of this work."""
-    refused = await rejected(listed(facts.given, "acts"), CurationRecord(facts.works).acts, look)
+    refused = await rejected(items_in(facts.given, "acts"), CurationRecord(facts.works).acts, look)
     if not refused:
-        return found(["no proposal that acts name was rejected"])
+        return finding(["no proposal that acts name was rejected"])
     told = [
         f"{act['tool']} {fate.path[:200]}, proposal {act['proposal']}: {short(fate.note, 300) or 'no reason was given'}"
         for act, fate in refused
     ]
-    return found((), "; ".join(told))
+    return finding((), "; ".join(told))
 
 
 async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -165,7 +165,7 @@ async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     deeds = await acts_on_record(record.acts, look)
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if deeds.changed:
-        return found(wrong)
+        return finding(wrong)
     return ConditionFinding(met=False, missing=tuple(wrong)) if record.kind in UPDATES else NOT_MET
 
 
@@ -183,7 +183,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
         wrong.append("said is empty: answer the person, and submit what you told them")
-    return found(wrong)
+    return finding(wrong)
 
 
 def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str]:
@@ -221,7 +221,7 @@ async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
             missing.append(f"{path[:200]} was changed and is not in pages: read it and submit its present revision")
         else:
             missing += await _not_as_told(record, page, look)
-    return found(missing)
+    return finding(missing)
 
 
 async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[str]:
@@ -242,5 +242,5 @@ async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[s
         if says is None or says["path"] != path:
             missing.append(f"{id_}: quote in says what {path[:200]} says now, from that page")
         else:
-            missing += await unfounded({"pages": [page]}, "pages", look)
+            missing += await unresolved_citations({"pages": [page]}, "pages", look)
     return missing

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engine.events import Json
-from agents.engine.work.form import listed
+from agents.engine.work.form import items_in
 
 ROUTE, ORIENT, TARGET, DEEP_DIVE, REASON = "ROUTE", "ORIENT", "TARGET", "DEEP_DIVE", "REASON"
 ACT, MERGE, COMPLETE = "ACT", "MERGE", "COMPLETE"
@@ -109,4 +109,4 @@ class CurationRecord:
         return knowledge[last]["tool"] == DELETES or any(act["tool"] == MOVES for act in knowledge[last + 1 :])
 
     def _items(self, phase: str, name: str) -> Sequence[Item]:
-        return listed(self.works.get(phase, {}), name)
+        return items_in(self.works.get(phase, {}), name)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import NOT_MET, Called, ConditionFinding, JourneySpent, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
-from agents.engine.work.form import citations_in, ids, listed, place
-from agents.engine.work.gaps import found, listing, missing_pages, short, unfounded
+from agents.engine.work.form import field_path, ids, items_in
+from agents.engine.work.gaps import citations_in, finding, listing, missing_pages, short, unresolved_citations
 from agents.library.orchestrate.record import (
     IMPLEMENTING,
     JUDGING,
@@ -38,15 +38,15 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     if facts.work.get("cannot"):
         return NOT_MET
     if facts.work.get("draft"):
-        return found(["it is recorded as a draft: submit the rest, the last part without draft"])
+        return finding(["it is recorded as a draft: submit the rest, the last part without draft"])
     missing = [] if u.steps else ["there is no step yet: submit a plan"]
-    if u.given_requirements and (own := ids(listed(u.plan, "requirements"))):
+    if u.given_requirements and (own := ids(items_in(u.plan, "requirements"))):
         missing.append(f"the requirements came with the brief, so the plan adds none: drop {listing(own)}")
     missing += [
         f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): say in answers what this plan changes"
         for issue in u.open_issues(PLANNING)
     ]
-    return found(missing)
+    return finding(missing)
 
 
 async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -56,7 +56,7 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
         return NOT_MET
     u = of_facts(facts)
     missing = [
-        f"{place(facts.work, ('cannot', *loc))}: {why}"
+        f"{field_path(facts.work, ('cannot', *loc))}: {why}"
         for loc, citation in citations_in(cannot)
         if (why := await look.cited(citation))
     ]
@@ -67,7 +67,7 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
             "nothing shows that it cannot be met: quote a page that says so in shown_by, or say what was tried"
         )
     # No feedback: if the person agrees the work ends, and there is no next attempt that could use it.
-    return found(missing)
+    return finding(missing)
 
 
 # --- validating -------------------------------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     u = of_facts(facts)
     plain = [*_done_lacking(u), *_unanswered(u, facts.work)]
     # Each look costs a read: while anything else is missing, only what this submit brought is looked at.
-    given = frozenset(ids(listed(facts.given, "done"))) if plain else None
+    given = frozenset(ids(items_in(facts.given, "done"))) if plain else None
     shown = [item for item in u.done.values() if given is None or item["id"] in given]
-    looked = await unfounded(facts.work, "done", look, given)
-    return found([*looked, *await missing_pages(shown, "done", look), *await _calls_missing(shown, look), *plain])
+    looked = await unresolved_citations(facts.work, "done", look, given)
+    return finding([*looked, *await missing_pages(shown, "done", look), *await _calls_missing(shown, look), *plain])
 
 
 def _done_lacking(u: Undertaking) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _unanswered(u: Undertaking, work: Item) -> Iterator[str]:
             f"the judge's issue {issue['id']} is not answered ({short(issue['text'])}): change the step, send it in full, and "
             "say in answers what changed, or why nothing did"
         )
-    for answer in listed(work, "answers"):
+    for answer in items_in(work, "answers"):
         if answer["id"] in ids(u.issues) and answer["step"] not in (*u.done, *u.undone):
             yield f"answers[{answer['id']}] names the step {short(answer['step'], 60)}, which is neither done nor undone"
 
@@ -183,8 +183,8 @@ async def passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """The verdict is complete, agrees with itself, and its score passes."""
     u = of_facts(facts)
     if missing := await _verdict_lacking(u, look):
-        return found(missing)
-    return found([]) if u.score is not None and u.score >= u.pass_score else NOT_MET
+        return finding(missing)
+    return finding([]) if u.score is not None and u.score >= u.pass_score else NOT_MET
 
 
 async def soft_failure(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -218,11 +218,11 @@ def _verdict(u: Undertaking, most: int) -> str:
 async def _verdict_lacking(u: Undertaking, look: Look) -> list[str]:
     """Return what a verdict lacks, or where it contradicts what it rests on."""
     plain = list(_judgements_lacking(u)) or list(_score_wrong(u))
-    return [*await unfounded(u.verdict, "judged", look), *plain]
+    return [*await unresolved_citations(u.verdict, "judged", look), *plain]
 
 
 def _judgements_lacking(u: Undertaking) -> Iterator[str]:
-    judged, issues = listed(u.verdict, "judged"), u.issues
+    judged, issues = items_in(u.verdict, "judged"), u.issues
     there, steps = ids(u.requirements), ids(u.steps)
     if lost := [id_ for id_ in there if id_ not in ids(judged)]:
         yield f"not judged yet: {listing(lost)}; send the complete verdict"
@@ -264,7 +264,7 @@ def _unproved(u: Undertaking, one: Item) -> Iterator[str]:
 
 
 def _score_wrong(u: Undertaking) -> Iterator[str]:
-    judged, score = listed(u.verdict, "judged"), u.score
+    judged, score = items_in(u.verdict, "judged"), u.score
     allowed = score_range(judged, u.issues, u.left_undone, len(u.requirements), u.pass_score)
     if score is None or allowed.least <= score <= allowed.most:
         return

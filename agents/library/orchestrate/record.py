@@ -9,7 +9,7 @@ from functools import cached_property
 from agents.engine.agent import SubmitFacts
 from agents.engine.events import Json
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ids, listed
+from agents.engine.work.form import ids, items_in
 from agents.library.orchestrate.plan_rules.durations import seconds_of
 
 PLANNING, VALIDATING, IMPLEMENTING, JUDGING = "PLANNING", "VALIDATING", "IMPLEMENTING", "JUDGING"
@@ -56,22 +56,22 @@ class Undertaking:
     @cached_property
     def given_requirements(self) -> Sequence[Item]:
         """Return the requirements that came with the brief. If there are any, the plan adds none."""
-        return listed(self.inputs, "requirements")
+        return items_in(self.inputs, "requirements")
 
     @cached_property
     def requirements(self) -> Sequence[Item]:
         """Return what has to be met."""
-        return self.given_requirements or listed(self.plan, "requirements")
+        return self.given_requirements or items_in(self.plan, "requirements")
 
     @cached_property
     def steps(self) -> Sequence[Item]:
         """Return the steps of the plan in their order."""
-        return listed(self.plan, "steps")
+        return items_in(self.plan, "steps")
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
         """Return the words of the brief that no requirement covers, with why."""
-        return listed(self.plan, "left_out")
+        return items_in(self.plan, "left_out")
 
     @property
     def limit(self) -> DurationLimit | None:
@@ -97,12 +97,12 @@ class Undertaking:
     @cached_property
     def done(self) -> Mapping[str, Item]:
         """Return what was done, by the id of its step."""
-        return {item["id"]: item for item in listed(self.works.get(IMPLEMENTING, {}), "done")}
+        return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "done")}
 
     @cached_property
     def undone(self) -> Mapping[str, Item]:
         """Return what could not be done, by the id of its step."""
-        return {item["id"]: item for item in listed(self.works.get(IMPLEMENTING, {}), "undone")}
+        return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "undone")}
 
     @property
     def left_undone(self) -> Sequence[str]:
@@ -117,7 +117,7 @@ class Undertaking:
     @property
     def errors(self) -> Sequence[Item]:
         """Return what the newest validation found that has to be fixed."""
-        return listed(self.works.get(VALIDATING, {}), "errors")
+        return items_in(self.works.get(VALIDATING, {}), "errors")
 
     @property
     def broken(self) -> Sequence[str]:
@@ -127,7 +127,7 @@ class Undertaking:
     @property
     def warnings(self) -> Sequence[Item]:
         """Return what the newest validation found that may stay."""
-        return listed(self.works.get(VALIDATING, {}), "warnings")
+        return items_in(self.works.get(VALIDATING, {}), "warnings")
 
     @property
     def rule_mistakes(self) -> Sequence[str]:
@@ -153,7 +153,7 @@ class Undertaking:
     @property
     def issues(self) -> Sequence[Item]:
         """Return what the newest verdict found wrong."""
-        return listed(self.verdict, "issues")
+        return items_in(self.verdict, "issues")
 
     @property
     def pass_score(self) -> int:
@@ -168,7 +168,7 @@ class Undertaking:
     @property
     def answered_issues(self) -> Sequence[str]:
         """Return the ids of all issues that planning or implementing answered."""
-        return [*ids(listed(self.plan, "answers")), *ids(listed(self.works.get(IMPLEMENTING, {}), "answers"))]
+        return [*ids(items_in(self.plan, "answers")), *ids(items_in(self.works.get(IMPLEMENTING, {}), "answers"))]
 
     def open_issues(self, phase: str) -> Sequence[Item]:
         """Return the issues of the newest verdict that this phase has to answer and has not answered yet.
@@ -181,7 +181,7 @@ class Undertaking:
         answering = IMPLEMENTING if score >= self.soft_score else PLANNING
         if phase != answering:
             return ()
-        answered = set(ids(listed(self.works.get(phase, {}), "answers")))
+        answered = set(ids(items_in(self.works.get(phase, {}), "answers")))
         return [issue for issue in self.issues if issue["id"] not in answered]
 
 

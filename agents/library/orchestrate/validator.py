@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from agents.engine.agent import Look, SubmitFacts
 from agents.engine.events import Json
-from agents.engine.work.form import ids, listed, twice
+from agents.engine.work.form import duplicates, ids, items_in
 from agents.library.orchestrate.plan_rules.checks import digest
 from agents.library.orchestrate.plan_rules.durations import UNITS, seconds_of
 from agents.library.orchestrate.plan_rules.rules import (
@@ -34,9 +34,9 @@ MOST_FAILURES = 60
 
 def refused(inputs: Mapping[str, Json]) -> Iterator[str]:
     """Yield a sentence for each requirement, limit or rule that cannot be read, or that every plan would break."""
-    given = listed(inputs, "requirements")
-    for id_ in twice(ids(given)):
-        yield f"requirements: two have the id {id_}; each needs one of its own"
+    given = items_in(inputs, "requirements")
+    for id_ in duplicates(ids(given)):
+        yield f"requirements: two have the id {id_}; each needs its own"
     for number, item in enumerate(given):
         if blank := [name for name in ("id", "text") if not str(item.get(name, "")).strip()]:
             yield f"requirements[{number}]: {' and '.join(blank)} must say something"

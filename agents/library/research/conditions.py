@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
-from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import folded, found, listing, misused, same_words, short, unfounded
+from agents.engine.work.form import ids, items_in
+from agents.engine.work.gaps import finding, folded, listing, repeated_texts, shared_ids, short, unresolved_citations
 from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 
 LEAST_SEARCHED = 2
@@ -21,15 +21,15 @@ async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFi
     tree = Tree(facts.works)
     # What the synthesis asked is named first: of two that ask the same, this phase can drop its own only.
     asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]
-    return found([*_tree_wrong(tree), *same_words(asked, "text"), *_undecided(tree)])
+    return finding([*_tree_wrong(tree), *repeated_texts(asked, "text"), *_undecided(tree)])
 
 
 def _tree_wrong(tree: Tree) -> Iterator[str]:
     categories, questions = tree.categories, tree.items(DECOMPOSE, "questions")
     if not categories:
         yield "there is no category yet: submit categories, and questions in each"
-    yield from misused(categories, questions, tree.items(RISE_ABOVE, "more_questions"))
-    yield from same_words(categories, "title")
+    yield from shared_ids(categories, questions, tree.items(RISE_ABOVE, "more_questions"))
+    yield from repeated_texts(categories, "title")
     used, there = {question["category"] for question in questions}, set(ids(categories))
     if bare := [id_ for id_ in ids(categories) if id_ not in used]:
         yield f"these categories have no question: {listing(bare)}; add one to each or drop them"
@@ -53,9 +53,9 @@ async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFin
     tree = Tree(facts.works)
     plain = list(_answers_lacking(tree))
     # Looking costs reads and searches: what this submit brought is looked at now, all else once it is what counts.
-    given = frozenset(ids(listed(facts.given, "answers"))) if plain else None
-    looked = [*await unfounded(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
-    return found([*looked, *plain])
+    given = frozenset(ids(items_in(facts.given, "answers"))) if plain else None
+    looked = [*await unresolved_citations(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
+    return finding([*looked, *plain])
 
 
 def _answers_lacking(tree: Tree) -> Iterator[str]:
@@ -97,18 +97,18 @@ async def new_category_discovered(facts: SubmitFacts, _look: Look) -> ConditionF
 
 
 def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> ConditionFinding:
-    proposed = listed(given, name)
+    proposed = items_in(given, name)
     new = tree.new_in(proposed)
     if new:
-        return found((), "; ".join(f"{_category(category)}, because {short(category['why'])}" for category in new))
+        return finding((), "; ".join(f"{_category(category)}, because {short(category['why'])}" for category in new))
     if proposed:
         known = listing(ids(proposed))
-        return found([f"the tree has {known} of {name}, or it was left out: a new category has a new id and title"])
-    return found([f"{name} names no category"])
+        return finding([f"the tree has {known} of {name}, or it was left out: a new category has a new id and title"])
+    return finding([f"{name} names no category"])
 
 
 def _category(category: Item) -> str:
-    questions = listed(category, "questions")
+    questions = items_in(category, "questions")
     asked = ", ".join(f"{question['id']} {short(question['text'], 100)!r}" for question in questions)
     return f"{category['id']} ({short(category['title'], 60)}) with {asked}"
 
@@ -127,10 +127,10 @@ async def synthesis_requires_more_answers(facts: SubmitFacts, _look: Look) -> Co
     wrong = _more_wrong(tree)
     new = [question for question in tree.unanswered if question["id"] not in wrong]
     if new:
-        return found((), "; ".join(f"{question['id']}: {short(question['text'])}" for question in new))
+        return finding((), "; ".join(f"{question['id']}: {short(question['text'])}" for question in new))
     if wrong:
-        return found(list(wrong.values()))
-    return found(["more_questions has no new question that waits for an answer"])
+        return finding(list(wrong.values()))
+    return finding(["more_questions has no new question that waits for an answer"])
 
 
 def _more_wrong(tree: Tree) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ def _more_wrong(tree: Tree) -> Mapping[str, str]:
 async def every_category_has_insight(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Each category has an insight that rests on answers, one of them its own, if it has any."""
     tree = Tree(facts.works)
-    return found([*_insights_lacking(tree), *_more_wrong(tree).values()])
+    return finding([*_insights_lacking(tree), *_more_wrong(tree).values()])
 
 
 def _insights_lacking(tree: Tree) -> Iterator[str]:
@@ -181,12 +181,12 @@ async def frontier_mapped(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     tree = Tree(facts.works)
     adjacent = tree.items(EXPAND, "adjacent_questions")
     few = f"there are {len(adjacent)} adjacent questions: name at least {LEAST_ADJACENT}"
-    return found([*([few] if len(adjacent) < LEAST_ADJACENT else []), *_frontier_wrong(tree, adjacent)])
+    return finding([*([few] if len(adjacent) < LEAST_ADJACENT else []), *_frontier_wrong(tree, adjacent)])
 
 
 def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
     near = {*ids(tree.categories), *ids(tree.questions)}
     if lost := [question["id"] for question in adjacent if question["near"] not in near]:
         yield f"these are near nothing of the tree: {listing(lost)}; near is the id of a category or question"
-    yield from misused(tree.categories, tree.questions, adjacent)
-    yield from same_words([*tree.questions, *adjacent], "text")
+    yield from shared_ids(tree.categories, tree.questions, adjacent)
+    yield from repeated_texts([*tree.questions, *adjacent], "text")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agents.engine.events import Json
-from agents.engine.work.form import ids, listed
+from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import folded
 
 DECOMPOSE, ANSWER, RISE_ABOVE, EXPAND, COMPLETE = "DECOMPOSE", "ANSWER", "RISE_ABOVE", "EXPAND", "COMPLETE"
@@ -64,7 +64,7 @@ class Tree:
 
     def items(self, phase: str, name: str) -> Sequence[Item]:
         """Return a list of the newest work of a phase."""
-        return listed(self.works.get(phase, {}), name)
+        return items_in(self.works.get(phase, {}), name)
 
     def is_open(self, question: str) -> bool:
         """Return whether that question was left open."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
-from agents.engine.work.form import citations_in, ids, listed
-from agents.engine.work.gaps import listing, new_sources, short
+from agents.engine.work.form import ids, items_in
+from agents.engine.work.gaps import citations_in, listing, new_sources, short
 from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
 from agents.prompts.prompt import lines
 
@@ -42,7 +42,7 @@ def _question(question: Item) -> str:
 
 def _category(category: Item, *, asked: bool = False) -> str:
     told = f"{category['id']}: {short(category['title'], 60)}"
-    questions = listed(category, "questions") if asked else []
+    questions = items_in(category, "questions") if asked else []
     return told + "".join(f"; {question['id']} {short(question['text'], 80)}" for question in questions)
 
 
@@ -125,8 +125,8 @@ def _adjacent(tree: Tree) -> Iterator[str]:
 def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the questions and the sources that a work has and the one before it had not."""
     name = {DECOMPOSE: "questions", RISE_ABOVE: "more_questions"}.get(phase, "")
-    known = set(ids(listed(before, name))) if isinstance(before, dict) else set()
-    new = [question for question in listed(after, name) if question["id"] not in known]
+    known = set(ids(items_in(before, name))) if isinstance(before, dict) else set()
+    new = [question for question in items_in(after, name) if question["id"] not in known]
     return [*(QuestionAdded(q["id"], q["text"], q["category"]) for q in new), *new_sources(before, after)]
 
 

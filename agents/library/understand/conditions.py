@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
-from agents.engine.work.form import ids, listed
-from agents.engine.work.gaps import folded, found, listing, misused, same_words, short, unfounded
+from agents.engine.work.form import ids, items_in
+from agents.engine.work.gaps import finding, folded, listing, repeated_texts, shared_ids, short, unresolved_citations
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 
 NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
@@ -19,8 +19,8 @@ NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
 async def learner_calibrated(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """What the learner knows is in their words, each objective comes from a passage, and what later phases found is taken in."""
     course = Course(facts.works)
-    looked = await unfounded(facts.work, "objectives", look)
-    return found([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])
+    looked = await unresolved_citations(facts.work, "objectives", look)
+    return finding([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])
 
 
 def _knowledge_wrong(course: Course) -> Iterator[str]:
@@ -36,8 +36,8 @@ def _objectives_wrong(course: Course) -> Iterator[str]:
     objectives = list(course.objectives.values())
     if not objectives:
         yield "there is no objective yet: submit at least one, with the passage it comes from"
-    yield from misused(list(course.knows.values()), objectives)
-    yield from same_words(objectives, "text")
+    yield from shared_ids(list(course.knows.values()), objectives)
+    yield from repeated_texts(objectives, "text")
     for id_, objective in course.objectives.items():
         if lost := [need for need in objective.get("needs", ()) if need not in course.objectives]:
             yield f"the objective {id_} needs what is not there: {listing(lost)}; add it or take it out of needs"
@@ -69,21 +69,21 @@ async def objective_diagnosed(facts: SubmitFacts, _look: Look) -> ConditionFindi
     # Where all are passed, a person has sent the work back to look at one of them again.
     wanted = course.next or str(facts.given.get("objective"))
     if wanted not in course.objectives:
-        return found([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
+        return finding([f"there is no objective {wanted[:60]}: there are {listing(list(course.objectives))}"])
     if facts.given.get("objective") != wanted:
-        return found([f"{wanted} comes next: diagnose that one, and name it as objective"])
+        return finding([f"{wanted} comes next: diagnose that one, and name it as objective"])
     diagnosis = _of(facts.given, "diagnoses", wanted)
     if diagnosis is None:
-        return found([f"this submit has no diagnosis of {wanted}: ask the learner new questions about it"])
-    return found([*_probes_wrong(course, wanted, listed(diagnosis, "probes"))])
+        return finding([f"this submit has no diagnosis of {wanted}: ask the learner new questions about it"])
+    return finding([*_probes_wrong(course, wanted, items_in(diagnosis, "probes"))])
 
 
 def _probes_wrong(course: Course, objective: str, probes: Sequence[Item]) -> Iterator[str]:
     yield from _too_few(f"the diagnosis of {objective}", "probe", probes, LEAST_PROBES)
-    yield from same_words(probes, "question")
+    yield from repeated_texts(probes, "question")
     if lost := [probe["id"] for probe in probes if probe.get("about") not in (None, *course.knows)]:
         yield f"these probes are about what is not in knows: {listing(lost)}; there are {listing(list(course.knows))}, or null"
-    asked = {folded(check["question"]): check["id"] for check in listed(course.lessons.get(objective, {}), "checks")}
+    asked = {folded(check["question"]): check["id"] for check in items_in(course.lessons.get(objective, {}), "checks")}
     for probe in probes:
         if check := asked.get(folded(probe["question"])):
             yield f"probe {probe['id']} asks what check {check} asked: ask something that the learner was not asked yet"
@@ -101,18 +101,18 @@ async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> Conditi
     """This submit names a level and an answer of the learner that shows another one."""
     course, asked = Course(facts.works), facts.given.get("recalibrate")
     if not course.objectives:
-        return found((), NOTHING_TO_LEARN)
+        return finding((), NOTHING_TO_LEARN)
     if not isinstance(asked, dict):
-        return found(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
+        return finding(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
     entry, probe = str(asked.get("knows")), str(asked.get("probe"))
     if entry not in course.knows:
-        return found([f"knows has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
+        return finding([f"knows has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
     level = course.knows[entry]["level"]
     if probe not in list(course.against(entry)):
         wanted = "about it and answered wrongly where the level is solid, or rightly where it is none"
-        return found([f"probe {probe[:60]} does not contradict that {entry} is {level}: it has to be {wanted}"])
+        return finding([f"probe {probe[:60]} does not contradict that {entry} is {level}: it has to be {wanted}"])
     topic = short(course.knows[entry]["topic"], 80)
-    return found((), f"{entry} ({topic}) says {level}, probe {probe} shows otherwise: {short(asked.get('why'))}")
+    return finding((), f"{entry} ({topic}) says {level}, probe {probe} shows otherwise: {short(asked.get('why'))}")
 
 
 # --- TEACH ------------------------------------------------------------------------------------------------------------
@@ -122,27 +122,27 @@ async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> Condi
     """A check of this lesson failed for want of something that no objective teaches."""
     course, gap = Course(facts.works), facts.given.get("gap")
     if not course.objectives:
-        return found((), NOTHING_TO_LEARN)
+        return finding((), NOTHING_TO_LEARN)
     if not isinstance(gap, dict):
-        return found(["gap is not there: name the prerequisite and the failed check that shows it"])
+        return finding(["gap is not there: name the prerequisite and the failed check that shows it"])
     failed = _failed(course, facts.given)
     if str(gap.get("check")) not in ids(failed):
         there = listing(ids(failed)) or "none"
-        return found(
+        return finding(
             [f"gap.check names no failed check of the lesson on {course.present} in this submit; failed: {there}"]
         )
     topic = str(gap.get("prerequisite"))
     if named_by := course.teaching(topic):
-        return found(
+        return finding(
             [
                 f"the objective {named_by[0]} names {short(topic, 80)!r} already: teach it again, or say what exactly is missing"
             ]
         )
     if known := course.knowing(topic):
-        return found(
+        return finding(
             [f"{known[0]} says that the learner knows {short(topic, 80)!r}: let a new diagnosis show whether they do"]
         )
-    return found((), f"{short(topic)}, which check {gap['check']} of {course.present} shows: {short(gap.get('why'))}")
+    return finding((), f"{short(topic)}, which check {gap['check']} of {course.present} shows: {short(gap.get('why'))}")
 
 
 async def check_question_failed(facts: SubmitFacts, _look: Look) -> ConditionFinding:
@@ -150,21 +150,23 @@ async def check_question_failed(facts: SubmitFacts, _look: Look) -> ConditionFin
     course = Course(facts.works)
     failed = _failed(course, facts.given)
     if not failed:
-        return found([f"the lesson on {course.present} in this submit has no check that the learner answered wrongly"])
-    return found(
+        return finding(
+            [f"the lesson on {course.present} in this submit has no check that the learner answered wrongly"]
+        )
+    return finding(
         (), "; ".join(f"{course.present}, check {check['id']}: {short(check['question'])}" for check in failed)
     )
 
 
 def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
     lesson = _of(given, "lessons", course.present)
-    return [check for check in answered(listed(lesson or {}, "checks")) if not check["correct"]]
+    return [check for check in answered(items_in(lesson or {}, "checks")) if not check["correct"]]
 
 
 async def objective_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """This submit has the lesson on the objective, which rests on passages; every check is answered rightly; others are left."""
     wrong = await _lesson_wrong(facts, look)
-    return found(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
+    return finding(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
 
 
 async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
@@ -174,28 +176,28 @@ async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFind
     if wrong or course.left:
         # What is left for later is no fault of this lesson: nobody is told to do it now.
         return ConditionFinding(met=False, missing=tuple(wrong))
-    return found(await unfounded(facts.work, "lessons", look, frozenset(course.objectives)))
+    return finding(await unresolved_citations(facts.work, "lessons", look, frozenset(course.objectives)))
 
 
 async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
     course = Course(facts.works)
     objective, lesson = course.present, _of(facts.given, "lessons", course.present)
-    others = [id_ for id_ in ids(listed(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]
+    others = [id_ for id_ in ids(items_in(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]
     wrong = (
         [f"these lessons are not on {objective}, which is taught now: {listing(others)}; drop them"] if others else []
     )
     if lesson is None:
         return [*wrong, f"this submit has no lesson on {objective}: teach it, check, and submit the lesson whole"]
-    checks = listed(lesson, "checks")
+    checks = items_in(lesson, "checks")
     of = f"the lesson on {objective}"
-    wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *same_words(checks, "question")]
+    wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *repeated_texts(checks, "question")]
     if not lesson.get("citations"):
         wrong.append(f"{of} has no citation: quote the passages that it rests on")
     if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
         wrong.append(f"the learner did not answer {listing(failed)} rightly")
-    return [*wrong, *await unfounded(facts.work, "lessons", look, frozenset([objective]))]
+    return [*wrong, *await unresolved_citations(facts.work, "lessons", look, frozenset([objective]))]
 
 
 def _of(work: Mapping[str, object], name: str, id_: str) -> Item | None:
     """Return the item of that id in a list of a work."""
-    return next((item for item in listed(work, name) if item.get("id") == id_), None)
+    return next((item for item in items_in(work, name) if item.get("id") == id_), None)

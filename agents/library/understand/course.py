@@ -8,7 +8,7 @@ from functools import cached_property
 
 from agents.engine.events import Json
 from agents.engine.graph import reachable
-from agents.engine.work.form import ids, listed
+from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import folded
 
 CALIBRATE, DIAGNOSE, TEACH, COMPLETE = "CALIBRATE", "DIAGNOSE", "TEACH", "COMPLETE"
@@ -81,11 +81,11 @@ class Course:
         return all(need in self.passed for need in needs if need in self.objectives)
 
     def _diagnosed(self, objective: str) -> bool:
-        return len(answered(listed(self.diagnoses.get(objective, {}), "probes"))) >= LEAST_PROBES
+        return len(answered(items_in(self.diagnoses.get(objective, {}), "probes"))) >= LEAST_PROBES
 
     def _learned(self, objective: str) -> bool:
         lesson = self.lessons.get(objective, {})
-        checks = listed(lesson, "checks")
+        checks = items_in(lesson, "checks")
         right = [check for check in answered(checks) if check["correct"]]
         return bool(lesson.get("citations")) and len(right) == len(checks) >= LEAST_CHECKS
 
@@ -93,7 +93,7 @@ class Course:
         """Yield the probes that contradict what the learner is taken to know: solid, but answered wrongly; none, but rightly."""
         level = self.knows.get(known, {}).get("level")
         for diagnosis in self.diagnoses.values():
-            for probe in answered(listed(diagnosis, "probes")):
+            for probe in answered(items_in(diagnosis, "probes")):
                 if probe.get("about") == known and (level, probe["correct"]) in (("solid", False), ("none", True)):
                     yield probe["id"]
 
@@ -130,7 +130,7 @@ class Course:
         return None if self.knowing(topic) or needed & set(self.teaching(topic)) else gap
 
     def _items(self, phase: str, name: str) -> Sequence[Item]:
-        return listed(self.works.get(phase, {}), name)
+        return items_in(self.works.get(phase, {}), name)
 
 
 def _by_id(items: Sequence[Item]) -> Mapping[str, Item]:

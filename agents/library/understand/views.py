@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ids, listed
+from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item
 from agents.prompts.prompt import lines
@@ -64,14 +64,14 @@ def _failed(course: Course, objective: str) -> str:
 
 
 def _checks(course: Course, objective: str) -> Sequence[Item]:
-    return listed(course.lessons.get(objective, {}), "checks")
+    return items_in(course.lessons.get(objective, {}), "checks")
 
 
 def _diagnosis(course: Course, objective: str) -> str:
     diagnosis = course.diagnoses.get(objective)
     if diagnosis is None:
         return "nothing yet"
-    probes = listed(diagnosis, "probes")
+    probes = items_in(diagnosis, "probes")
     right = [probe["id"] for probe in probes if probe["correct"]]
     mistaken = "; ".join(short(text, 160) for text in diagnosis.get("misconceptions", ())[:4])
     return f"{len(right)} of {len(probes)} probes right; misconceptions: {mistaken or 'none'}"
@@ -136,8 +136,8 @@ def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
 
 
 def _asked(work: Json, outer: str, inner: str) -> Iterator[tuple[str, str, str]]:
-    for item in listed(work, outer) if isinstance(work, dict) else ():
-        questions = listed(item, inner)
+    for item in items_in(work, outer) if isinstance(work, dict) else ():
+        questions = items_in(item, inner)
         yield from (
             (item["id"], id_, question["question"]) for id_, question in zip(ids(questions), questions, strict=True)
         )

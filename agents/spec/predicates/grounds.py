@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.quote_check import LEAST_CHARACTERS, stands_in
-from agents.engine.work.form import citations_in
+from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.yaml.block import Some
 from agents.spec.yaml.field_path import FieldPath, Path, located, read_path, same, says_something

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.learned import ALL, FOLDER, learning_page
-from agents.engine.work.form import citations_in
+from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import DETAIL_CHARS, NAMES_SHOWN, Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.predicates.recorded_work import Count
 from agents.spec.yaml.block import Some, known

@@ -11,7 +11,7 @@ from pydantic import Field
 from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json, canonical
 from agents.engine.work.answers import unanswered
-from agents.engine.work.form import listed
+from agents.engine.work.form import items_in
 from agents.spec.predicates.leaf import (
     NAMES_SHOWN,
     Leaf,
@@ -304,7 +304,7 @@ class EveryQuestionAnswered(WorkLeaf):
         work: Json = self.field.work(facts)
         for part in self.field.parts[:-1]:
             work = work.get(part) if isinstance(work, Mapping) else None
-        questions = listed(work, self.field.parts[-1]) if isinstance(work, Mapping) else []
+        questions = items_in(work, self.field.parts[-1]) if isinstance(work, Mapping) else []
         if left := list(unanswered(questions, facts.answers.get(self.field.phase or facts.phase, {}))):
             yield f"a person has not answered {shown(left)} of {self.field}"
 

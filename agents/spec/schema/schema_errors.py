@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json, canonical
-from agents.engine.work.form import LOCATED, place, twice
+from agents.engine.work.form import duplicates, field_path
 from knowledge.wire.validation_errors import misfit
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def told(error: ValidationError, work: Json) -> Iterator[str]:
     for kind, part, context in _kinds(error):
         where = [*loc, part] if part else loc
         problem = {"type": kind, "loc": [part or "work"], "input": error.instance, "ctx": context, "msg": ""}
-        yield misfit(problem, inside, place(work, where), of="field")
+        yield misfit(problem, inside, field_path(work, where), of="field")
 
 
 def _kinds(error: ValidationError) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -92,8 +92,8 @@ def _in_words(word: str, value: Json, instance: Json) -> str:
         kinds = value if isinstance(value, list) else [value]
         return f"it must be {' or '.join(str(kind) for kind in kinds)}"
     if word == DISTINCT:
-        again = twice([str(item[value]) for item in instance if isinstance(item, Mapping) and value in item])
-        return f"two items have the {value} {again[0][:60]}; each needs one of its own"
+        again = duplicates([str(item[value]) for item in instance if isinstance(item, Mapping) and value in item])
+        return f"two items have the {value} {again[0][:60]}; each needs its own"
     told = {
         "minLength": f"it must have at least {value} characters, and has {size}",
         "minItems": f"it must have at least {value} items, and has {size}",
@@ -101,7 +101,9 @@ def _in_words(word: str, value: Json, instance: Json) -> str:
         "minProperties": f"it must have at least {value} fields, and has {size}",
         "maxProperties": f"it must have at most {value} fields, and has {size}",
         "uniqueItems": "no item may stand in it twice",
-        TEXT: f"must be {LOCATED}" if value == LOCATOR else "must say something",
+        TEXT: "must be kind:place, for example code:src/hive.py or kb:guides/hive.md"
+        if value == LOCATOR
+        else "must say something",
         "multipleOf": f"it must be a multiple of {value}",
         "anyOf": "it fits none of the ways in which it may be given",
         "oneOf": "it must fit exactly one of the ways in which it may be given",

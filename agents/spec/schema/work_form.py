@@ -7,6 +7,7 @@ and ends with a sentence when that is too much.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agents.engine.events import Json
-from agents.engine.work.form import DROP, LOCATOR_FORM, cut, twice
-from agents.engine.work.substance import blank
+from agents.engine.work.form import DROP, blank, duplicates, first_problems
 from agents.spec.schema.json_schema import USUAL_ITEMS, hardened, shown
 from agents.spec.schema.schema_errors import DISTINCT, LOCATOR, TEXT, told
 from knowledge.wire.lean_schema import lean_input
@@ -23,6 +23,7 @@ from knowledge.wire.lean_schema import lean_input
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
+LOCATOR_FORM = re.compile(r"[a-z][a-z0-9+.-]*:\S")
 MOST_ERRORS = 100
 MOST_STEPS = 200_000
 """About a second. Five hundred items of ten fields take a tenth of it."""
@@ -91,7 +92,7 @@ class _CountingValidator:
             rest = (TOO_MUCH,)
         errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
         texts = dict.fromkeys(text for error in errors[:MOST_ERRORS] for text in islice(told(error, work), MOST_ERRORS))
-        return cut((*rest, *texts))
+        return first_problems((*rest, *texts))
 
     def _counted(self, keyword: _Keyword) -> _Keyword:
         from jsonschema import ValidationError
@@ -134,7 +135,7 @@ def _distinct(validator: Any, value: Any, instance: Any, schema: Any) -> Iterato
     from jsonschema import ValidationError
 
     items = instance if isinstance(instance, list) else []
-    if twice([str(item[value]) for item in items if isinstance(item, dict) and value in item]):
+    if duplicates([str(item[value]) for item in items if isinstance(item, dict) and value in item]):
         yield ValidationError(f"two items have the same {value}")
 
 

@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from agents.engine.agent import SubmitFacts
 from agents.engine.events import Json, canonical
-from agents.engine.work.form import place
-from agents.engine.work.substance import blank
+from agents.engine.work.form import blank, field_path
 
 Located = tuple[tuple[int | str, ...], Json]
 """A value of a work, after its place there."""
@@ -74,7 +73,7 @@ class FieldPath:
 
     def place(self, facts: SubmitFacts, loc: Sequence[int | str]) -> str:
         """Return how messages name a place in that work."""
-        name = place(self.work(facts), loc)
+        name = field_path(self.work(facts), loc)
         return f"{self.phase}.{name}" if self.phase else name
 
 

@@ -13,10 +13,10 @@ from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import Runner, Submission
-from agents.engine.work.answers import open_in
-from agents.engine.work.form import ModelForm, Part, PhaseWork
+from agents.engine.work.answers import unanswered_in
 from agents.prompts.context import Budget
 from tests.support.agents.agent_harness import Led, Pages, Remembering, runner_of
+from tests.support.agents.model_form import ModelForm, Part, PhaseWork
 from tests.support.journeys.graphs import ADA
 
 
@@ -68,7 +68,7 @@ async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
 
 
 async def asking(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    return ConditionFinding(bool(open_in(facts.work, "ask", facts.answers.get("PLAN", {}))))
+    return ConditionFinding(bool(unanswered_in(facts.work, "ask", facts.answers.get("PLAN", {}))))
 
 
 async def wrong(facts: SubmitFacts, _look: Look) -> ConditionFinding:

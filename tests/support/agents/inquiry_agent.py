@@ -12,8 +12,10 @@ from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.progress.composition import AgentPart, composed
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ModelForm, Part, PhaseWork, listed, unanswered
+from agents.engine.work.answers import unanswered
+from agents.engine.work.form import items_in
 from agents.prompts.context import Budget
+from tests.support.agents.model_form import ModelForm, Part, PhaseWork
 
 ASK: dict[str, Any] = {
     "ask": [
@@ -59,7 +61,7 @@ async def pages(facts: SubmitFacts, look: Look) -> Mapping[str, Json]:
 
 
 def _open(facts: SubmitFacts) -> bool:
-    return bool(unanswered(listed(facts.work, "ask"), facts.answers.get("ASK", {})))
+    return bool(unanswered(items_in(facts.work, "ask"), facts.answers.get("ASK", {})))
 
 
 async def open_questions(facts: SubmitFacts, _look: Look) -> ConditionFinding:

@@ -11,7 +11,9 @@ from agents.catalogue import no_such_agent
 from agents.engine.agent import MET, Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.graph import CheckpointKind, Phase, PhaseGraph, Transition
-from agents.engine.work.form import ModelForm, Part, PhaseWork, Quoted, citations_in, listed
+from agents.engine.work.form import items_in
+from agents.engine.work.gaps import citations_in
+from tests.support.agents.model_form import ModelForm, Part, PhaseWork, Quoted
 
 
 class Line(Part):
@@ -39,7 +41,7 @@ class Report(PhaseWork):
 
 async def two_notes(facts: SubmitFacts, look: Look) -> ConditionFinding:
     wrong = [why for _, quote in citations_in(facts.work) if (why := await look.cited(quote))]
-    if len(listed(facts.work, "notes")) >= 2 and not wrong:
+    if len(items_in(facts.work, "notes")) >= 2 and not wrong:
         return MET
     return ConditionFinding(met=False, missing=(*wrong, "two notes are needed"))
 

@@ -215,7 +215,6 @@ PURE = [
     "agents/engine/state.py",
     "agents/library/skills/assembly.py",
     "agents/library/skills/definition.py",
-    "agents/engine/work/substance.py",
     "agents/library/skills/adapter.py",
     "agents/library/skills/skill.py",
     "agents/store/ports.py",

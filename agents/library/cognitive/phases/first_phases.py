@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from agents.engine.agent import MET, NOT_MET, Condition, ConditionFinding, Learning, Look, SubmitFacts
 from agents.engine.events import Json, Note, QuestionAdded
 from agents.engine.work.answers import unanswered
-from agents.engine.work.form import ids, listed
-from agents.engine.work.substance import blank
+from agents.engine.work.form import blank, ids, items_in
 from agents.library.cognitive.model import (
     JOHARI_DISCOVERY,
     LEAST_FOCUS,
@@ -110,7 +109,7 @@ CONDITIONS: Mapping[str, Condition] = {QUESTIONS_TO_ASK: questions_to_ask, NOTHI
 
 
 def _open(facts: SubmitFacts) -> Mapping[str, str]:
-    return unanswered(listed(facts.work, ASK), facts.answers.get(JOHARI_DISCOVERY, {}))
+    return unanswered(items_in(facts.work, ASK), facts.answers.get(JOHARI_DISCOVERY, {}))
 
 
 def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
@@ -134,5 +133,5 @@ def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
 
 def told(before: Json, after: Json) -> Sequence[Note]:
     """Return the questions that are new in the work."""
-    known = ids(listed(before, ASK)) if isinstance(before, dict) else []
-    return [QuestionAdded(str(q["id"]), str(q["question"])) for q in listed(after, ASK) if q["id"] not in known]
+    known = ids(items_in(before, ASK)) if isinstance(before, dict) else []
+    return [QuestionAdded(str(q["id"]), str(q["question"])) for q in items_in(after, ASK) if q["id"] not in known]

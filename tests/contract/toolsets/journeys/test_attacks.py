@@ -23,7 +23,7 @@ from agents.engine.evidence.quote_check import misplaced
 from agents.engine.fold import fold
 from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import Feedback, Word
-from agents.engine.work.form import doubled
+from agents.engine.work.form import duplicate_ids
 from agents.errors import BadStart, BadWork, NotToDecide
 from agents.prompts.prompt import COMMON, placeholders, prompt
 from knowledge.pages.document import parse
@@ -407,8 +407,8 @@ def test_a_page_that_is_quoted_very_often_is_read_once() -> None:
 
 def test_ids_of_very_many_items_are_compared_in_no_time() -> None:
     began = time.process_time()
-    assert doubled({"notes": [{"id": f"n{number % 13_000}"} for number in range(13_001)]}) == [
-        "two items of 'notes' have the id n0; each needs one of its own"
+    assert duplicate_ids({"notes": [{"id": f"n{number % 13_000}"} for number in range(13_001)]}) == [
+        "two items of 'notes' have the id n0; each needs its own"
     ]
     assert time.process_time() - began < 1, "it took over 2 seconds when each was looked for in all"
 

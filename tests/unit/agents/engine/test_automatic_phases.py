@@ -16,12 +16,12 @@ from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, Transition, checked
 from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import get_state, restore_state
-from agents.engine.work.form import ModelForm
 from agents.errors import BadGraph, BadWork, NotToDecide
 from agents.prompts.prompt import prompt, stayed
 from agents.store.export_file import exported, imported
 from tests.support.agents.agent_harness import Pages, Remembering, runner_of
 from tests.support.agents.engine_agents import PHASES, PLAN, WAYS, Made, begun, making, sent, with_phase, with_ways
+from tests.support.agents.model_form import ModelForm
 from tests.support.journeys.graphs import ADA
 
 GAP = {"steps": ["lay the roof", " "]}

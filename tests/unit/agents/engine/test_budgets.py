@@ -18,7 +18,6 @@ from agents.engine.graph import FEEDBACK_KINDS, Phase, PhaseGraph, Transition, c
 from agents.engine.progress.metrics import costliest, slowest, table
 from agents.engine.runner import JourneyDecision, Runner, Submission
 from agents.engine.state import JourneyState
-from agents.engine.work.form import ModelForm
 from agents.errors import BadStart, BadWork
 from agents.prompts.context import Budget, PromptSection
 from agents.prompts.prompt import prompt
@@ -26,6 +25,7 @@ from agents.report.journey_report import report
 from knowledge.tokens import count_tokens
 from tests.support.agents.agent_harness import Led, Pages, Remembering, runner_of
 from tests.support.agents.engine_agents import PLAN, Made, begun, making, sent, with_phase
+from tests.support.agents.model_form import ModelForm
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA
 from tests.support.state.ledgers import MINUTE, NOW

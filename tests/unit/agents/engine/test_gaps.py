@@ -6,16 +6,16 @@ import pytest
 
 from agents.engine.events import SourceFound
 from agents.engine.work.gaps import (
+    MOST_GAPS,
     MOST_NAMED,
-    MOST_TOLD,
+    finding,
     folded,
-    found,
     listing,
-    misused,
     new_sources,
-    same_words,
+    repeated_texts,
+    shared_ids,
     short,
-    unfounded,
+    unresolved_citations,
 )
 from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, FLOWERS, NOWHERE, VARROA, WATER, WINTER, Pages
 
@@ -51,23 +51,23 @@ def test_a_long_text_is_cut_where_a_word_ends() -> None:
 
 
 def test_a_finding_tells_each_thing_once_and_not_too_many() -> None:
-    assert found(()).met
-    assert found((), "why").detail == "why"
-    lacking = found(["a", "b", "a"])
+    assert finding(()).met
+    assert finding((), "why").detail == "why"
+    lacking = finding(["a", "b", "a"])
     assert (lacking.met, lacking.missing) == (False, ("a", "b"))
-    many = found([f"m{n}" for n in range(MOST_TOLD + 2)]).missing
-    assert len(many) == MOST_TOLD + 1
+    many = finding([f"m{n}" for n in range(MOST_GAPS + 2)]).missing
+    assert len(many) == MOST_GAPS + 1
     assert many[-1] == "and 2 more things of this kind"
-    assert len(found([f"m{n}" for n in range(MOST_TOLD)]).missing) == MOST_TOLD
+    assert len(finding([f"m{n}" for n in range(MOST_GAPS)]).missing) == MOST_GAPS
 
 
 def test_ids_and_words_that_are_there_twice_are_named() -> None:
     a, b = {"id": "a", "text": "One thing"}, {"id": "b", "text": "another thing"}
-    assert list(misused([a], [b])) == []
-    assert "a;" in next(iter(misused([a], [b, a])))
-    assert list(same_words([a, b], "text")) == []
-    assert list(same_words([a, b, {"id": "c", "text": "one THING!"}], "text")) == [
-        "c says the same as a: drop it or make it another one"
+    assert list(shared_ids([a], [b])) == []
+    assert "a;" in next(iter(shared_ids([a], [b, a])))
+    assert list(repeated_texts([a, b], "text")) == []
+    assert list(repeated_texts([a, b, {"id": "c", "text": "one THING!"}], "text")) == [
+        "c says the same as a: drop it or change it"
     ]
 
 
@@ -79,15 +79,15 @@ async def test_citations_that_do_not_resolve_are_named_by_their_item() -> None:
             {"id": "s3", "shown_by": [ELSEWHERE]},
         ]
     }
-    told = await unfounded(work, "made", Pages())
+    told = await unresolved_citations(work, "made", Pages())
     assert [sentence.partition(": ")[0] for sentence in told] == [
         "made[s1].shown_by[1]",
         "made[s2].other.deep[0]",
         "made[s3].shown_by[0]",
     ]
     assert all("kilograms" not in sentence for sentence in told), "no text of a page is repeated"
-    assert len(await unfounded(work, "made", Pages(), frozenset({"s3", "s9"}))) == 1
-    assert await unfounded(work, "plan", Pages()) == []
+    assert len(await unresolved_citations(work, "made", Pages(), frozenset({"s3", "s9"}))) == 1
+    assert await unresolved_citations(work, "plan", Pages()) == []
 
 
 def test_a_source_is_new_once() -> None:

@@ -16,7 +16,7 @@ from agents.engine.fold import fold
 from agents.engine.graph import Transition
 from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import get_state, restore_state
-from agents.engine.work.answers import open_in, unanswered
+from agents.engine.work.answers import unanswered, unanswered_in
 from agents.errors import BadWork, NeedsOwnHand, NotToDecide, StaleJourney, UnknownEvent, WaitsForPerson
 from agents.prompts.prompt import question, questions_asked
 from agents.store.export_file import exported, imported
@@ -319,16 +319,14 @@ async def test_questions_that_a_person_rejected_are_not_put_to_them_again_as_the
     before = await led.state()
     again = [{**one, "question": f" {one['question'].upper()}"} for one in ASK["ask"]]
     for same in (ASK, {"ask": again}, {"ask": [*ASK["ask"], {"id": "q3", "question": "When?"}]}):
-        with pytest.raises(
-            BadWork, match=r"rejected q1, q2 as they are \(ask the keeper, not me\): word them otherwise"
-        ):
+        with pytest.raises(BadWork, match=r"rejected q1, q2 as worded \(ask the keeper, not me\): reword them"):
             await led.submit(**same)
     assert await led.state() == before, "nothing is recorded"
     state = await led.submit(ask=[ASK["ask"][0], {"id": "q2", "question": "Which of you may enter?"}])
     assert state.status == "waiting", "what the person did not want is for the model to find out: something changed"
     await led.decide("reject", "still not me")
     for gone in (ASK["ask"], [ASK["ask"][0], {"id": "q2", "question": "which of you  may enter?"}]):
-        with pytest.raises(BadWork, match="word them otherwise"):
+        with pytest.raises(BadWork, match="reword them"):
             await led.submit(ask=gone)
     fork = await led.runner.start("", "", {"fork_of": led.journey}, by=ADA)
     with pytest.raises(BadWork, match="still not me"):
@@ -378,7 +376,7 @@ async def test_the_way_that_was_asked_about_is_gone_as_the_table_has_it() -> Non
 async def test_a_way_back_that_asks_is_a_way_back_once_it_is_answered() -> None:
     async def unclear(facts: SubmitFacts, _look: Look) -> ConditionFinding:
         return ConditionFinding(
-            bool(open_in(facts.work, "ask", facts.answers.get("JUDGE", {}))), detail="it is unclear"
+            bool(unanswered_in(facts.work, "ask", facts.answers.get("JUDGE", {}))), detail="it is unclear"
         )
 
     agent = making()
@@ -487,4 +485,4 @@ def test_a_question_is_open_until_its_very_words_are_answered(
 
 @pytest.mark.parametrize("work", [None, [], "ask", {"ask": "what?"}, {"ask": ["what?", 3]}, {"ask": None}])
 def test_work_without_a_list_of_questions_asks_nothing(work: Any) -> None:
-    assert open_in(work, "ask", {}) == {}
+    assert unanswered_in(work, "ask", {}) == {}

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from agents.engine.work.form import ModelForm
 from agents.spec.definition import defined
 from agents.spec.problems import Problems
 from agents.spec.schema.json_schema import read_schema
 from agents.spec.schema.work_form import TOO_MUCH, SchemaForm
 from agents.spec.yaml.values import MOST_BYTES, read_marked
+from tests.support.agents.model_form import ModelForm
 from tests.support.agents.small_agents import Notes
 from tests.support.agents.team_agents import FILE, OWN_TOOLS, SMALL, VERDICT
 from tests.support.agents.team_agents import write as write_agent

@@ -649,7 +649,7 @@ def test_a_schema_may_ask_for_text_that_shows_items_that_differ_and_null() -> No
     assert form.problems({**good, "gap": None}) == ()
     wrong = {"why": " \u200b", "made": ["a.py"], "gap": {"more": 1}, "asked": {"x-text": [{"id": "a"}, {"id": "a"}]}}
     assert list(form.problems(wrong)) == [
-        "'asked.x-text': two items have the id a; each needs one of its own",
+        "'asked.x-text': two items have the id a; each needs its own",
         "'gap.id' is missing",
         "there is no field 'gap.more'; it takes id",
         "'made[0]': must be kind:place, for example code:src/hive.py or kb:guides/hive.md",

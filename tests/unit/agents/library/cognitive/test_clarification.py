@@ -101,7 +101,7 @@ async def test_questions_that_the_person_rejects_lead_back_to_the_doubts(tmp_pat
         assert "that is for the town to say" in await led.told()
         assert (await led.submit()).phase == "ASK", "the doubts may well be right"
         assert "The person rejected the work submitted in this phase: that is for the town to say" in await led.told()
-        with pytest.raises(BadWork, match=r"rejected q1 as they are \(that is for the town to say\)"):
+        with pytest.raises(BadWork, match=r"rejected q1 as worded \(that is for the town to say\)"):
             await led.submit(**ASK)
         assumed = {"id": "a2", "about": "u1", "text": "Two hives at most.", "because": "the town allows two"}
         assert (await led.submit(drop=["q1"], assumptions=[assumed])).phase == "SETTLE"

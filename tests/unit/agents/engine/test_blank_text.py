@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine.work.substance import blank
+from agents.engine.work.form import blank
 from agents.errors import BadStart, NotToDecide
 from agents.library.cognitive.agent import as_agent
 from agents.spec.yaml.field_path import says_something
