@@ -26,7 +26,7 @@ def submit_excess(signals: Sequence[str], usage: StepUsage, conversation: str) -
     labels = [("usage.model", usage.model), ("usage.conversation", conversation)]
     labels += [(f"signals[{number}]", signal) for number, signal in enumerate(signals)]
     told = [
-        f"{name} has {len(text)} characters, at most {MOST_LABEL_CHARS} are taken"
+        f"{name} has {len(text)} characters, at most {MOST_LABEL_CHARS} are allowed"
         for name, text in labels
         if len(text) > MOST_LABEL_CHARS
     ]
@@ -54,7 +54,7 @@ def json_excess(value: Mapping[str, Json], most: int) -> list[str]:
         size = len(canonical(dict(value)))
     except (ValueError, RecursionError):
         return [NO_JSON]
-    return [f"it has {size} characters, at most {most} are taken"] if size > most else []
+    return [f"it has {size} characters, at most {most} are allowed"] if size > most else []
 
 
 def _too_deep(value: Json) -> bool:

@@ -209,7 +209,7 @@ def _nothing_more(_state: JourneyState) -> Mapping[str, str]:
     return {}
 
 
-def _nothing_told(_phase: str, _before: Json, _after: Json) -> Sequence[Note]:
+def _no_notes(_phase: str, _before: Json, _after: Json) -> Sequence[Note]:
     return ()
 
 
@@ -263,7 +263,7 @@ class Agent:
     questions: Mapping[str, str] = field(default_factory=dict)
     values: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
     done: Callable[[JourneyState], Sequence[str]] = _nothing_done
-    told: Callable[[str, Json, Json], Sequence[Note]] = _nothing_told
+    notes: Callable[[str, Json, Json], Sequence[Note]] = _no_notes
     origin: str = "built in"
     inputs: Mapping[str, Json] = field(default_factory=dict)
     provides: Mapping[str, Provide] = field(default_factory=dict)

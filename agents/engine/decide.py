@@ -1,4 +1,4 @@
-"""What a submit or a person's word brings: from a graph and a state to events. Pure; whoever calls puts them on record."""
+"""The steps that follow from a submit or from a person's decision, by graph and state alone. Pure: the caller records them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import replace
 
+from agents.bounds import BACK_TO
 from agents.engine.events import (
     CheckpointReached,
     Completed,
     Decided,
-    Decision,
     Json,
     PhaseChanged,
-    Started,
     Step,
     StepUsage,
     WorkRecorded,
@@ -28,17 +27,24 @@ REJECTED = "human_rejected"
 """The condition that a rejection meets: a backward transition on it says where the work goes then."""
 
 
-def started(graph: PhaseGraph, begun: Started) -> Started:
-    """Return how a journey through the graph begins: `begun`, in the graph's first phase."""
-    return replace(begun, agent=graph.name, phase=graph.initial)
-
-
 def step_key(journey: str, version: int, content: Json) -> str:
-    """Return the name of an act on a version of a journey: the same for the same content, however often it is sent."""
+    """Return the key of an act on a version of a journey. A retry with the same content has the same key."""
     return hashlib.sha256(canonical([journey, version, content]).encode()).hexdigest()[:32]
 
 
-def submitted(
+def require_active(journey: str, state: JourneyState) -> None:
+    """Check that work can be submitted now.
+
+    Raises:
+        JourneyOver, WaitsForPerson: it cannot.
+    """
+    if state.over:
+        raise JourneyOver(journey, state.status)
+    if state.status == "waiting":
+        raise WaitsForPerson(journey, state.phase)
+
+
+def submit_steps(
     graph: PhaseGraph,
     journey: str,
     state: JourneyState,
@@ -47,41 +53,35 @@ def submitted(
     *,
     detail: str = "",
 ) -> tuple[Step, ...]:
-    """Return what a submit brings: the work on record, and where the first transition leads whose condition is met.
+    """Return the steps of a submit: the recorded work, and those of the first transition whose condition is among `met`.
 
-    `recorded.phase` and `recorded.visit` are set here. A forward transition out of a phase with a blocking checkpoint waits
-    for a person. `detail` says more about why, for a way back.
+    `recorded.phase` and `recorded.visit` are set here. `detail` explains a move back.
 
     Raises:
         JourneyOver, WaitsForPerson: nothing can be submitted now.
     """
-    if state.over:
-        raise JourneyOver(journey, state.status)
-    if state.status == "waiting":
-        raise WaitsForPerson(journey, state.phase)
+    require_active(journey, state)
     work = replace(recorded, phase=state.phase, visit=state.visit)
     taken = advance(graph, state.phase, met)
-    return (work,) if taken is None else (work, *_taking(graph, state, taken, work.work, detail))
-
-
-def _taking(graph: PhaseGraph, state: JourneyState, taken: Transition, work: Json, detail: str) -> tuple[Step, ...]:
-    if _asks(state, taken, work):
-        return (_questions(graph, taken),)
-    kind = checkpoint_on(graph, taken)
+    if taken is None:
+        return (work,)
+    if _has_questions(state, taken, work.work):
+        return (work, _questions(graph, taken))
+    kind, moves = checkpoint_on(graph, taken), _moves(graph, taken, detail)
     if kind == "none":
-        return _moved(graph, taken, detail)
-    asked = CheckpointReached(taken.source, taken.target, taken.condition, kind, graph.phase(taken.source).own_hand)
+        return (work, *moves)
+    checkpoint = CheckpointReached(
+        taken.source, taken.target, taken.condition, kind, graph.phase(taken.source).own_hand
+    )
     if kind == "blocking":
-        return (asked,)
+        return (work, checkpoint)
     if kind == "informational":
-        return (asked, *_moved(graph, taken, detail))
-    # The question stays open while the work goes on, so it is asked last.
-    move, *rest = _moved(graph, taken, detail)
-    return (move, asked, *rest)
+        return (work, checkpoint, *moves)
+    # Optional: the question stays open while the work continues. It follows the move, which closes any open question.
+    return (work, moves[0], checkpoint, *moves[1:])
 
 
-def _asks(state: JourneyState, taken: Transition, work: Json) -> bool:
-    """Return whether the way leads past questions that a person has not answered yet: nobody waits for nothing."""
+def _has_questions(state: JourneyState, taken: Transition, work: Json) -> bool:
     return bool(taken.asks and unanswered_in(work, taken.asks, state.answers.get(taken.source, {})))
 
 
@@ -90,14 +90,14 @@ def _questions(graph: PhaseGraph, taken: Transition) -> CheckpointReached:
     return CheckpointReached(taken.source, taken.target, taken.condition, "blocking", own_hand, taken.asks)
 
 
-def _moved(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
-    told = detail if taken.is_backward else ""
-    move = PhaseChanged(taken.source, taken.target, taken.condition, taken.is_backward, told, anew=taken.anew)
+def _moves(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
+    why = detail if taken.is_backward else ""
+    move = PhaseChanged(taken.source, taken.target, taken.condition, taken.is_backward, why, anew=taken.anew)
     return (move, Completed(taken.target)) if taken.target in graph.complete else (move,)
 
 
-def modified(work: Json, changes: Json) -> Json:
-    """Return the work with a person's changes: named fields are replaced, those that are null removed, all else stays.
+def merge_patch(work: Json, changes: Json) -> Json:
+    """Return the work with a person's changes: a named field is replaced, or removed by null; all others stay.
 
     Source: RFC 7396, JSON Merge Patch, section 2.
     """
@@ -108,11 +108,11 @@ def modified(work: Json, changes: Json) -> Json:
         if change is None:
             target.pop(name, None)
         else:
-            target[name] = modified(target.get(name), change)
+            target[name] = merge_patch(target.get(name), change)
     return target
 
 
-def decided(
+def decision_steps(
     graph: PhaseGraph,
     journey: str,
     state: JourneyState,
@@ -121,70 +121,56 @@ def decided(
     *,
     target: str = "",
 ) -> tuple[Step, ...]:
-    """Return what a person's word brings. `word.phase` is set here.
+    """Return the steps of a person's decision. `word.phase` is set here.
 
-    - `approve`: the work goes on to where it waited to go.
-    - `modify`: with changes they are made in the work, which goes on if `met` (by the work as it is then) still lets it; without
-      changes, or if not, the phase is worked on again.
-    - `reject`: the first way back on `human_rejected`, or on a condition of `met`, is taken; if there is none the phase is worked
-      on again.
-    - `revisit`: the work goes back to `target`, a phase in which it has been, from wherever it is. A relayed word sends it to
-      an earlier phase only: forward it would pass by what the phases between ask for, and by what a person is asked there.
-    - `answer`: what the person said is known from now on. Where questions were asked (`Checkpoint.asks`) it is what they are
-      answered with, and the work goes on; elsewhere nothing moves. `word.answers` has the answers, by question.
+    - `approve`: the work moves on to the target of its checkpoint.
+    - `modify`: with changes, they are made in the work, which moves on if `met` (the conditions that it meets then) allows it.
+      Otherwise, and without changes, the phase is worked on again.
+    - `reject`: the first transition back on `human_rejected` or on a condition of `met` is taken. If there is none, the phase is
+      worked on again.
+    - `revisit`: the work goes back to `target`, a phase that it has visited. A relayed decision can only send it to an earlier
+      phase: a later one would skip the conditions and the checkpoints between.
+    - `answer`: the person's words are recorded. If the checkpoint asks questions (`Checkpoint.asks`), they answer these, and the
+      work moves on; otherwise nothing moves. `word.answers` has the answers by question.
     - `cancel`: nothing can be submitted any more.
 
     Raises:
-        JourneyOver, NotToDecide, NeedsOwnHand: it does not fit where the journey stands.
+        JourneyOver, NotToDecide, NeedsOwnHand: the decision is not possible in this state.
     """
-    if state.status == "cancelled" or (state.status == "complete" and word.decision != "revisit"):
+    decision, checkpoint = word.decision, state.checkpoint
+    if state.status == "cancelled" or (state.status == "complete" and decision != "revisit"):
         raise JourneyOver(journey, state.status)
-    if word.decision == "revisit":
+    if decision == "revisit":
         return _revisit(graph, journey, state, word, target)
-    if word.decision == "cancel" or (word.decision == "answer" and not (state.checkpoint and state.checkpoint.asks)):
+    if decision == "cancel" or (decision == "answer" and not (checkpoint and checkpoint.asks)):
         return (replace(word, phase=state.phase),)
-    asked = _asked(journey, state, word.decision)
-    if asked.asks and word.decision == "approve":
-        raise NotToDecide(
-            journey, word.decision, f"{asked.phase} asks questions: they are to be answered, with `answer`"
-        )
-    if asked.own_hand and word.channel == "relayed":
-        raise NeedsOwnHand(journey, asked.phase)
-    heard = replace(word, phase=asked.phase)
-    if word.decision in ("approve", "answer"):
-        return (heard, *_approved(graph, asked))
-    if word.decision == "modify":
-        return (heard, *_back(state, asked, heard), *_modified(graph, state, asked, heard, met))
-    return (heard, *(_back(state, asked, heard) or _rejected(graph, asked, heard, met)))
-
-
-def _asked(journey: str, state: JourneyState, decision: Decision) -> Checkpoint:
-    if state.checkpoint is None:
+    if checkpoint is None:
         raise NotToDecide(
             journey, decision, f"nothing was asked about {state.phase}; a person may `revisit` or `cancel`"
         )
-    return state.checkpoint
+    if checkpoint.asks and decision == "approve":
+        raise NotToDecide(journey, decision, f"{checkpoint.phase} asks questions: answer them with `answer`")
+    if checkpoint.own_hand and word.channel == "relayed":
+        raise NeedsOwnHand(journey, checkpoint.phase)
+    heard = replace(word, phase=checkpoint.phase)
+    if decision in ("approve", "answer"):
+        moved_on = checkpoint.kind == "optional"
+        return (heard,) if moved_on else (heard, *_moves(graph, _pending(graph, checkpoint), ""))
+    back: tuple[Step, ...] = ()
+    if state.phase != checkpoint.phase:  # the work moved on meanwhile, past an optional checkpoint
+        back = (PhaseChanged(state.phase, checkpoint.phase, decision, is_backward=True, detail=word.note),)
+    if decision == "modify":
+        return (heard, *back, *_modified(graph, state, checkpoint, heard, met))
+    ways = [t for t in transitions_from(graph, checkpoint.phase) if t.is_backward and t.condition in (REJECTED, *met)]
+    return (heard, *(back or (_moves(graph, ways[0], word.note) if ways else ())))
 
 
-def _approved(graph: PhaseGraph, asked: Checkpoint) -> tuple[Step, ...]:
-    if asked.kind == "optional":  # it went on already
-        return ()
-    return _moved(graph, _way(graph, asked), "")
-
-
-def _way(graph: PhaseGraph, asked: Checkpoint) -> Transition:
-    """Return the way that waits for the person; as it was asked about, if the graph does not have it any more."""
-    ways = [
-        t for t in transitions_from(graph, asked.phase) if (t.target, t.condition) == (asked.target, asked.condition)
-    ]
-    return ways[0] if ways else Transition(asked.phase, asked.target, asked.condition)
-
-
-def _back(state: JourneyState, asked: Checkpoint, word: Decided) -> tuple[Step, ...]:
-    """Return the way back to the phase that was asked about, if the work went on meanwhile."""
-    if state.phase == asked.phase:
-        return ()
-    return (PhaseChanged(state.phase, asked.phase, word.decision, is_backward=True, detail=word.note),)
+def _pending(graph: PhaseGraph, asked: Checkpoint) -> Transition:
+    """Return the transition that waits for the person, even if the graph no longer has it."""
+    for transition in transitions_from(graph, asked.phase):
+        if (transition.target, transition.condition) == (asked.target, asked.condition):
+            return transition
+    return Transition(asked.phase, asked.target, asked.condition)
 
 
 def _modified(
@@ -192,29 +178,25 @@ def _modified(
 ) -> tuple[Step, ...]:
     if word.changes is None:
         return ()
-    before = state.work[asked.phase]
     visit = state.phase_visits[asked.phase] + (state.phase != asked.phase)
-    work = WorkRecorded(asked.phase, visit, modified(before.content, word.changes), usage=StepUsage())
+    changed = merge_patch(state.work[asked.phase].content, word.changes)
+    work = WorkRecorded(asked.phase, visit, changed, usage=StepUsage())
     taken = advance(graph, asked.phase, met)
-    if taken is not None and _asks(state, taken, work.work):
+    if taken is not None and _has_questions(state, taken, changed):
         return (work, _questions(graph, taken))
-    # The person has just seen it and said what is to be in it: they are not asked again.
-    return (work,) if taken is None else (work, *_moved(graph, taken, word.note))
-
-
-def _rejected(graph: PhaseGraph, asked: Checkpoint, word: Decided, met: Collection[str]) -> tuple[Step, ...]:
-    ways = [t for t in transitions_from(graph, asked.phase) if t.is_backward and t.condition in (REJECTED, *met)]
-    return _moved(graph, ways[0], word.note) if ways else ()
+    # The person saw the work and said what must be in it, so the checkpoint does not ask them again.
+    return (work,) if taken is None else (work, *_moves(graph, taken, word.note))
 
 
 def _revisit(graph: PhaseGraph, journey: str, state: JourneyState, word: Decided, target: str) -> tuple[Step, ...]:
-    # Where the work is complete nothing can be done: whoever was sent there could not go on.
-    been = [phase for phase in state.phase_visits if phase not in (state.phase, *graph.complete)]
-    # Where the agent does not have the present phase any more, there is nothing that could be passed by.
-    if word.channel == "relayed" and any(phase.name == state.phase for phase in graph.phases):
-        been = [phase for phase in been if is_earlier(graph, phase, state.phase)]
-    if target not in been:
-        known = ", ".join(been) or "none yet"
-        raise NotToDecide(journey, "revisit", f"there is no way back to {target[:60]!r}; earlier phases: {known}")
+    # Nothing can be submitted in a phase that the agent no longer has, or in which the work is complete.
+    phases = [phase.name for phase in graph.phases]
+    visited = [name for name in phases if name in state.phase_visits and name not in (state.phase, *graph.complete)]
+    # If the agent no longer has the present phase, there is nothing that a later phase would skip.
+    if word.channel == "relayed" and state.phase in phases:
+        visited = [phase for phase in visited if is_earlier(graph, phase, state.phase)]
+    if target not in visited:
+        known = ", ".join(visited) or "none yet"
+        raise NotToDecide(journey, "revisit", f"name an earlier phase in changes.{BACK_TO}: {known}")
     back = PhaseChanged(state.phase, target, "revisit", is_backward=True, detail=word.note)
     return (replace(word, phase=state.phase), back)

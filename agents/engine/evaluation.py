@@ -1,4 +1,4 @@
-"""Judging work: what its conditions are given to look at, and which of them is the first that is met."""
+"""Judging work: the facts that conditions get, and the first condition that is met."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Looking = Callable[[str, JourneyState], Look]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The first condition that is met, with its detail; or what is missing."""
+    """The first condition that is met (`met`, none or one) with its detail; or what is missing."""
 
     met: tuple[str, ...] = ()
     detail: str = ""
@@ -27,7 +27,7 @@ class Judged:
 
 
 class SubmissionJudge:
-    """Judges what is submitted, by the record, by what `looking` sees, and by the time."""
+    """Judges work by the journey's record, by what `looking` sees, and by the time."""
 
     def __init__(self, looking: Looking, now: Callable[[], datetime]) -> None:
         self.looking, self.now = looking, now
@@ -40,27 +40,29 @@ class SubmissionJudge:
         signals: tuple[str, ...] = (),
         usage: StepUsage | None = None,
     ) -> SubmitFacts:
-        """Return what conditions judge by; `usage` is what the present submit cost."""
+        """Return the facts for conditions; `usage` is the cost of this submit."""
         state, cost = here.state, usage or StepUsage()
-        works = {phase: kept.content for phase, kept in state.work.items()}
-        works[state.phase] = work
         tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
-        # By visits, not since the start: before a fork, and while all was complete, no time was spent.
+        # By visits, not since the start: the time before a fork and after completion was not spent on the work.
         ends, running = here.agent.graph.complete, (self.now() - state.entered_at).total_seconds()
         seconds = sum(took.seconds for phase, took in state.metrics.items() if phase not in ends) + max(0.0, running)
+        try:
+            documents = here.agent.documents(state)
+        except OUTGROWN:
+            documents = {}
         return SubmitFacts(
-            state.phase,
-            state.visit,
-            state.brief,
-            state.inputs,
-            given,
-            work,
-            works,
-            signals,
-            here.journey,
-            state.answers,
-            JourneySpent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
-            _documents(here),
+            phase=state.phase,
+            visit=state.visit,
+            brief=state.brief,
+            inputs=state.inputs,
+            given=given,
+            work=work,
+            works={phase: kept.content for phase, kept in state.work.items()} | {state.phase: work},
+            signals=signals,
+            journey=here.journey,
+            answers=state.answers,
+            spent=JourneySpent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
+            documents=documents,
         )
 
     async def judged(
@@ -71,30 +73,23 @@ class SubmissionJudge:
         signals: tuple[str, ...],
         usage: StepUsage | None = None,
     ) -> Judged:
-        """Look at the conditions of the ways out in their order, up to the first that is met."""
+        """Judge the conditions of the transitions in their order, up to the first that is met."""
         state = here.state
         facts = self.facts(here, work, given, signals, usage)
         look, missing = self.looking(here.journey, state), list[str]()
-        for way in transitions_from(here.agent.graph, state.phase):
-            if way.condition == ALWAYS:
+        for transition in transitions_from(here.agent.graph, state.phase):
+            if transition.condition == ALWAYS:
                 return Judged((ALWAYS,))
-            condition = here.agent.conditions.get(way.condition)
-            if condition is None:  # only a person's rejection meets it
+            condition = here.agent.conditions.get(transition.condition)
+            if condition is None:  # `human_rejected`: only a person's rejection meets it
                 continue
             found = await condition(facts, look)
             if found.met:
-                told = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
-                return Judged((way.condition,), found.detail, feedback=told)
-            if not way.is_backward:
+                feedback = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
+                return Judged((transition.condition,), found.detail, feedback=feedback)
+            if not transition.is_backward:
                 missing += [text for text in found.missing if text not in missing]
-            elif way.condition in signals:
-                why = "; ".join(found.missing) or "nothing that was submitted shows it"
-                missing.append(f"the signal {way.condition} is not confirmed: {why}")
-        return Judged((), "", tuple(missing) or ("what was submitted leads nowhere yet",))
-
-
-def _documents(here: JourneyPosition) -> Mapping[str, str]:
-    try:
-        return here.agent.documents(here.state)
-    except OUTGROWN:
-        return {}
+            elif transition.condition in signals:
+                why = "; ".join(found.missing) or "nothing in the work shows it"
+                missing.append(f"the signal {transition.condition} is not confirmed: {why}")
+        return Judged((), "", tuple(missing) or ("the work does not meet the condition of any transition yet",))

@@ -1,10 +1,9 @@
-"""What events come to: a journey's state is nothing but the fold of its log. Pure."""
+"""The state of a journey from its events: the fold of its log, and nothing else. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeVar
 
 from agents.engine.events import (
@@ -35,28 +34,28 @@ from knowledge.tokens import count_tokens
 
 T = TypeVar("T")
 FOLDING = 3
-"""Grows when the same events come to another state, so that states kept beside logs are made anew."""
+"""The version of the fold. It grows when the same events lead to another state, so that stored states are computed again."""
 FEEDBACK_TOKENS = 1_000
-"""Of each kind: many small things that were missing do not push out what a judge said."""
+"""The room for each kind of feedback: many small gaps must not displace what a judge said."""
 
 
 def fold(log: Iterable[Logged], state: JourneyState | None = None) -> JourneyState:
-    """Return what `state` becomes by the events after it; from the first event on, if there is no state yet.
+    """Return `state` after these events; without a state the first of them starts the journey.
 
     The fold of a log up to a version is the state at that version.
 
     Raises:
-        BadLog: an event cannot have come after what was before.
+        BadLog: an event cannot follow the ones before it.
     """
     for logged in log:
-        _require_next(state, logged)
+        _check_place(state, logged)
         state = _first(logged) if state is None else _next(state, logged)
     if state is None:
         raise BadLog(1, "there are no events")
     return state
 
 
-def _require_next(state: JourneyState | None, logged: Logged) -> None:
+def _check_place(state: JourneyState | None, logged: Logged) -> None:
     seq, version = (0, 0) if state is None else (state.seq, state.version)
     if logged.seq != seq + 1:
         raise BadLog(logged.seq, f"event {seq + 1} comes next")
@@ -84,12 +83,12 @@ def _first(logged: Logged) -> JourneyState:
         entered_at=at,
         moved_at=at,
         conversation=event.conversation,
-        conversations=_conversing({}, event.conversation),
+        conversations=_with_conversation({}, event.conversation),
     )
 
 
-def _conversing(known: Mapping[str, str], conversation: str) -> Mapping[str, str]:
-    """Return the conversations with that one, of which the name says whose it is."""
+def _with_conversation(known: Mapping[str, str], conversation: str) -> Mapping[str, str]:
+    # The name of a conversation begins with its speaker (`AutomaticPhases.conversation`).
     speaker, _, rest = conversation.rpartition("_iter")
     return {**known, speaker: conversation} if speaker and rest else known
 
@@ -100,74 +99,66 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
     moved = replace(state, seq=logged.seq, version=logged.version, moved_at=logged.at)
     match logged.event:
         case WorkRecorded():
-            return _worked(moved, logged, logged.event)
+            return _after_work(moved, logged, logged.event)
         case PhaseChanged():
-            return _changed(moved, logged, logged.event)
+            return _after_move(moved, logged, logged.event)
         case CheckpointReached():
-            return _asked(moved, logged.at, logged.event)
+            return _after_checkpoint(moved, logged, logged.event)
         case Decided():
-            return _decided(moved, logged, logged.event)
+            return _after_decision(moved, logged, logged.event)
         case FeedbackAdded(kind, phase, text):
-            return replace(moved, feedback=_newest(moved.feedback, Feedback(kind, phase, text, logged.version)))
+            return replace(moved, feedback=_with_feedback(moved.feedback, Feedback(kind, phase, text, logged.version)))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
-        case Forked():
-            return _forked(moved, logged.at, logged.event)
+        case Forked(of, at_version, principal, conversation):
+            # Time that passed in the other journey is not time spent in this one's phase.
+            forked = replace(moved, forked_from=of, forked_at=at_version, principal=principal, entered_at=logged.at)
+            if not conversation:
+                return forked
+            return replace(forked, conversation=conversation, conversations=_with_conversation({}, conversation))
         case _:
             raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
 
 
-def _forked(state: JourneyState, at: datetime, event: Forked) -> JourneyState:
-    # Time that passed in the other journey is not time spent in this one's phase.
-    forked = replace(state, forked_from=event.of, forked_at=event.at_version, principal=event.principal, entered_at=at)
-    if not event.conversation:
-        return forked
-    return replace(forked, conversation=event.conversation, conversations=_conversing({}, event.conversation))
-
-
-def _newest(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
-    """Return the feedback with the new one; the oldest of its kind that do not fit the budget any more are left out."""
+def _with_feedback(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
+    """Return the feedback with the new one, without the oldest of its kind that no longer fit."""
     same = [one for one in feedback if one.kind == new.kind]
-    left = FEEDBACK_TOKENS - count_tokens(new.text)
-    kept = newest_within(same, left)
-    gone = len(same) - len(kept)
+    kept = newest_within(same, FEEDBACK_TOKENS - count_tokens(new.text))
+    dropped = len(same) - len(kept)
     others: list[Feedback] = []
     for one in feedback:
-        if one.kind == new.kind and gone:
-            gone -= 1
+        if one.kind == new.kind and dropped:
+            dropped -= 1
         else:
             others.append(one)
     return (*others, new)
 
 
-def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> JourneyState:
+def _after_work(state: JourneyState, logged: Logged, event: WorkRecorded) -> JourneyState:
     if event.phase != state.phase:
         raise BadLog(logged.seq, f"work on {event.phase} while the journey is in {state.phase}")
-    before = state.metrics[event.phase]
-    spent = replace(
+    usage, before = event.usage, state.metrics[event.phase]
+    metrics = replace(
         before,
         submits=before.submits + (not event.automatic),
-        tokens_in=before.tokens_in + event.usage.tokens_in,
-        tokens_out=before.tokens_out + event.usage.tokens_out,
-        counted=before.counted + (event.usage.tokens_in + event.usage.tokens_out if event.usage.counted else 0),
+        tokens_in=before.tokens_in + usage.tokens_in,
+        tokens_out=before.tokens_out + usage.tokens_out,
+        counted=before.counted + (usage.tokens_in + usage.tokens_out if usage.counted else 0),
     )
+    # The host names its own conversation. That of another speaker keeps the name that the server gave it.
+    speakers = [known for speaker, known in state.conversations.items() if speaker != state.agent]
+    named = event.conversation and state.conversation not in speakers
     return replace(
         state,
         work={**state.work, event.phase: recorded(event, logged.seq, logged.version)},
-        metrics={**state.metrics, event.phase: spent},
+        metrics={**state.metrics, event.phase: metrics},
         checkpoint=None,
-        conversation=_reported(state, event.conversation),
+        conversation=event.conversation if named else state.conversation,
     )
 
 
-def _reported(state: JourneyState, conversation: str) -> str:
-    """Return the conversation to go on in: that which the host names, but a speaker's keeps the name that it was given."""
-    speakers = [known for speaker, known in state.conversations.items() if speaker != state.agent]
-    return conversation if conversation and state.conversation not in speakers else state.conversation
-
-
 def recorded(event: WorkRecorded, seq: int, version: int) -> RecordedWork:
-    """Return the work that an event records, with all that was said about it."""
+    """Return the work that the event `seq` records."""
     return RecordedWork(
         seq,
         version,
@@ -182,16 +173,21 @@ def recorded(event: WorkRecorded, seq: int, version: int) -> RecordedWork:
     )
 
 
-def _changed(state: JourneyState, logged: Logged, event: PhaseChanged) -> JourneyState:
+def _after_move(state: JourneyState, logged: Logged, event: PhaseChanged) -> JourneyState:
     if event.source != state.phase:
         raise BadLog(logged.seq, f"it leaves {event.source} while the journey is in {state.phase}")
+    # The clocks of two machines may disagree: a visit never takes less than no time.
+    seconds = max(0.0, (logged.at - state.entered_at).total_seconds())
+    left = state.metrics[state.phase]
+    metrics = {**state.metrics, state.phase: replace(left, seconds=left.seconds + seconds)}
+    entered = metrics.get(event.target, PhaseMetrics())
     record = TransitionRecord(event.source, event.target, event.reason, event.is_backward, logged.at, event.detail)
     return replace(
         state,
         phase=event.target,
         status="active",
         phase_visits={**state.phase_visits, event.target: state.phase_visits.get(event.target, 0) + 1},
-        metrics=_left(state, event.target, logged.at),
+        metrics={**metrics, event.target: replace(entered, visits=entered.visits + 1)},
         entered_at=logged.at,
         entered_seq=logged.seq,
         transitions=state.transitions + 1,
@@ -201,42 +197,32 @@ def _changed(state: JourneyState, logged: Logged, event: PhaseChanged) -> Journe
         checkpoint=None,
         returns=state.returns + event.is_backward,
         conversation=event.conversation or state.conversation,
-        conversations=_conversing({} if event.anew else state.conversations, event.conversation),
+        conversations=_with_conversation({} if event.anew else state.conversations, event.conversation),
     )
 
 
-def _left(state: JourneyState, target: str, at: datetime) -> Mapping[str, PhaseMetrics]:
-    """Return the metrics after the present phase was left for `target`."""
-    # Clocks of two machines may disagree: a visit never takes less than nothing.
-    seconds = max(0.0, (at - state.entered_at).total_seconds())
-    old = state.metrics[state.phase]
-    metrics = {**state.metrics, state.phase: replace(old, seconds=old.seconds + seconds)}
-    new = metrics.get(target, PhaseMetrics())
-    return {**metrics, target: replace(new, visits=new.visits + 1)}
-
-
-def _asked(state: JourneyState, at: datetime, event: CheckpointReached) -> JourneyState:
+def _after_checkpoint(state: JourneyState, logged: Logged, event: CheckpointReached) -> JourneyState:
     if event.kind == "informational":
         return state
-    waits = event.kind == "blocking"
-    asked = Checkpoint(event.phase, event.target, event.condition, event.kind, event.own_hand, at, event.asks)
-    return replace(state, checkpoint=asked, status="waiting" if waits else state.status)
+    checkpoint = Checkpoint(
+        event.phase, event.target, event.condition, event.kind, event.own_hand, logged.at, event.asks
+    )
+    return replace(state, checkpoint=checkpoint, status="waiting" if event.kind == "blocking" else state.status)
 
 
 def in_order(known: Mapping[str, T]) -> dict[str, T]:
-    """Return what is known in the order in which it also comes back from the record, so that all are told the same."""
+    """Return the mapping sorted by key, the order in which JSON from the store has it too: prompts must not differ."""
     return dict(sorted(known.items()))
 
 
-def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyState:
+def _after_decision(state: JourneyState, logged: Logged, event: Decided) -> JourneyState:
     word = Word(event.decision, event.channel, logged.by, event.phase, event.note, event.changes, logged.at)
     if event.answers:
-        before = state.answers.get(event.phase, {})
-        told = in_order({**before, **event.answers})
-        answers = in_order({**state.answers, event.phase: told})
+        phase_answers = in_order({**state.answers.get(event.phase, {}), **event.answers})
+        answers = in_order({**state.answers, event.phase: phase_answers})
         state = replace(state, answers=answers, answered_at=(*state.answered_at, logged.seq))
     if event.decision == "answer":
-        # The answers to questions are told by themselves, for as long as the journey lasts.
+        # `answers` keeps the answers to questions until the end of the journey; `word` has only the last decision.
         return state if event.answers and not event.note else replace(state, word=word)
     if event.decision == "cancel":
         return replace(state, word=word, checkpoint=None, status="cancelled")
@@ -246,7 +232,7 @@ def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyStat
         word=word,
         checkpoint=None,
         status="active" if state.status == "waiting" else state.status,
-        # Where no way back follows, the phase is worked on again, for this reason.
+        # If no move back follows, the phase is worked on again for this reason.
         backward_trigger=event.decision if again else state.backward_trigger,
         backward_trigger_detail=event.note if again else state.backward_trigger_detail,
     )

@@ -1,6 +1,6 @@
-"""Leading journeys: the one place where an agent, the record and what conditions look at meet.
+"""Leading journeys: the one place where agents, the record, and what conditions look at come together.
 
-Whatever is answered can be told from the record alone, so that a lost answer can be had again, by any host and process.
+Every answer can be computed from the record alone, so a lost answer can be asked for again, from any host and process.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.engine.agent import Agent
-from agents.engine.decide import decided, modified, started, step_key, submitted
+from agents.engine.decide import decision_steps, merge_patch, require_active, step_key, submit_steps
 from agents.engine.evaluation import Judged, Looking, SubmissionJudge
 from agents.engine.events import (
     Channel,
     CheckpointReached,
     Decided,
     Decision,
-    Event,
     FeedbackAdded,
     Json,
     Logged,
+    Note,
     PhaseChanged,
     Speaking,
     Started,
@@ -37,29 +37,22 @@ from agents.engine.fold import fold
 from agents.engine.graph import Phase, PhaseGraph, advance
 from agents.engine.progress.automatic_phases import AutomaticPhases, placed, speaker_of
 from agents.engine.progress.fork import fork
-from agents.engine.progress.position import JourneyPosition, as_kept
+from agents.engine.progress.position import JourneyPosition, as_recorded
 from agents.engine.state import JourneyState
 from agents.engine.work.answers import refusals, repeated_questions, unanswerable, unanswered_in
 from agents.engine.work.form import MOST_PROBLEMS, blank, duplicate_ids, joined
-from agents.engine.work.validation_errors import answers, elsewhere, over_budget
-from agents.errors import (
-    BadStart,
-    BadWork,
-    JourneyOver,
-    NoSuchAgent,
-    NotToDecide,
-    StaleJourney,
-    WaitsForPerson,
-)
+from agents.engine.work.validation_errors import answers, budget_excess, other_phase
+from agents.errors import BadStart, BadWork, NoSuchAgent, NotToDecide, StaleJourney
 from agents.prompts.prompt import prompt
+from agents.spec.schema.work_form import SchemaForm
 from agents.store.codec import first_event, state_of_log
 from agents.store.ports import Appended, JourneyStore
 from knowledge.tokens import count_tokens
 
 FORK_OF, AT_VERSION = "fork_of", "at_version"
 PRESENT = "the present phase"
-ASKED_AGAIN = timedelta(minutes=5)
-"""So long a start that is asked for again may be the same one, whose answer was lost."""
+RETRY_WINDOW = timedelta(minutes=5)
+"""A start that is repeated within this time may be a retry whose first answer was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class JourneyDecision:
-    """What a person says about a journey, and by which way it came here. `changes` of a `revisit` name the phase."""
+    """A person's decision about a journey, and the channel by which it came. `changes` of a `revisit` name the phase."""
 
     decision: Decision
     channel: Channel
@@ -85,7 +78,7 @@ class JourneyDecision:
 
 
 class Runner:
-    """Leads journeys of any agent. Every method is answered from the record; whoever asks again is answered the same."""
+    """Leads the journeys of all agents. Each method answers from the record; a retry gets the same answer."""
 
     def __init__(
         self,
@@ -97,66 +90,70 @@ class Runner:
         chance: Callable[[], str],
         handle: Callable[[], str] | None = None,
     ) -> None:
-        """Lead journeys. `chance` tells conversations apart, `handle` (if given, else `chance`) ends the id of a new journey."""
+        """Lead journeys. `chance` returns the random end of a conversation's name, `handle` (else `chance`) of a journey's id."""
         self.store, self.catalogue = store, catalogue
         self._now, self._handle = now, handle or chance
         self._judge = SubmissionJudge(looking, now)
-        self._onward = AutomaticPhases(self._judge, chance)
+        self._automatic = AutomaticPhases(self._judge, chance)
 
-    async def position(self, journey: str, *, version: int | None = None, unled: bool = False) -> JourneyPosition:
-        """Return where the journey stands, or stood at that version. `unled`: one whose agent is gone will do.
+    async def position(
+        self, journey: str, *, version: int | None = None, agent_gone_ok: bool = False
+    ) -> JourneyPosition:
+        """Return the position of the journey, now or at that version. `agent_gone_ok`: its agent need not exist any more.
 
         Raises:
-            NoSuchJourney, NoSuchAgent: there is none, or its agent is gone.
+            NoSuchJourney, NoSuchAgent: there is no such journey, or its agent no longer exists.
         """
         state = await self.store.journey(journey, version=version)
-        return JourneyPosition(journey, await self._leading(state, unled=unled), state)
+        return JourneyPosition(journey, await self._agent_of(state, agent_gone_ok=agent_gone_ok), state)
 
-    async def _leading(self, state: JourneyState, *, unled: bool) -> Agent:
+    async def _agent_of(self, state: JourneyState, *, agent_gone_ok: bool) -> Agent:
         try:
             return await self.catalogue.agent(state.agent)
         except NoSuchAgent:
-            if not unled:
+            if not agent_gone_ok:
                 raise
-            return _remembered(state)
+            graph = PhaseGraph(state.agent, (Phase(state.phase),), (), state.phase, ())
+            return Agent(state.agent, state.agent, "", graph, forms={}, conditions={}, texts={}, origin="gone")
+
+    # --- beginning --------------------------------------------------------------------------------------------------------
 
     async def start(
         self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str, repeatable: bool = True
     ) -> JourneyPosition:
-        """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
+        """Begin a journey. With `fork_of` in the inputs, continue that journey from version `at_version` (or now) as a new one.
 
-        Whoever asks for the same within `ASKED_AGAIN` gets the journey that they began, while nobody has moved it, and not a
-        second one: their answer may have been lost. A fork is begun as often as it is asked for, and so is any journey that is not
-        `repeatable`, because `by` stands for several callers.
+        A retry within `RETRY_WINDOW` returns the journey of the first call if it has not moved since: the answer may have been
+        lost. A fork is begun every time, and so is a journey that is not `repeatable` because `by` stands for several callers.
 
         Raises:
             NoSuchAgent, NoSuchJourney, BadStart: it cannot begin; nothing is recorded.
         """
         if FORK_OF in inputs:
-            return await self._forked(agent, brief, inputs, by=by)
+            return await self._fork(agent, brief, inputs, by=by)
         chosen = await self.catalogue.agent(agent)
         problems = _start_problems(chosen, brief, inputs)
         if problems:
             raise BadStart(f"no {chosen.name} journey was started: {'; '.join(problems)}")
         journey = f"{chosen.name}-{self._handle()}"
-        speaker = chosen.graph.phase(chosen.graph.initial).speaker or chosen.name
-        conversation = self._onward.conversation(speaker, 1, ())
-        begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
+        initial = chosen.graph.phase(chosen.graph.initial)
+        conversation = self._automatic.conversation(initial.speaker or chosen.name, 1, ())
+        begun = Started(chosen.name, brief, initial.name, by, dict(inputs), conversation)
         at = self._now()
         first = first_event(begun, by, at)
         log = [first]
-        if chosen.graph.phase(begun.phase).automatic:
+        if initial.automatic:
             here = JourneyPosition(journey, chosen, fold(log))
-            more = await self._onward.after(here, (), first.version, at=at, by=by)
-            log += [replace(logged, key="") for logged in placed(here.state, more, first.version, by, at)]
-        since = at - ASKED_AGAIN if repeatable else at + timedelta(microseconds=1)
+            steps = await self._automatic.extend(here, (), first.version, at=at, by=by)
+            log += [replace(logged, key="") for logged in placed(here.state, steps, first.version, by, at)]
+        since = at - RETRY_WINDOW if repeatable else at + timedelta(microseconds=1)
         there = await self.store.begin(journey, log, since=since)
         return replace(await self.position(there.journey), repeated=there.repeated)
 
-    async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> JourneyPosition:
+    async def _fork(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> JourneyPosition:
         of, at_version = inputs[FORK_OF], inputs.get(AT_VERSION)
-        extra = sorted(set(inputs) - {FORK_OF, AT_VERSION})
-        if not isinstance(of, str) or not (at_version is None or _whole(at_version)) or extra:
+        number = at_version is None or (isinstance(at_version, int) and not isinstance(at_version, bool))
+        if not isinstance(of, str) or not number or set(inputs) - {FORK_OF, AT_VERSION}:
             raise BadStart(
                 "a fork takes `fork_of` (a journey's id) and `at_version` (a whole number), and keeps all other inputs"
             )
@@ -167,47 +164,49 @@ class Runner:
             )
         at = origin.state.version if at_version is None else at_version
         journey = f"{origin.agent.name}-{self._handle()}"
-        stood = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
-        # Whoever goes on in the other journey's conversations would know what happens there.
-        speaker = speaker_of(origin.agent.graph, stood.phase) or origin.agent.name
-        new = self._onward.conversation(speaker, stood.iteration, stood.conversations.values())
+        state = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
+        # A new conversation: the host's old one would know what happened later in the other journey.
+        speaker = speaker_of(origin.agent.graph, state.phase) or origin.agent.name
+        new = self._automatic.conversation(speaker, state.iteration, state.conversations.values())
         forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now(), conversation=new)
         if brief.strip():
-            # The brief stays what it was; what is to be different this time is the person's word on it.
+            # The brief stays the same. The new text is recorded as the person's word about what must be different.
             there = await self.store.journey(journey)
-            said = Decided("answer", "relayed", there.phase, brief[:MOST_BRIEF_CHARS])
+            word = Decided("answer", "relayed", there.phase, brief[:MOST_BRIEF_CHARS])
             key = step_key(journey, forked.version, brief)
-            await self.store.append(journey, [said], expected=forked.version, key=key, by=by, at=self._now())
+            await self.store.append(journey, [word], expected=forked.version, key=key, by=by, at=self._now())
         return await self.position(journey)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
-        """Take over the log of a journey from elsewhere. Where its agent is not known here, it can be looked at and no more.
+        """Take over the log of a journey from elsewhere. A journey whose agent is unknown here can only be looked at.
 
         Raises:
-            BadLog, BadStart, JourneyExists: it is no journey that its agent here could go on with; nothing is recorded.
+            BadLog, BadStart, JourneyExists: its agent here could not continue it; nothing is recorded.
         """
         state = state_of_log(log)
-        problems = await self._validation_errors(state)
+        try:
+            forms = (await self.catalogue.agent(state.agent)).forms
+        except NoSuchAgent:
+            forms = {}
+        problems = [
+            f"its work on {phase}: {problem}"
+            for phase, kept in state.work.items()
+            if phase in forms
+            for problem in forms[phase].problems(kept.content)
+        ]
         if problems:
             raise BadStart(f"the journey cannot be led by {state.agent} here: {'; '.join(problems[:MOST_PROBLEMS])}")
         return await self.store.adopt(journey, log)
 
-    async def _validation_errors(self, state: JourneyState) -> list[str]:
-        """Return which recorded works are not as the agent asks for them today."""
-        try:
-            forms = (await self.catalogue.agent(state.agent)).forms
-        except NoSuchAgent:
-            return []
-        works = [(phase, forms[phase], kept.content) for phase, kept in state.work.items() if phase in forms]
-        return [f"its work on {phase}: {told}" for phase, form, work in works for told in form.problems(work)]
+    # --- submitting work --------------------------------------------------------------------------------------------------
 
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
-        """Record work, go where its conditions lead, and return where the journey stands then.
+        """Record work, move to where its conditions lead, and return the new position.
 
-        The same submission at the same version again changes nothing and is answered with where it led.
+        A retry of the same submission at the same version changes nothing, and returns where it led.
 
         Raises:
-            StaleJourney: somebody else moved it first.
+            StaleJourney: somebody else moved the journey first.
             BadWork: the work does not fit; JourneyOver, WaitsForPerson: none can be submitted now. Nothing is recorded.
         """
         excess = json_excess(submission.work, MOST_WORK_CHARS)
@@ -215,24 +214,32 @@ class Runner:
         if excess:
             raise BadWork(journey, PRESENT, excess)
         key = step_key(journey, version, _content(submission))
-        here, known = await self._asked(journey, key)
-        if known:
+        here, repeated = await self._load(journey, key)
+        if repeated:
             return here
-        await self._require(here, version)
-        if here.state.over:
-            raise JourneyOver(journey, here.state.status)
-        if here.state.status == "waiting":
-            raise WaitsForPerson(journey, here.state.phase)
+        await self._require_newest(here, version)
+        require_active(journey, here.state)
         if here.phase.automatic:
-            # It was not when the journey came here. Whatever is submitted, the server does the work.
+            # The agent was changed while the journey was in this phase. The server does the work, whatever is submitted.
             return await self._record(here, (), (), key=key, by=by)
-        work = self._fitting(here, submission.work)
+        steps, notes = await self._phase_steps(here, submission)
+        return await self._record(here, steps, notes, key=key, by=by)
+
+    async def _phase_steps(
+        self, here: JourneyPosition, submission: Submission
+    ) -> tuple[Sequence[Step], Sequence[Note]]:
+        """Return the steps of work on the present phase, up to the move out of it, and the notes about the work.
+
+        Raises:
+            BadWork: it does not fit.
+        """
+        work = self._joined(here, submission.work)
         usage = submission.usage
         if not (usage.tokens_in or usage.tokens_out):
-            usage = _counted(here, submission, usage.model)
+            shown, given = prompt(here.agent, here.state), canonical(dict(submission.work))
+            usage = StepUsage(count_tokens(shown), count_tokens(given), usage.model, counted=True)
         judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
-        _require_askable(here, work, judged)
-        await self._require_not_rejected(here, work, judged)
+        await self._check_questions(here, work, judged)
         recorded = WorkRecorded(
             here.state.phase,
             here.state.visit,
@@ -243,95 +250,12 @@ class Runner:
             submission.reasoning,
             submission.conversation,
         )
-        steps = submitted(here.agent.graph, journey, here.state, recorded, judged.met, detail=judged.detail)
-        feedback = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
-        notes = here.agent.told(here.state.phase, here.before, work)
-        return await self._record(here, [*steps, *judged.feedback, *feedback], notes, key=key, by=by)
+        steps = submit_steps(here.agent.graph, here.journey, here.state, recorded, judged.met, detail=judged.detail)
+        missing = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
+        return [*steps, *judged.feedback, *missing], here.agent.notes(here.state.phase, here.recorded, work)
 
-    async def decide(self, journey: str, version: int, opinion: JourneyDecision, *, by: str) -> JourneyPosition:
-        """Record a person's word and what follows from it; `by` is the person, or the host that relays it.
-
-        Raises:
-            StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.
-        """
-        if excess := changes_excess(opinion.decision, opinion.changes):
-            raise NotToDecide(journey, opinion.decision, "; ".join(excess))
-        form = [opinion.decision, opinion.channel, opinion.note, opinion.changes]
-        key = step_key(journey, version, form)
-        # To end a journey nobody has to know its agent.
-        here, known = await self._asked(journey, key, unled=opinion.decision == "cancel")
-        if known:
-            return here
-        await self._require(here, version)
-        changes = as_kept(dict(opinion.changes)) or None
-        word = Decided(opinion.decision, opinion.channel, here.state.phase, opinion.note, changes)
-        judged, target = Judged(), ""
-        if opinion.decision == "answer":
-            word = replace(word, changes=None, answers=answers(here.journey, here.state, opinion.changes, opinion.note))
-        elif opinion.decision == "revisit":
-            target = self._back_to(here, opinion)
-        elif opinion.decision == "modify" and changes is not None and here.state.checkpoint is not None:
-            judged = await self._modified(here, changes)
-        steps = decided(here.agent.graph, journey, here.state, word, judged.met, target=target)
-        at = here.state.checkpoint.phase if here.state.checkpoint else here.state.phase
-        feedback = [FeedbackAdded("validation", at, text) for text in judged.missing]
-        return await self._record(here, [*steps, *judged.feedback, *feedback], (), key=key, by=by)
-
-    def _back_to(self, here: JourneyPosition, opinion: JourneyDecision) -> str:
-        target = opinion.changes.get(BACK_TO)
-        graph, been = here.agent.graph, here.state.phase_visits
-        phases = [phase.name for phase in graph.phases if phase.name in been and phase.name not in graph.complete]
-        if target not in phases:
-            ways = ", ".join(name for name in phases if name != here.state.phase) or "none yet"
-            raise NotToDecide(here.journey, "revisit", f"say where to in changes.{BACK_TO}: {ways}")
-        return str(target)
-
-    async def _modified(self, here: JourneyPosition, changes: Mapping[str, Json]) -> Judged:
-        asked = here.state.checkpoint
-        if asked is None or asked.phase not in here.state.work:
-            return Judged()
-        work = modified(here.state.work[asked.phase].content, changes)
-        there = JourneyPosition(here.journey, here.agent, replace(here.state, phase=asked.phase))
-        form = here.agent.forms.get(asked.phase)
-        problems = (form.problems(work) if form else ()) or (duplicate_ids(work) if isinstance(work, dict) else ())
-        if problems:
-            raise BadWork(here.journey, asked.phase, problems)
-        judged = await self._judge.judged(there, work, work, ())
-        _require_askable(there, work, judged)
-        return judged
-
-    async def _asked(self, journey: str, key: str, *, unled: bool = False) -> tuple[JourneyPosition, bool]:
-        """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both.
-
-        `unled`: a journey whose agent is gone will do.
-        """
-        found = await self.store.head(journey, key)
-        agent = await self._leading(found.state, unled=unled)
-        if found.kept is None or found.kept == found.state.version:
-            return JourneyPosition(journey, agent, found.state), found.kept is not None
-        return JourneyPosition(journey, agent, await self.store.journey(journey, version=found.kept)), True
-
-    async def _require(self, here: JourneyPosition, version: int) -> None:
-        """Return if the caller has seen the newest version; the store compares once more when it writes."""
-        if here.state.version == version:
-            return
-        missed = [e for e in await self.store.events(here.journey) if e.version > version]
-        raise StaleJourney(here.journey, version, here.state.version, newest_steps(missed))
-
-    async def _require_not_rejected(self, here: JourneyPosition, work: Json, judged: Judged) -> None:
-        """Return if what a person rejected, where the way leads past questions, changed before they are asked again.
-
-        Raises:
-            BadWork: it did not.
-        """
-        phase = here.state.phase
-        taken = advance(here.agent.graph, phase, judged.met)
-        asked = unanswered_in(work, taken.asks, here.state.answers.get(phase, {})) if taken and taken.asks else {}
-        if asked and (told := repeated_questions(asked, refusals(await self.store.events(here.journey), phase))):
-            raise BadWork(here.journey, phase, told[:MOST_PROBLEMS])
-
-    def _fitting(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the phase's work with what was given.
+    def _joined(self, here: JourneyPosition, given: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the recorded work of the phase with what is given.
 
         Raises:
             BadWork: it does not fit.
@@ -339,61 +263,125 @@ class Runner:
         form = here.agent.forms.get(here.phase.name)
         if form is None:
             raise BadWork(here.journey, here.state.phase, ["this phase takes no work"])
-        plain, before = as_kept(dict(given)), here.before
-        if before is not None and form.problems(before):  # an older version of the agent took it: it begins anew
-            before = None
-        work = joined(before, plain, form.asks)
+        plain, before = as_recorded(dict(given)), here.recorded
+        # An older version of the agent recorded work in another form: it is replaced, not joined.
+        work = joined(None if before is not None and form.problems(before) else before, plain, form.asks)
         problems = form.problems(work) or duplicate_ids(plain) or json_excess(work, MOST_WORK_CHARS)
         if problems:
-            raise BadWork(here.journey, here.state.phase, [*elsewhere(here.agent, here.state, plain), *problems])
-        if excess := over_budget(here.agent, here.state, work):
+            raise BadWork(here.journey, here.state.phase, [*other_phase(here.agent, here.state, plain), *problems])
+        if excess := budget_excess(here.agent, here.state, work):
             raise BadWork(here.journey, here.state.phase, excess)
         return work
 
+    async def _check_questions(
+        self, here: JourneyPosition, work: Json, judged: Judged, *, by_person: bool = False
+    ) -> None:
+        """Check the questions to which the work leads, if it does: a person can answer them, and has not rejected them all before.
+
+        Raises:
+            BadWork: one of these is not so.
+        """
+        phase = here.state.phase
+        taken = advance(here.agent.graph, phase, judged.met)
+        if taken is None or not taken.asks:
+            return
+        problems = unanswerable(work, taken.asks)
+        if not problems and not by_person:
+            asked = unanswered_in(work, taken.asks, here.state.answers.get(phase, {}))
+            log = await self.store.events(here.journey) if asked else ()
+            problems = repeated_questions(asked, refusals(log, phase))
+        if problems:
+            raise BadWork(here.journey, phase, problems[:MOST_PROBLEMS])
+
+    # --- deciding ---------------------------------------------------------------------------------------------------------
+
+    async def decide(self, journey: str, version: int, opinion: JourneyDecision, *, by: str) -> JourneyPosition:
+        """Record a person's decision and what follows from it; `by` is the person, or the host that relays it.
+
+        Raises:
+            StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.
+        """
+        if excess := changes_excess(opinion.decision, opinion.changes):
+            raise NotToDecide(journey, opinion.decision, "; ".join(excess))
+        key = step_key(journey, version, [opinion.decision, opinion.channel, opinion.note, opinion.changes])
+        # A journey can be cancelled even if its agent no longer exists.
+        here, repeated = await self._load(journey, key, agent_gone_ok=opinion.decision == "cancel")
+        if repeated:
+            return here
+        await self._require_newest(here, version)
+        state = here.state
+        changes = as_recorded(dict(opinion.changes)) or None
+        word = Decided(opinion.decision, opinion.channel, state.phase, opinion.note, changes)
+        judged = Judged()
+        if opinion.decision == "answer":
+            word = replace(word, changes=None, answers=answers(journey, state, opinion.changes, opinion.note))
+        elif opinion.decision == "modify" and changes is not None:
+            judged = await self._judge_changes(here, changes)
+        target = str(opinion.changes.get(BACK_TO, "")) if opinion.decision == "revisit" else ""
+        steps = decision_steps(here.agent.graph, journey, state, word, judged.met, target=target)
+        asked = state.checkpoint.phase if state.checkpoint else state.phase
+        missing = [FeedbackAdded("validation", asked, text) for text in judged.missing]
+        return await self._record(here, [*steps, *judged.feedback, *missing], (), key=key, by=by)
+
+    async def _judge_changes(self, here: JourneyPosition, changes: Mapping[str, Json]) -> Judged:
+        asked = here.state.checkpoint
+        if asked is None or asked.phase not in here.state.work:
+            return Judged()
+        work = merge_patch(here.state.work[asked.phase].content, changes)
+        there = replace(here, state=replace(here.state, phase=asked.phase))
+        form = here.agent.forms.get(asked.phase)
+        problems = (form.problems(work) if form else ()) or (duplicate_ids(work) if isinstance(work, dict) else ())
+        if problems:
+            raise BadWork(here.journey, asked.phase, problems)
+        judged = await self._judge.judged(there, work, work, ())
+        await self._check_questions(there, work, judged, by_person=True)
+        return judged
+
+    # --- the record -------------------------------------------------------------------------------------------------------
+
+    async def _load(self, journey: str, key: str, *, agent_gone_ok: bool = False) -> tuple[JourneyPosition, bool]:
+        """Return where the act with that key led and True if it is recorded already, else the present position and False."""
+        head = await self.store.head(journey, key)
+        agent = await self._agent_of(head.state, agent_gone_ok=agent_gone_ok)
+        state = head.state
+        if head.kept is not None and head.kept != state.version:
+            state = await self.store.journey(journey, version=head.kept)
+        return JourneyPosition(journey, agent, state), head.kept is not None
+
+    async def _require_newest(self, here: JourneyPosition, version: int) -> None:
+        # The store compares again when it writes: another process may be faster.
+        if here.state.version != version:
+            missed = [e for e in await self.store.events(here.journey) if e.version > version]
+            raise StaleJourney(here.journey, version, here.state.version, newest_steps(missed))
+
     async def _record(
-        self, here: JourneyPosition, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
+        self, here: JourneyPosition, steps: Sequence[Step], notes: Sequence[Note], *, key: str, by: str
     ) -> JourneyPosition:
+        """Record the steps, those that follow by themselves, and the notes, as one version; return the new position."""
         at = self._now()
-        onward = await self._onward.after(here, steps, here.state.version + 1, at=at, by=by)
-        spoken = [note for step in onward for note in _spoken(here, step)]
+        steps = await self._automatic.extend(here, steps, here.state.version + 1, at=at, by=by)
+        messages = [note for step in steps for note in _messages(here.agent, step)]
         done = await self.store.append(
             here.journey,
-            [*onward, *notes, *spoken],
+            [*steps, *notes, *messages],
             expected=here.state.version,
             key=key,
             by=by,
             at=at,
             before=here.state,
         )
-        if done.state is None:  # somebody else sent the same at the same moment
+        if done.state is None:  # another process recorded the same act at the same moment
             return await self.position(here.journey, version=done.version)
         return replace(here, state=done.state)
 
 
-def _require_askable(here: JourneyPosition, work: Json, judged: Judged) -> None:
-    """Return if a person can answer what the work asks them, where the way leads past questions.
-
-    Raises:
-        BadWork: they cannot.
-    """
-    taken = advance(here.agent.graph, here.state.phase, judged.met)
-    if taken is not None and taken.asks and (told := unanswerable(work, taken.asks)):
-        raise BadWork(here.journey, here.state.phase, told[:MOST_PROBLEMS])
-
-
-def _remembered(state: JourneyState) -> Agent:
-    """Return what is left of an agent that is gone: its name, and the phase in which the journey stands."""
-    graph = PhaseGraph(state.agent, (Phase(state.phase),), (), state.phase, ())
-    return Agent(state.agent, state.agent, "", graph, forms={}, conditions={}, texts={}, origin="gone")
-
-
-def _spoken(here: JourneyPosition, step: Step) -> Sequence[Event]:
-    """Return what the agent says about a step: that it returns, or what a person is asked or told."""
+def _messages(agent: Agent, step: Step) -> Sequence[Note]:
+    """Return what the agent says about a step: that it goes back, or the question to a person."""
     if isinstance(step, PhaseChanged) and step.is_backward:
         why = step.reason + (f": {step.detail}" if step.detail else "")
         return (Thinking(f"returning to {step.target}, {why}"),)
     if isinstance(step, CheckpointReached):
-        text = here.agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
+        text = agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
         return (Speaking(text),)
     return ()
 
@@ -410,28 +398,17 @@ def _content(submission: Submission) -> Json:
     ]
 
 
-def _counted(here: JourneyPosition, submission: Submission, model: str) -> StepUsage:
-    shown = count_tokens(prompt(here.agent, here.state))
-    return StepUsage(shown, count_tokens(canonical(dict(submission.work))), model, counted=True)
-
-
 def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> list[str]:
     problems = []
     if blank(brief):
         problems.append("the brief is empty; say what the work is about")
     if len(brief) > MOST_BRIEF_CHARS:
-        problems.append(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")
-    problems += [f"of the inputs, {told}" for told in json_excess(inputs, MOST_BRIEF_CHARS)]
+        problems.append(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are allowed")
+    problems += [f"the inputs: {excess}" for excess in json_excess(inputs, MOST_BRIEF_CHARS)]
     known = agent.inputs.get("properties", {})
     takes = f"it takes {', '.join(known) or 'none'}, or fork_of and at_version"
     problems += [f"there is no input {name[:60]!r}; {takes}" for name in inputs if name not in known]
     problems += [f"the input {name!r} is missing" for name in agent.inputs.get("required", ()) if name not in inputs]
     if known and not problems:
-        from agents.spec.schema.work_form import SchemaForm  # what checks schemas is loaded where there is one
-
-        problems += [f"input {told}" for told in SchemaForm(agent.inputs).problems(dict(inputs))]
-    return problems or [f"input {told}" for told in agent.refuses(inputs)]
-
-
-def _whole(value: Json) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        problems += [f"input {problem}" for problem in SchemaForm(agent.inputs).problems(dict(inputs))]
+    return problems or [f"input {problem}" for problem in agent.refuses(inputs)]

@@ -20,7 +20,7 @@ from agents.engine.graph import PhaseGraph, checked
 from agents.engine.runner import AT_VERSION, FORK_OF
 from agents.errors import BadGraph
 from agents.prompts.prompt import COMMON, PLACEHOLDER
-from agents.spec.description import ANSWERS, done, told, values
+from agents.spec.description import ANSWERS, done, notes, values
 from agents.spec.graph.phases import read_phases
 from agents.spec.graph.transitions import read_conditions, read_transitions
 from agents.spec.predicates.conditions import FieldLook
@@ -147,7 +147,7 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
         questions=reading.questions,
         values=values,
         done=partial(done, phases=reading.names),
-        told=told,
+        notes=notes,
         origin=reading.file,
         inputs=reading.inputs,
         models={name: one.advice() for name, one in models.items()},

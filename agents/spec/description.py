@@ -32,7 +32,7 @@ def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
     return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
 
 
-def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the sources that a new work rests on for the first time, and its new questions."""
     known = {(c.path, c.section) for _, c in citations_in(before)}
     sources = dict.fromkeys((c.path, c.section) for _, c in citations_in(after))

@@ -28,7 +28,7 @@ import apsw
 import psycopg
 
 from agents.engine.agent import MET, Agent, ConditionFinding, Look, SubmitFacts
-from agents.engine.decide import step_key, submitted
+from agents.engine.decide import step_key, submit_steps
 from agents.engine.events import Json
 from agents.engine.graph import Phase, PhaseGraph, Transition
 from agents.engine.runner import Runner, Submission
@@ -204,7 +204,7 @@ class Theirs:
 async def stored(journeys: JourneyStore, journey: str, content: Json) -> None:
     """Take a step without runner."""
     state = await journeys.journey(journey)
-    events = submitted(THREE, journey, state, work(content), {"again"})
+    events = submit_steps(THREE, journey, state, work(content), {"again"})
     key = step_key(journey, state.version, content)
     await journeys.append(journey, events, expected=state.version, key=key, by=ADA, at=datetime.now(UTC), before=state)
 

@@ -1,4 +1,4 @@
-"""What follows from a step without anybody being asked: the work of automatic phases, and the conversation of each move."""
+"""The steps that follow without a host: the work of automatic phases, and the conversation of each move."""
 
 from __future__ import annotations
 
@@ -7,69 +7,68 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.bounds import MOST_WORK_CHARS, json_excess
-from agents.engine.decide import submitted
+from agents.engine.decide import submit_steps
 from agents.engine.evaluation import SubmissionJudge
 from agents.engine.events import CheckpointReached, Logged, PhaseChanged, Step, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import PhaseGraph
-from agents.engine.progress.position import JourneyPosition, as_kept
+from agents.engine.progress.position import JourneyPosition, as_recorded
 from agents.engine.state import JourneyState
 from agents.errors import BadWork
 from agents.store.codec import numbered
 
 PROVISIONAL = "-"
-"""The key of steps that are only tried out."""
+"""The key of steps that are folded before they are recorded."""
 
 
 class AutomaticPhases:
-    """Takes the steps that the server takes by itself. `chance` gives what tells conversations apart."""
+    """Adds the steps that the server takes itself. `chance` returns the random end of a conversation's name."""
 
     def __init__(self, judge: SubmissionJudge, chance: Callable[[], str]) -> None:
         self._judge, self.chance = judge, chance
 
-    async def after(
+    async def extend(
         self, here: JourneyPosition, steps: Sequence[Step], version: int, *, at: datetime, by: str
     ) -> Sequence[Step]:
-        """Return the steps, and after them those that the server itself takes: the work of automatic phases, and where it leads.
+        """Return the steps with those that follow: the work of automatic phases, and the steps to which it leads.
 
-        Each move is given the conversation that it goes on in. All of it is to be `version`.
+        Every move gets the conversation in which it continues. All steps belong to `version`.
         """
         graph = here.agent.graph
-        if not (
-            any(phase.automatic or phase.speaker for phase in graph.phases) or any(t.anew for t in graph.transitions)
-        ):
+        speaks = any(phase.automatic or phase.speaker for phase in graph.phases)
+        if not speaks and not any(transition.anew for transition in graph.transitions):
             return steps
-        taken, there, onward = list[Step](), here, steps
+        taken, there, following = list[Step](), here, steps
         while True:
-            for step in onward:
-                said = self._conversing(there, step)
-                taken.append(said)
-                there = replace(there, state=fold(placed(there.state, [said], version, by, at), there.state))
-            stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in onward)
-            if stays or there.state.status != "active" or not _automatic(graph, there.state.phase):
-                return _asked_last(taken, there.state)
-            onward = await self._by_itself(there)
+            for step in following:
+                taken.append(self._with_conversation(there, step))
+                there = replace(there, state=fold(placed(there.state, taken[-1:], version, by, at), there.state))
+            stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in following)
+            automatic = any(phase.automatic for phase in graph.phases if phase.name == there.state.phase)
+            if stays or there.state.status != "active" or not automatic:
+                return _optional_last(taken, there.state)
+            following = await self._work(there)
 
-    async def _by_itself(self, here: JourneyPosition) -> Sequence[Step]:
-        """Return what an automatic phase brings.
+    async def _work(self, here: JourneyPosition) -> Sequence[Step]:
+        """Return the steps of an automatic phase.
 
         Raises:
-            BadWork: what the server made of it is not as the phase asks for it.
+            BadWork: what the server made is not what the phase asks for.
         """
-        state, before = here.state, here.before or {}
+        state, before = here.state, here.recorded or {}
         look = self._judge.looking(here.journey, state)
         provide = here.agent.provides.get(state.phase)
-        work = as_kept(dict(await provide(self._judge.facts(here, before, {}), look))) if provide else before
+        work = as_recorded(dict(await provide(self._judge.facts(here, before, {}), look))) if provide else before
         form = here.agent.forms.get(state.phase)
         if problems := [*(form.problems(work) if form else ()), *json_excess(work, MOST_WORK_CHARS)]:
             raise BadWork(here.journey, state.phase, problems)
         judged = await self._judge.judged(here, work, work, ())
         recorded = WorkRecorded(state.phase, state.visit, work, automatic=True)
-        steps = submitted(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
+        steps = submit_steps(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
         return [*steps, *judged.feedback]
 
-    def _conversing(self, here: JourneyPosition, step: Step) -> Step:
-        """Return the step; of a move with the conversation in which its target goes on, if that changes."""
+    def _with_conversation(self, here: JourneyPosition, step: Step) -> Step:
+        """Return the step; a move with the conversation of its target if another one begins or continues."""
         if not isinstance(step, PhaseChanged):
             return step
         graph, state = here.agent.graph, here.state
@@ -83,29 +82,25 @@ class AutomaticPhases:
         return replace(step, conversation=self.conversation(speaker, iteration, state.conversations.values()))
 
     def conversation(self, speaker: str, iteration: int, used: Collection[str]) -> str:
-        """Return the name of a new conversation, none of those used."""
-        while (made := f"{speaker}_iter{iteration}_{self.chance()}") in used:
+        """Return the name of a new conversation that is not among those used."""
+        while (name := f"{speaker}_iter{iteration}_{self.chance()}") in used:
             pass
-        return made
+        return name
 
 
 def placed(state: JourneyState, steps: Sequence[Step], version: int, by: str, at: datetime) -> list[Logged]:
-    """Return the steps as they follow `state`, all at one version."""
+    """Return the steps as the events after `state`, all at one version."""
     return [replace(one, version=version) for one in numbered(state, steps, PROVISIONAL, by, at)] if steps else []
 
 
-def _asked_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
-    """Return the steps, a question that stays open while the work goes on last: the server's own work is no answer to it."""
+def _optional_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
+    """Return the steps with an optional question at the end: the server's own work must not close it."""
     asked = [step for step in steps if isinstance(step, CheckpointReached) and step.kind == "optional"]
     if not asked or state.checkpoint is not None or state.over:
         return steps
     return [*(step for step in steps if step not in asked), *asked]
 
 
-def _automatic(graph: PhaseGraph, phase: str) -> bool:
-    return any(one.automatic for one in graph.phases if one.name == phase)
-
-
 def speaker_of(graph: PhaseGraph, phase: str) -> str:
-    """Return whose conversation the phase goes on in, "" if it says none."""
+    """Return the speaker whose conversation the phase continues, or "" if it names none."""
     return next((one.speaker for one in graph.phases if one.name == phase), "")

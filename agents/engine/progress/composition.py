@@ -96,7 +96,7 @@ def composed(
         questions=_named(parts, lambda part: part.agent.questions),
         values=partial(_values, tuple(parts)),
         done=partial(_done, tuple(parts)),
-        told=partial(_told, tuple(parts)),
+        notes=partial(_notes, tuple(parts)),
         origin=origin,
         inputs=_inputs(parts),
         provides=_named(parts, _provides),
@@ -349,9 +349,9 @@ def _visited(part: AgentPart, state: JourneyState) -> bool:
     return _first(part) in state.phase_visits
 
 
-def _told(parts: Sequence[AgentPart], phase: str, before: Json, after: Json) -> Sequence[Note]:
+def _notes(parts: Sequence[AgentPart], phase: str, before: Json, after: Json) -> Sequence[Note]:
     part = _part_at(parts, phase)
-    return part.agent.told(phase.removeprefix(part.prefix), before, after) if part else ()
+    return part.agent.notes(phase.removeprefix(part.prefix), before, after) if part else ()
 
 
 def _documents(parts: Sequence[AgentPart], state: JourneyState) -> Mapping[str, str]:

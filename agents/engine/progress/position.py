@@ -1,4 +1,4 @@
-"""Where a journey stands, and with whom. Pure."""
+"""The position of a journey: its state, and the agent that leads it. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agents.errors import PhaseGone
 
 @dataclass(frozen=True, slots=True)
 class JourneyPosition:
-    """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompts.prompt`).
+    """A journey with its agent and state. What a host is told follows from these (`agents.prompts.prompt`).
 
-    `repeated`: it was to be begun, and had been begun a moment before.
+    `repeated`: the caller wanted to start it, and it had already been started a moment before.
     """
 
     journey: str
@@ -29,7 +29,7 @@ class JourneyPosition:
         """Return the present phase.
 
         Raises:
-            PhaseGone: the agent does not have it any more.
+            PhaseGone: the agent no longer has it.
         """
         try:
             return self.agent.graph.phase(self.state.phase)
@@ -38,12 +38,12 @@ class JourneyPosition:
             raise PhaseGone(self.journey, self.agent.name, self.state.phase, names) from None
 
     @property
-    def before(self) -> Json:
-        """Return what is recorded of the present phase's work; None if nothing is."""
+    def recorded(self) -> Json:
+        """Return the recorded work of the present phase, or None."""
         kept = self.state.work.get(self.state.phase)
         return kept.content if kept else None
 
 
-def as_kept(value: Json) -> Json:
-    """Return the value as it comes back from the record."""
+def as_recorded(value: Json) -> Json:
+    """Return the value as the store returns it: tuples become lists, keys become text."""
     return json.loads(canonical(value))

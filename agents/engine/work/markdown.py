@@ -1,4 +1,4 @@
-"""Work of any shape as Markdown that reads well and keeps every id and every quote as it is. Pure."""
+"""A work of any shape as readable Markdown, with every id and quote unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agents.engine.events import Json, canonical
 from knowledge.pages.document import shortened
 
 MOST_INLINE, MOST_TEXT = 160, 32_000
-"""Characters. An artefact that is a text stands whole in a report: who checks it may find it nowhere else."""
+"""In characters. A report shows a text artefact in full, because its reader may find it nowhere else."""
 DEEPEST = 6
 HEADLINES = ("title", "name", "text", "statement", "claim", "what")
-"""The fields of an object that say best what it is; the first that it has stands beside its id."""
+"""The fields that best say what an object is; the first that it has is shown beside its id."""
 _BLOCK = re.compile(r"#{1,6}(?:\s|$)|[>|<]|[-+*](?:\s|$)|```|~~~|[=-]+\s*$")
-"""What would begin something else than a line of text."""
+"""The beginnings of lines that Markdown takes for another block than a paragraph."""
 _CUT = "(cut: {more} more characters)"
 
 
@@ -29,14 +29,14 @@ def counted(number: float, thing: str) -> str:
 
 
 def quoted(text: str, most: int) -> list[str]:
-    """Return the text as a quotation, line for line; of a longer one the beginning, and how much is missing."""
+    """Return the text as a quotation, line by line; a longer one cut, with how much is missing."""
     shown = text[:most]
     lines = [f"> {line}".rstrip() for line in shown.strip().splitlines()] or [">"]
     return [*lines, f"> {_CUT.format(more=len(text) - most)}"] if len(text) > most else lines
 
 
 def work_lines(work: Json, most: int) -> list[str]:
-    """Return the work as nested lists, at most so many characters of it, with a last line that says what is left out."""
+    """Return the work as nested lists of at most so many characters; the last line says how much is left out."""
     lines = _fields(work, 0) if isinstance(work, Mapping) else _value("", work, 0)
     kept, size = list[str](), 0
     for line in lines:
@@ -48,7 +48,7 @@ def work_lines(work: Json, most: int) -> list[str]:
 
 
 def _value(label: str, value: Json, depth: int) -> list[str]:
-    """Return a value under its label as items of a list at that depth; nothing of what is empty."""
+    """Return a value with its label as list items at that depth; none for an empty value."""
     if value is None or value in ("", [], {}):
         return []
     if depth > DEEPEST:
@@ -67,13 +67,13 @@ def _plain(value: Json) -> str:
 
 
 def _item(label: str, text: str, depth: int) -> str:
-    told = f"{label}: {text}" if label and text else f"{label}:" if label else text
-    escaped = f"\\{told}" if _BLOCK.match(told) else told
+    line = f"{label}: {text}" if label and text else f"{label}:" if label else text
+    escaped = f"\\{line}" if _BLOCK.match(line) else line
     return f"{'  ' * depth}- {escaped}"
 
 
 def _scalar(label: str, text: str, depth: int) -> list[str]:
-    """Return a text as one item, or below its label as a quotation if it has several lines."""
+    """Return a text as one item, or as a quotation below its label if it has several lines."""
     lines = text.strip().splitlines()
     if len(lines) <= 1 and len(text) <= MOST_TEXT:
         return [_item(label, "".join(lines), depth)]
@@ -91,15 +91,11 @@ def _object(label: str, value: Mapping[str, Json], depth: int) -> list[str]:
 
 
 def _fields(value: Mapping[str, Json], depth: int) -> list[str]:
-    return [line for name, inside in value.items() for line in _value(_name(name), inside, depth)]
-
-
-def _name(name: str) -> str:
-    return one_line(name, MOST_INLINE)
+    return [line for name, inside in value.items() for line in _value(one_line(name, MOST_INLINE), inside, depth)]
 
 
 def _citation(value: Mapping[str, Json]) -> str:
-    """Return an object that cites words of a page as one line; "" if it is none, or one of several lines."""
+    """Return a citation as one line; "" if the object is none, or if it has several lines."""
     path, section, quote = value.get("path"), value.get("section", ""), value.get("quote")
     if not (isinstance(path, str) and isinstance(section, str) and isinstance(quote, str)):
         return ""
@@ -110,21 +106,20 @@ def _citation(value: Mapping[str, Json]) -> str:
 
 
 def _headed(value: Mapping[str, Json]) -> tuple[str, dict[str, Json]]:
-    """Return what names an object, its id and its headline, and the fields besides."""
-    rest = dict(value)
-    told = []
+    """Return the headline of an object (its id and what says best what it is), and its other fields."""
+    rest, parts = dict(value), list[str]()
     if isinstance(id_ := rest.get("id"), str) and id_ and "`" not in id_ and len(id_.splitlines()) == 1:
-        told.append(f"`{rest.pop('id')}`")
+        parts.append(f"`{rest.pop('id')}`")
     for name in HEADLINES:
         text = rest.get(name)
         if isinstance(text, str) and text.strip() and len(text.splitlines()) == 1 and len(text) <= MOST_TEXT:
-            told.append(rest.pop(name).strip())
+            parts.append(rest.pop(name).strip())
             break
-    return " ".join(told), rest
+    return " ".join(parts), rest
 
 
 def _list(label: str, value: Sequence[Json], depth: int) -> list[str]:
-    """Return a list: short plain values in one line, everything else an item each, below the label."""
+    """Return a list: short plain values on one line, otherwise one item each below the label."""
     plain = [_plain(one) for one in value if not isinstance(one, Mapping | list | tuple)]
     inline = ", ".join(plain)
     short = all(len(one.splitlines()) == 1 and "," not in one for one in plain) and len(inline) <= MOST_INLINE

@@ -1,4 +1,4 @@
-"""What a person is asked to answer in words at a checkpoint, for everything that shows it. Pure."""
+"""The open questions of a journey to a person, for everything that shows them. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from agents.prompts.prompt import cut, questions_asked
 from knowledge.tokens import count_tokens
 
 LENGTHS = (2_000, 300, 150, 75, 40, 20)
-"""How many tokens of a question are told, until all of them fit together."""
+"""The lengths to which questions are cut, in tokens, until all of them fit together."""
 AROUND_TOKENS = 8
-"""What the names of its fields take."""
+"""The tokens of the names of a question's fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkQuestion:
-    """A question of a work. `why` says what the answer changes, "" where the work does not say it."""
+    """A question of a work. `why` says what the answer changes; "" if the work does not say it."""
 
     id: str
     question: str
@@ -27,7 +27,7 @@ class WorkQuestion:
 
 
 def open_questions(state: JourneyState) -> Sequence[WorkQuestion]:
-    """Return what a person is asked in words and did not answer yet, in order; nothing where no such checkpoint is open."""
+    """Return the unanswered questions of the open checkpoint, in order; none if there is no checkpoint with questions."""
     asked = questions_asked(state)
     if not asked or state.checkpoint is None:
         return ()
@@ -38,21 +38,21 @@ def open_questions(state: JourneyState) -> Sequence[WorkQuestion]:
 
 
 def within(questions: Sequence[WorkQuestion], tokens: int) -> Sequence[WorkQuestion]:
-    """Return the questions with their words cut, all to the same length, so that together they have at most so many tokens.
+    """Return the questions, all cut to the same length, so that together they have at most so many tokens.
 
-    Of so many that even a few words of each do not fit, the first are returned.
+    If even a few words of each do not fit, only the first are returned.
     """
     for most in LENGTHS:
-        told = [WorkQuestion(one.id, cut(one.question, most), cut(one.why, most // 2)) for one in questions]
-        if sum(map(_tokens, told)) <= tokens:
-            return told
+        shorter = [WorkQuestion(one.id, cut(one.question, most), cut(one.why, most // 2)) for one in questions]
+        if sum(map(_tokens, shorter)) <= tokens:
+            return shorter
     kept = 0
-    for one in told:
+    for one in shorter:
         tokens -= _tokens(one)
         if tokens < 0:
             break
         kept += 1
-    return told[:kept]
+    return shorter[:kept]
 
 
 def _tokens(one: WorkQuestion) -> int:

@@ -1,4 +1,4 @@
-"""Why what was submitted or answered cannot be taken where a journey stands, in words that say what to do. Pure."""
+"""Why a work or an answer cannot be taken in the present state, in sentences that say what to do. Pure."""
 
 from __future__ import annotations
 
@@ -16,56 +16,52 @@ from knowledge.tokens import count_tokens
 
 
 def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note: str) -> dict[str, dict[str, str]]:
-    """Return what the person answered to each question that is asked, with its words.
+    """Return the person's answer to each open question, with the words of the question.
+
+    `note` answers all questions that `changes` does not.
 
     Raises:
-        NotToDecide: some are left open, or answers belong to no question.
+        NotToDecide: some questions are not answered, or answers belong to no question.
     """
     asked = questions_asked(state)
-    what: list[str] = []
+    problems: list[str] = []
     if unknown := [id_ for id_ in changes if id_ not in asked]:
-        known = (
-            f"those asked are {', '.join(asked)}"
-            if asked
-            else "nothing is asked here, so their words belong in the note"
+        open_ = (
+            f"the open ones are {', '.join(asked)}" if asked else "nothing is asked here, so put their words in note"
         )
-        what.append(f"there is no question {', '.join(repr(id_[:60]) for id_ in unknown)}; {known}")
-    if wrong := [id_ for id_ in asked if id_ in changes and not _says_something(changes[id_])]:
-        what.append(
-            f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words, `they do not know` is an answer too"
+        problems.append(f"there is no question {', '.join(repr(id_[:60]) for id_ in unknown)}; {open_}")
+    given = {id_: changes[id_] for id_ in asked if id_ in changes}
+    if wrong := [id_ for id_, answer in given.items() if not isinstance(answer, str) or blank(answer)]:
+        problems.append(
+            f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words; `they do not know` is an answer too"
         )
     left = [id_ for id_ in asked if id_ not in changes]
-    if left and blank(note) and not what:
-        open_ = "; ".join(f"{id_}: {asked[id_]}" for id_ in left)
-        what.append(f"not answered yet: {open_[:1_500]}; ask the person, `they do not know` is an answer too")
-    if what:
-        raise NotToDecide(journey, "answer", "; ".join(what))
-    said = {id_: str(answer) for id_, answer in changes.items()}
-    if left:  # one answer for several questions is told once
-        said |= {left[0]: note, **dict.fromkeys(left[1:], f"(see the answer to {left[0]})")}
-    return {id_: {"question": asked[id_], "answer": said[id_]} for id_ in asked}
+    if left and blank(note) and not problems:
+        words = "; ".join(f"{id_}: {asked[id_]}" for id_ in left)
+        problems.append(f"not answered yet: {words[:1_500]}; ask the person, `they do not know` is an answer too")
+    if problems:
+        raise NotToDecide(journey, "answer", "; ".join(problems))
+    if left:  # prompts repeat every answer, so one for several questions is recorded once
+        given |= {left[0]: note, **dict.fromkeys(left[1:], f"(see the answer to {left[0]})")}
+    return {id_: {"question": asked[id_], "answer": given[id_]} for id_ in asked}
 
 
-def _says_something(said: Json) -> bool:
-    return isinstance(said, str) and not blank(said)
-
-
-def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
-    """Return a sentence if what was given is work of another phase: phases are worked on in their order."""
+def other_phase(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
+    """Return a sentence if what was given fits other phases: hosts try to skip one."""
     others = [(name, form) for name, form in agent.forms.items() if given and name != state.phase]
-    fits = [name for name, form in others if not form.problems(given)]
-    if not fits:
+    names = [name for name, form in others if not form.problems(given)]
+    if not names:
         return []
     return [
         (
-            f"it looks like work of {' or '.join(fits[:3])}, but the journey is in {state.phase}: no phase can be skipped, "
-            "and to an earlier one only a person sends it back (`revisit`)"
+            f"it looks like work for {' or '.join(names[:3])}, but the journey is in {state.phase}: no phase can be skipped, "
+            "and only a person can send it back to an earlier one (`revisit`)"
         )
     ]
 
 
-def over_budget(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -> list[str]:
-    """Return why the work is too long for its phase."""
+def budget_excess(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -> list[str]:
+    """Return a sentence if the work is too long for its phase."""
     most = agent.budgets.get(state.phase, Budget()).tokens_out
     if not most or (size := _tokens(work)) <= most:
         return []
@@ -74,11 +70,11 @@ def over_budget(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -> 
     return [
         (
             f"the work of {state.phase} has {size:,} tokens, its output budget is {most:,}; shorten it, most of it is in {parts} "
-            "(tokens). Put what must stay long on a page with kb_merge, and name the page"
+            "(tokens). Put long parts on a page with kb_merge, and name the page"
         )
     ]
 
 
 def _tokens(value: Json) -> int:
-    """Return the tokens of a value as its writer sees it: a letter of any language is one character."""
+    # As its writer sees it: `canonical` would count six characters for a letter of some languages.
     return count_tokens(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

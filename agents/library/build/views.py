@@ -71,9 +71,9 @@ def _made(plan: BuildRecord) -> Iterator[str]:
         yield f"made {id_}: {short(item['result'])}{artefacts}"
 
 
-def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the sources that a work has and the one before it had not."""
     return new_sources(before, after)
 
 
-VIEWS = {"values": values, "done": done, "told": told}
+VIEWS = {"values": values, "done": done, "notes": notes}

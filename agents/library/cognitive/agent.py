@@ -53,7 +53,7 @@ def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: 
         texts={**own.texts, **around.texts},
         values=partial(_values, cognitive, setting),
         done=partial(done, phases=(JOHARI_DISCOVERY, *cognitive.own_steps)),
-        told=partial(_told, cognitive),
+        notes=partial(_notes, cognitive),
         origin="built in",
         provides={
             LEARNING_INJECTION: partial(first_phases.learned, cognitive, setting),
@@ -141,8 +141,8 @@ def _values(cognitive: Cognitive, setting: PhaseSetting, state: JourneyState) ->
     }
 
 
-def _told(cognitive: Cognitive, phase: str, before: Json, after: Json) -> Sequence[Note]:
-    return first_phases.told(before, after) if phase == JOHARI_DISCOVERY else cognitive.own.told(phase, before, after)
+def _notes(cognitive: Cognitive, phase: str, before: Json, after: Json) -> Sequence[Note]:
+    return first_phases.notes(before, after) if phase == JOHARI_DISCOVERY else cognitive.own.notes(phase, before, after)
 
 
 def _documents(cognitive: Cognitive, state: JourneyState) -> Mapping[str, str]:

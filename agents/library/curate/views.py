@@ -114,7 +114,7 @@ def _looked(kind: str, items: Sequence[Item]) -> Iterator[str]:
         yield f"{kind} {_place(item)}: {short(item['why'], 100)}"
 
 
-def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the question, when it is asked or changed, and the sources that a work has and the one before it had not."""
     notes = list[Note]()
     if phase == ROUTE and isinstance(after, dict):
@@ -124,4 +124,4 @@ def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
     return [*notes, *new_sources(before, after)]
 
 
-VIEWS = {"values": values, "done": done, "told": told}
+VIEWS = {"values": values, "done": done, "notes": notes}

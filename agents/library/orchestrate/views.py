@@ -139,7 +139,7 @@ def _given_up(u: Undertaking) -> Iterator[str]:
         yield f"shown by: {short(quotes, LINE) or 'nothing quoted'}; tried: {tried or 'nothing'}"
 
 
-def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the sources that a work cites and the one before it did not."""
     return new_sources(before, after)
 
@@ -147,7 +147,7 @@ def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
 VIEWS = {
     "values": values,
     "done": done,
-    "told": told,
+    "notes": notes,
     "refuses": refused,
     "provides": {VALIDATING: validated},
     "budgets": dict.fromkeys((PLANNING, IMPLEMENTING, JUDGING), Budget(tokens_in=PROMPT_TOKENS)),

@@ -122,7 +122,7 @@ def _adjacent(tree: Tree) -> Iterator[str]:
         yield f"next question {question['id']} (near {question['near']}): {short(question['text'])}"
 
 
-def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the questions and the sources that a work has and the one before it had not."""
     name = {DECOMPOSE: "questions", RISE_ABOVE: "more_questions"}.get(phase, "")
     known = set(ids(items_in(before, name))) if isinstance(before, dict) else set()
@@ -130,4 +130,4 @@ def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
     return [*(QuestionAdded(q["id"], q["text"], q["category"]) for q in new), *new_sources(before, after)]
 
 
-VIEWS = {"values": values, "done": done, "told": told}
+VIEWS = {"values": values, "done": done, "notes": notes}

@@ -137,7 +137,7 @@ def _ways(top: Marked, ids: Sequence[str], problems: Problems) -> tuple[SkillWay
     if not isinstance(found.value, list):
         problems.add(top.line_at(["ways"]), f"'ways' must be a list, not {found.kind}")
     if len(found.items) > MOST_WAYS:
-        text = f"there are {len(found.items)} ways, at most {MOST_WAYS} are taken"
+        text = f"there are {len(found.items)} ways, at most {MOST_WAYS} are allowed"
         problems.add(found.items[MOST_WAYS].line, text)
     ways: list[SkillWay] = []
     lines: dict[tuple[str, str], int] = {}

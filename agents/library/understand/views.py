@@ -126,7 +126,7 @@ def _knows(course: Course) -> Iterator[str]:
 _ASKED = {DIAGNOSE: ("diagnoses", "probes"), TEACH: ("lessons", "checks")}
 
 
-def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
+def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
     """Return the sources that a work has and the one before it had not, and the questions that the learner was asked since."""
     outer, inner = _ASKED.get(phase, ("", ""))
     known = set(_asked(before, outer, inner))
@@ -143,4 +143,4 @@ def _asked(work: Json, outer: str, inner: str) -> Iterator[tuple[str, str, str]]
         )
 
 
-VIEWS = {"values": values, "done": done, "told": told}
+VIEWS = {"values": values, "done": done, "notes": notes}

@@ -160,7 +160,7 @@ def _prompt(marked: Marked, key: str, phase: str, reading: AgentFileReading) -> 
         return ""
     if len(template.text) > MOST_PROMPT_CHARS:
         text = (
-            f"{what} has {len(template.text)} characters, at most {MOST_PROMPT_CHARS} are taken: it is sent each time somebody "
+            f"{what} has {len(template.text)} characters, at most {MOST_PROMPT_CHARS} are allowed: it is sent each time somebody "
             "continues from there"
         )
         reading.problems.add(template.line, text, template.file)
@@ -238,7 +238,7 @@ def _schema_form(
         ]
     form = SchemaForm(schema, frozenset(asks), reading.most_items) if not wrong else None
     if form is not None and (size := len(canonical(dict(form.schema)))) > MOST_SCHEMA_CHARS:
-        text = f"has {size} characters, at most {MOST_SCHEMA_CHARS} are taken: it is sent to the host each time"
+        text = f"has {size} characters, at most {MOST_SCHEMA_CHARS} are allowed: it is sent to the host each time"
         wrong.append(([], text))
     for path, text in wrong:
         reading.problems.add(found.line_at(path), f"{what} {text}", file)

@@ -94,7 +94,7 @@ def read_conditions(top: Marked, reading: AgentFileReading) -> None:
     if not isinstance(found.value, dict):
         reading.problems.add(line, f"'conditions' must be a mapping of names to predicates, not {found.kind}")
     if len(entries) > MOST_CONDITIONS:
-        reading.problems.add(line, f"there are {len(entries)} conditions, at most {MOST_CONDITIONS} are taken")
+        reading.problems.add(line, f"there are {len(entries)} conditions, at most {MOST_CONDITIONS} are allowed")
         return
     used = {way.transition.condition for way in reading.ways}
     for name, marked in entries.items():

@@ -46,7 +46,9 @@ def entries(least: int, most: int, chars: int) -> AfterValidator:
             text = f"has {len(distinct)} different entries in {info.field_name!r}, from {least} to {most} are needed"
             raise ValueError(text)
         if (longest := max(map(len, distinct), default=0)) > chars:
-            raise ValueError(f"has an entry of {longest} characters in {info.field_name!r}, at most {chars} are taken")
+            raise ValueError(
+                f"has an entry of {longest} characters in {info.field_name!r}, at most {chars} are allowed"
+            )
         return distinct
 
     return AfterValidator(check)

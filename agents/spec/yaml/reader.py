@@ -108,7 +108,7 @@ def listed(top: Marked, key: str, most: int, problems: Problems) -> Sequence[Mar
     if not found.items:
         problems.add(top.line_at([key]), f"{key!r} must be a list that is not empty, not {found.kind}")
     if len(found.items) > most:
-        problems.add(found.items[most].line, f"there are {len(found.items)} {key}, at most {most} are taken")
+        problems.add(found.items[most].line, f"there are {len(found.items)} {key}, at most {most} are allowed")
     return found.items[:most]
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from agents.bounds import BACK_TO
-from agents.engine.decide import decided
+from agents.engine.decide import decision_steps
 from agents.engine.events import Decided, canonical
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision
@@ -29,7 +29,7 @@ async def decide(args: argparse.Namespace, settings: Settings) -> int:
     decision = _decision(args)
     async with led(settings) as runner:
         # A journey can be cancelled even if its agent is gone.
-        here = await runner.position(args.id, unled=args.decision == "cancel")
+        here = await runner.position(args.id, agent_gone_ok=args.decision == "cancel")
         for line in _preview(here, decision):
             say(line)
         if refused := await _refused(args):
@@ -87,7 +87,7 @@ def _preview(here: JourneyPosition, decision: JourneyDecision) -> list[str]:
     phase = state.checkpoint.phase if state.checkpoint else state.phase
     word = Decided(decision.decision, decision.channel, phase, decision.note, dict(decision.changes) or None)
     target = str(decision.changes.get(BACK_TO, "")) if decision.decision == "revisit" else ""
-    steps = decided(here.agent.graph, here.journey, state, word, target=target)
+    steps = decision_steps(here.agent.graph, here.journey, state, word, target=target)
     told = ["", f"{decision.decision}: {consequence(state, word, steps)}"]
     if decision.note:
         told.append(f"your note: {decision.note}")

@@ -83,7 +83,7 @@ def test_the_first_step_that_goes_another_way_is_the_last(ann: Person, monkeypat
     assert done.returncode == ANOTHER_WAY
     lines = done.stdout.splitlines()
     assert lines[1] == "version 5, submit in JUDGE: was JUDGE -> DONE (passed), complete; now JUDGE, active"
-    assert lines[2] == "  missing now: what was submitted leads nowhere yet"
+    assert lines[2] == "  missing now: the work does not meet the condition of any transition yet"
     assert lines[-1].startswith("1 of 2 steps went as before, then differently; inquiry-")
     told_so = json.loads(ann.here("journeys", "rerun", journey, "--from", "3", "--json").stdout)
     assert told_so["same"] is False

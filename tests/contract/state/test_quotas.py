@@ -13,7 +13,7 @@ import anyio
 import apsw
 import pytest
 
-from agents.engine.decide import decided, submitted
+from agents.engine.decide import decision_steps, submit_steps
 from agents.engine.events import ToolStart, ToolSuccess
 from agents.loop.errors import NoSuchRun
 from agents.loop.record.frames import Control, PersonAnswered, frame_text
@@ -251,7 +251,7 @@ async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_
     journeys = journeys_in(store, quotas)
     await journeys.start("j-1", begun(), by=ADA, at=NOW)
     state = await journeys.journey("j-1")
-    steps = submitted(RESEARCH, "j-1", state, work("x" * 40_000), ())
+    steps = submit_steps(RESEARCH, "j-1", state, work("x" * 40_000), ())
     for before in (state, None):
         with pytest.raises(OverQuota, match="FORGE_QUOTA_JOURNEYS"):
             await journeys.append("j-1", steps, expected=1, key="k", by=ADA, at=NOW + MINUTE, before=before)
@@ -264,7 +264,7 @@ async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_
     # What a call came to is noted all the same, and so is what a person says with their own hand.
     await journeys.note("j-1", [ToolSuccess("c", "kb_read", 1.0, summary=text)], by=ADA, at=NOW + MINUTE)
     state = await journeys.journey("j-1")
-    said = decided(RESEARCH, "j-1", state, word("cancel", note="z" * 9_000), ())
+    said = decision_steps(RESEARCH, "j-1", state, word("cancel", note="z" * 9_000), ())
     done = await journeys.append("j-1", said, expected=1, key="w", by=ADA, at=NOW + MINUTE, before=state)
     assert done.version == 2
 

@@ -12,7 +12,7 @@ import anyio
 import apsw
 import pytest
 
-from agents.engine.decide import decided, submitted
+from agents.engine.decide import decision_steps, submit_steps
 from agents.engine.fold import fold
 from agents.loop.store.ports import RunStore
 from agents.store.ports import JourneyStore
@@ -44,11 +44,11 @@ async def journey(journeys: JourneyStore, id_: str, *, ended: bool) -> None:
     """Put a journey with long texts on record."""
     await journeys.start(id_, begun(f"{id_}: {TEXT}", inputs={"places": [TEXT]}), by=ADA, at=NOW)
     state = await journeys.journey(id_)
-    steps = submitted(RESEARCH, id_, state, work({"questions": [TEXT, "short"]}, reasoning=TEXT), CONDITIONS)
+    steps = submit_steps(RESEARCH, id_, state, work({"questions": [TEXT, "short"]}, reasoning=TEXT), CONDITIONS)
     await journeys.append(id_, steps, expected=1, key="one", by=ADA, at=NOW)
     state = await journeys.journey(id_)
     if ended:
-        said = decided(RESEARCH, id_, state, word("cancel", note=TEXT), ())
+        said = decision_steps(RESEARCH, id_, state, word("cancel", note=TEXT), ())
         await journeys.append(id_, said, expected=state.version, key="two", by="ann", at=NOW + MINUTE)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agents.engine.decide import REJECTED, decided, submitted
+from agents.engine.decide import REJECTED, decision_steps, submit_steps
 from agents.engine.events import Channel, Decided, Decision, Logged, Started, Step, WorkRecorded
 from agents.engine.fold import fold
 from agents.engine.graph import CheckpointKind, Phase, PhaseGraph, Transition
@@ -85,7 +85,7 @@ class Walk:
         return self.state
 
     def submit(self, *met: str, content: Any = "done", detail: str = "", **more: Any) -> JourneyState:
-        return self.step(submitted(self.graph, "j-1", self.state, work(content, **more), met, detail=detail))
+        return self.step(submit_steps(self.graph, "j-1", self.state, work(content, **more), met, detail=detail))
 
     def say(
         self,
@@ -97,7 +97,7 @@ class Walk:
         changes: Any = None,
     ) -> JourneyState:
         heard = word(decision, note, channel, changes)
-        return self.step(decided(self.graph, "j-1", self.state, heard, met, target=target))
+        return self.step(decision_steps(self.graph, "j-1", self.state, heard, met, target=target))
 
 
 @st.composite

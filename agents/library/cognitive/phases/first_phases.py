@@ -131,7 +131,7 @@ def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
     return told
 
 
-def told(before: Json, after: Json) -> Sequence[Note]:
+def notes(before: Json, after: Json) -> Sequence[Note]:
     """Return the questions that are new in the work."""
     known = ids(items_in(before, ASK)) if isinstance(before, dict) else []
     return [QuestionAdded(str(q["id"]), str(q["question"])) for q in items_in(after, ASK) if q["id"] not in known]

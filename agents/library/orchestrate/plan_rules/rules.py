@@ -115,7 +115,7 @@ def _read(
     if not isinstance(found.value, list):
         problems.add(top.line_at(["rules"]), f"'rules' must be a list, not {found.kind}")
     if len(found.items) > MOST_RULES:
-        text = f"there are {len(found.items)} rules, at most {MOST_RULES} are taken"
+        text = f"there are {len(found.items)} rules, at most {MOST_RULES} are allowed"
         problems.add(found.items[MOST_RULES].line, text)
     rules: dict[str, Rule] = {}
     for item in found.items[:MOST_RULES]:
@@ -207,5 +207,5 @@ def _says_something(word: str, info: ValidationInfo) -> str:
 
 def _few(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     if len(words) > MOST_WORDS:
-        raise ValueError(f"has {len(words)} words in {info.field_name!r}, at most {MOST_WORDS} are taken")
+        raise ValueError(f"has {len(words)} words in {info.field_name!r}, at most {MOST_WORDS} are allowed")
     return words

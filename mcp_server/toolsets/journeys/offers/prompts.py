@@ -231,10 +231,9 @@ def done_by_itself(graph: PhaseGraph) -> list[str]:
 
 def foreseen(agent: Agent, brief: str, now: datetime) -> JourneyPosition:
     """Return where a journey stands as soon as it is begun. Nothing is recorded."""
-    from agents.engine.decide import started
     from agents.engine.events import Logged, Started
     from agents.engine.fold import fold
     from agents.engine.progress.position import JourneyPosition
 
-    begun = started(agent.graph, Started(agent.name, brief, "", "", {}))
+    begun = Started(agent.name, brief, agent.graph.initial, "")
     return JourneyPosition("", agent, fold([Logged(1, 1, now, "", begun)]))

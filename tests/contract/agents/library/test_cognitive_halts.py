@@ -78,11 +78,11 @@ async def test_it_waits_until_the_person_has_answered_every_question(tmp_path: P
         assert told["allowed_tools"] == []
 
         assert "waits for a person's decision on JOHARI_DISCOVERY; ask them" in await refusal(host, told, JOHARI)
-        with pytest.raises(Refused, match="questions: they are to be answered"):
+        with pytest.raises(Refused, match="questions: answer them"):
             await decided(host, told, "approve")
         with pytest.raises(Refused, match="not answered yet: q2: Who lives below"):
             await decided(host, told, "answer", changes={"q1": "Two."})
-        with pytest.raises(Refused, match="no question 'q9'; those asked are q1, q2"):
+        with pytest.raises(Refused, match="no question 'q9'; the open ones are q1, q2"):
             await decided(host, told, "answer", changes={"q1": "Two.", "q2": "Nobody.", "q9": "Yes."})
 
         told = await decided(host, told, "answer", changes={"q1": "Two.", "q2": "Nobody."})
@@ -121,7 +121,7 @@ async def test_no_step_can_be_taken_before_its_turn(tmp_path: Path) -> None:
         assert all(step in told["prompt"] for step in steps)
         ahead = acts(Cast.alone("validation"), {**told, "phase": "CRITERIA"}, {})[-1].content
         said = await refusal(host, told, ahead)
-        assert "looks like work of CRITERIA, but the journey is in JOHARI_DISCOVERY: no phase can be skipped" in said
+        assert "looks like work for CRITERIA, but the journey is in JOHARI_DISCOVERY: no phase can be skipped" in said
 
 
 async def test_what_is_over_a_budget_is_trimmed_on_the_way_in_and_refused_on_the_way_out(tmp_path: Path) -> None:

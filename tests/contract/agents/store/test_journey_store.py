@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.sql import SQL, Identifier
 
-from agents.engine.decide import decided, submitted
+from agents.engine.decide import decision_steps, submit_steps
 from agents.engine.events import (
     NOTES,
     Completed,
@@ -75,11 +75,11 @@ class Place:
 
     async def submit(self, *met: str, journey: str = "j-1", content: Any = "done", key: str = "") -> int:
         state = await self.journeys.journey(journey)
-        return await self.add(submitted(RESEARCH, journey, state, work(content), met), journey, key=key)
+        return await self.add(submit_steps(RESEARCH, journey, state, work(content), met), journey, key=key)
 
     async def approve(self, journey: str = "j-1") -> int:
         state = await self.journeys.journey(journey)
-        return await self.add(decided(RESEARCH, journey, state, word("approve")), journey)
+        return await self.add(decision_steps(RESEARCH, journey, state, word("approve")), journey)
 
     async def told(self) -> list[str]:
         """Return which journeys were told to have changed, oldest first."""

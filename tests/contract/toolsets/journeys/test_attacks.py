@@ -17,7 +17,6 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRe
 from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
 from agents.catalogue import built_in, main_entries
 from agents.engine.agent import Citation
-from agents.engine.decide import started
 from agents.engine.events import Decided, Logged, Started
 from agents.engine.evidence.quote_check import misplaced
 from agents.engine.fold import fold
@@ -147,7 +146,7 @@ async def test_what_a_step_says_beside_its_work_has_an_end(tmp_path: Path) -> No
             ({"usage": {"tokens_in": 10**400}}, r"usage\.tokens_in"),
             ({"usage": {"tokens_out": MOST_TOKENS + 1}}, r"usage\.tokens_out"),
             ({"signals": ["two_notes", long]}, r"signals\[1\]"),
-            ({"work": {"notes": [{"id": "1", "text": "x" * MOST_WORK_CHARS}]}}, "at most 400000 are taken"),
+            ({"work": {"notes": [{"id": "1", "text": "x" * MOST_WORK_CHARS}]}}, "at most 400000 are allowed"),
         ):
             asked = {"journey_id": journey, "version": 1, "work": ONE, **wrong}
             with pytest.raises(Refused, match=named) as refused:
@@ -166,7 +165,7 @@ async def test_no_number_of_submits_makes_a_work_larger_than_one_may_be(tmp_path
         for part in range(4):
             told = await host.call("journey_submit", journey_id=journey, version=version, work=_part(part))
             version = told["version"] if told["state"] == "active" else await _sent_back(host, journey)
-        with pytest.raises(Refused, match="at most 400000 are taken"):
+        with pytest.raises(Refused, match="at most 400000 are allowed"):
             await host.call("journey_submit", journey_id=journey, version=version, work=_part(4))
         assert (await host.call("journey_status", journey_id=journey))["version"] == version
 
@@ -193,7 +192,7 @@ async def test_only_a_modification_brings_changes_and_those_have_an_end(tmp_path
                     "journey_decide", journey_id=journey, version=2, decision=decision, note="n", changes=smuggled
                 )
         huge = {"notes": [{"id": "9", "text": "x" * MOST_WORK_CHARS}]}
-        with pytest.raises(Refused, match="at most 400000 are taken"):
+        with pytest.raises(Refused, match="at most 400000 are allowed"):
             await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes=huge)
         assert (await host.call("journey_status", journey_id=journey))["version"] == 2
 
@@ -433,7 +432,7 @@ def test_resuming_costs_at_most_2500_tokens_however_much_there_is_to_say(name: s
         built_in(name), values=lambda _state: dict.fromkeys(own, LONG), done=lambda _state: [LONG[:200]] * 100
     )
     now = datetime(2026, 5, 31, tzinfo=UTC)
-    begun = fold([Logged(1, 1, now, "ann", started(agent.graph, Started(name, LONG, "", "ann")))])
+    begun = fold([Logged(1, 1, now, "ann", Started(name, LONG, agent.graph.initial, "ann"))])
     state = replace(
         begun,
         phase=phase,

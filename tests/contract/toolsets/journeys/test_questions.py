@@ -97,7 +97,7 @@ async def test_neither_a_yes_nor_another_submit_nor_half_of_the_answers_leads_pa
     async with hosting(tmp_path) as host:
         waits = await host.ask()
         at = {"journey_id": waits["journey_id"], "version": waits["version"]}
-        with pytest.raises(Refused, match="to be answered"):
+        with pytest.raises(Refused, match="answer them with"):
             await host.call("journey_decide", **at, decision="approve")
         with pytest.raises(Refused, match="waits for a person"):
             await host.call("journey_submit", **at, work={"known": ["all of it"]})

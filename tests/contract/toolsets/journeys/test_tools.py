@@ -488,7 +488,7 @@ async def test_changes_that_do_not_fit_are_refused_and_what_does_not_suffice_is_
 async def test_a_person_may_revisit_answer_and_cancel(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
-        with pytest.raises(Refused, match=r"say where to in changes\.phase"):
+        with pytest.raises(Refused, match=r"name an earlier phase in changes\.phase"):
             await host.call(
                 "journey_decide", journey_id=journey, version=1, decision="revisit", changes={"phase": "WRITE"}
             )

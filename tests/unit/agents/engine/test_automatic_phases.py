@@ -161,7 +161,7 @@ async def _endless(_facts: SubmitFacts, _look: Look) -> Mapping[str, Json]:
         (_broken, ZeroDivisionError, "no bees"),
         (_no_json, ValueError, "JSON"),
         (_misfit, BadWork, "the work for TALLY is not valid"),
-        (_endless, BadWork, "at most 400000 are taken"),
+        (_endless, BadWork, "at most 400000 are allowed"),
     ],
 )
 async def test_if_the_server_cannot_do_its_work_nothing_of_the_submit_is_on_record(

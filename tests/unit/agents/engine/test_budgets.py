@@ -179,11 +179,11 @@ async def test_work_of_another_phase_is_refused_with_the_phase_that_it_looks_lik
     with pytest.raises(BadWork) as refused:
         await led.submit(text="a hive")
     assert str(refused.value).startswith(
-        "nothing was recorded because the work for PLAN is not valid: it looks like work of MAKE, but the journey is in PLAN: "
-        "no phase can be skipped, and to an earlier one only a person sends it back (`revisit`)"
+        "nothing was recorded because the work for PLAN is not valid: it looks like work for MAKE, but the journey is in PLAN: "
+        "no phase can be skipped, and only a person can send it back to an earlier one (`revisit`)"
     )
     assert await led.state() == before
-    with pytest.raises(BadWork, match="it looks like work of JUDGE, but the journey is in PLAN"):
+    with pytest.raises(BadWork, match="it looks like work for JUDGE, but the journey is in PLAN"):
         await led.submit(score=100)
 
 
@@ -195,7 +195,7 @@ async def test_work_that_fits_nowhere_is_refused_for_what_is_wrong_with_it_alone
         return
     with pytest.raises(BadWork) as refused:
         await led.submit(**work)
-    assert "it looks like work of" not in str(refused.value)
+    assert "it looks like work for" not in str(refused.value)
 
 
 @given(st.lists(st.sampled_from(["planned", "made", "good", "DONE", "always", "soft"]), max_size=6))

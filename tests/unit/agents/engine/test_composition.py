@@ -120,7 +120,7 @@ async def test_a_rejection_goes_the_way_that_the_part_has_for_it() -> None:
 
 async def test_work_for_another_part_is_refused_with_the_name_of_its_phase() -> None:
     led = await begun(chain(AgentPart("first.", noting("none")), AgentPart("second.", making())))
-    with pytest.raises(BadWork, match=r"it looks like work of second\.JUDGE, but the journey is in first\.COLLECT"):
+    with pytest.raises(BadWork, match=r"it looks like work for second\.JUDGE, but the journey is in first\.COLLECT"):
         await led.submit(score=90)
 
 

@@ -186,7 +186,7 @@ async def test_a_speaker_of_any_name_goes_on_in_its_conversation(name: str) -> N
 async def test_no_id_is_used_twice_even_where_chance_says_the_same_twice() -> None:
     led = await begun()
     names = iter(["same", "same", "same", "other"])
-    led.runner._onward.chance = lambda: next(names)
+    led.runner._automatic.chance = lambda: next(names)
     await led.submit(**PLAN)
     first = (await led.submit(text="a hive")).conversation
     await led.submit(score=90, why="")

@@ -55,7 +55,7 @@ async def test_where_questions_are_asked_a_journey_waits_and_takes_neither_work_
     assert question(here.agent, state).startswith("A person must answer these questions before the work continues:")
     with pytest.raises(WaitsForPerson):
         await led.submit(**PLAN)
-    with pytest.raises(NotToDecide, match="PLAN asks questions: they are to be answered, with `answer`"):
+    with pytest.raises(NotToDecide, match="PLAN asks questions: answer them with `answer`"):
         await led.decide("approve")
 
 
@@ -94,7 +94,7 @@ async def test_one_note_answers_all_questions_and_those_that_no_answer_names() -
         ({}, "", r"not answered yet: q1: How many hives\?; q2: Who enters\?; ask the person"),
         ({"q1": "two"}, "", r"not answered yet: q2: Who enters\?"),
         ({"q1": "two"}, "   ", r"not answered yet: q2"),
-        ({"q1": "two", "q2": "Ada", "q3": "x"}, "", r"there is no question 'q3'; those asked are q1, q2"),
+        ({"q1": "two", "q2": "Ada", "q3": "x"}, "", r"there is no question 'q3'; the open ones are q1, q2"),
         ({"q1": 2, "q2": "Ada"}, "", r"the answer to q1 is no text"),
         ({"q1": " ", "q2": None}, "", r"the answer to q1, q2 is no text"),
         ({"q1": {"question": "How many hives?", "answer": "two"}, "q2": "a"}, "", r"the answer to q1 is no text"),
@@ -259,7 +259,7 @@ async def test_what_was_answered_is_not_asked_again_but_a_question_with_other_wo
     state = await led.submit(ask=[{"id": "q2", "question": "Who enters in winter?"}])
     assert state.status == "waiting"
     assert questions_asked(state) == {"q2": "Who enters in winter?"}
-    with pytest.raises(NotToDecide, match="there is no question 'q1'; those asked are q2"):
+    with pytest.raises(NotToDecide, match="there is no question 'q1'; the open ones are q2"):
         await led.decide("answer", changes=ANSWERS)
     state = await led.decide("answer", changes={"q2": "nobody"})
     assert state.phase == "MAKE"

@@ -532,7 +532,7 @@ MANY_RULES = "rules:\n" + "".join(f"  - {{id: x{number}, kind: useful, message: 
         ("rules:\n  - id: x\n    kind: before\n    first: [a]\n    message: m", 2, "the rule lacks 'then'"),
         ("rules:\n  - id: x\n    kind: before\n    first: [a, '']\n    then: b\n    message: m", 4, "has an empty word in 'first'"),
         ("rules:\n  - {id: x, kind: useful, message: m}\n  - {id: x, kind: useful, message: m}", 3, "there is already a rule 'x'"),
-        (MANY_RULES, 102, "there are 101 rules, at most 100 are taken"),
+        (MANY_RULES, 102, "there are 101 rules, at most 100 are allowed"),
         ("rules:\n  - id: x\n    kind: before\n    first: a\n    then: [" + "a," * 61 + "]\n    message: m", 5, "has 61 words"),
     ],
 )  # fmt: skip
