@@ -25,9 +25,9 @@ from agents.engine.progress.conversations import conversations
 from agents.engine.progress.metrics import PhaseRow, by_part, costliest, lasting, slowest
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.state import JourneyState
-from agents.engine.work.markdown import one_line, quoted, work_lines
+from agents.engine.work.markdown import counted, one_line, quoted, work_lines
 from agents.memory_documents import each
-from agents.report.overview import moment_text, newest_feedback, parts_of, phase_rows, question_asked, times
+from agents.report.overview import moment_text, newest_feedback, parts_of, phase_rows, question_asked
 from agents.report.sentences import event_sentence, response_facts
 
 MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 24_000
@@ -73,49 +73,52 @@ def full_report(journey: str, agent: Agent | None, state: JourneyState, log: Seq
         ("Recorded work", _work(state)),
     )
     title = f"# {one_line(agent.title if agent else state.agent, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
-    lines = [title, *(line for name, told in sections for line in ("", f"## {name}", "", *told))]
+    lines = [title, *(line for name, body in sections for line in ("", f"## {name}", "", *body))]
     # Names of phases, tools and people in an imported record may have line breaks, after which a text could begin a section.
     return "\n".join(" ".join(line.splitlines()) for line in lines) + "\n"
 
 
 def _brief(journey: str, state: JourneyState) -> list[str]:
-    told = quoted(state.brief, MOST_BRIEF)
+    lines = quoted(state.brief, MOST_BRIEF)
     if state.inputs:
-        told += ["", "Inputs:", "", *work_lines(state.inputs, MOST_BRIEF)]
+        lines += ["", "Inputs:", "", *work_lines(state.inputs, MOST_BRIEF)]
     began = f"Journey `{journey}` of the agent `{state.agent}`, started {moment_text(state.started_at)}"
     fork = f" Forked from `{state.forked_from}` at version {state.forked_at}." if state.forked_from else ""
-    return [*told, "", f"{began} for {one_line(state.principal, MOST_TITLE)}.{fork}"]
+    return [*lines, "", f"{began} for {one_line(state.principal, MOST_TITLE)}.{fork}"]
 
 
 def _status(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     at = f"in {state.phase}, visit {state.visit}, version {state.version}, since {moment_text(state.moved_at)}"
     match state.status:
         case "waiting":
-            told = [f"Waiting for a person, {at}."]
+            lines = [f"Waiting for a person, {at}."]
         case "complete":
-            told = [f"Complete, version {state.version}, since {moment_text(state.moved_at)}."]
+            lines = [f"Complete, version {state.version}, since {moment_text(state.moved_at)}."]
         case "cancelled":
-            told = [f"A person cancelled it {at}. It can be forked at any version."]
+            lines = [f"A person cancelled it {at}. It can be forked at any version."]
         case _:
-            told = [f"Active {at}."]
+            lines = [f"Active {at}."]
     if agent is None:
-        return [*told, "", f"Its agent `{state.agent}` is not available, so work can't continue now."]
-    if asked := state.checkpoint:
+        return [*lines, "", f"Its agent `{state.agent}` is not available, so work can't continue now."]
+    if checkpoint := state.checkpoint:
         question = one_line(question_asked(agent, state), MOST_LINE)
-        if asked.kind == "optional":
-            told += [
+        if checkpoint.kind == "optional":
+            lines += [
                 "",
-                f"Until the next submission a person can still send {asked.phase} back. The question: {question}",
+                f"Until the next submission a person can still send {checkpoint.phase} back. The question: {question}",
             ]
         else:
-            how = " The person must answer personally; the answer can't be relayed." if asked.own_hand else ""
-            told += ["", f"Question before it continues from {asked.phase} to {asked.target}: {question}{how}"]
+            how = " The person must answer personally; the answer can't be relayed." if checkpoint.own_hand else ""
+            lines += [
+                "",
+                f"Question before it continues from {checkpoint.phase} to {checkpoint.target}: {question}{how}",
+            ]
     newest = [one for one in newest_feedback(state) if one.phase == state.phase] if state.status == "active" else []
     if newest:
-        told += ["", "Still missing:", "", *(f"- {one_line(one.text, MOST_LINE)}" for one in newest)]
+        lines += ["", "Still missing:", "", *(f"- {one_line(one.text, MOST_LINE)}" for one in newest)]
     if not state.over:
-        told += ["", f"To continue, call `journey_status` with `journey_id` `{journey}`: it returns what to do now."]
-    return told
+        lines += ["", f"To continue, call `journey_status` with `journey_id` `{journey}`: it returns what to do now."]
+    return lines
 
 
 def _when(logged: Logged) -> str:
@@ -124,14 +127,14 @@ def _when(logged: Logged) -> str:
 
 def _steps(agent: Agent | None, log: Sequence[Logged]) -> list[str]:
     graph = agent.graph if agent else None
-    told = []
+    lines = []
     for logged in log:
         event = logged.event
         if isinstance(event, Started | Forked | PhaseChanged) or (isinstance(event, WorkRecorded) and event.automatic):
-            said = event_sentence(event, graph)
-            detail = f" {one_line(said.text, MOST_LINE)}" if said.text and said.kind != "start" else ""
-            told.append(f"{_when(logged)}: {said}{detail}")
-    return _bounded(told, MOST_MOVES, numbered=True)
+            sentence = event_sentence(event, graph)
+            detail = f" {one_line(sentence.text, MOST_LINE)}" if sentence.text and sentence.kind != "start" else ""
+            lines.append(f"{_when(logged)}: {sentence}{detail}")
+    return _bounded(lines, MOST_MOVES, numbered=True)
 
 
 def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list[str]:
@@ -145,15 +148,17 @@ def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list
 
 
 def _decisions(log: Sequence[Logged]) -> list[str]:
-    told = []
+    lines = []
     for logged in log:
         if isinstance(logged.event, Decided):
-            said = event_sentence(logged.event)
-            note = f" {one_line(said.text, MOST_LINE)}" if said.text else ""
-            facts = "; ".join(f"{one_line(name, MOST_LINE)} - {_value(value)}" for name, value in said.facts.items())
+            sentence = event_sentence(logged.event)
+            note = f" {one_line(sentence.text, MOST_LINE)}" if sentence.text else ""
+            facts = "; ".join(
+                f"{one_line(name, MOST_LINE)} - {_value(value)}" for name, value in sentence.facts.items()
+            )
             about = f" ({facts})" if facts else ""
-            told.append(f"{_when(logged)}, {one_line(logged.by, MOST_TITLE)}: {said}{note}{about}")
-    return _bounded(told, MOST_WORDS)
+            lines.append(f"{_when(logged)}, {one_line(logged.by, MOST_TITLE)}: {sentence}{note}{about}")
+    return _bounded(lines, MOST_WORDS)
 
 
 def _value(value: object) -> str:
@@ -190,32 +195,32 @@ def _problems(log: Sequence[Logged]) -> list[str]:
 def _conversations(log: Sequence[Logged]) -> list[str]:
     """Return the conversations with what was done in each; nothing if there was only one."""
     found = conversations(log)
-    told = [
-        f"`{one_line(one.id, MOST_TITLE)}`: {', '.join(one.phases)} ({times(one.submits, 'submission')}, {one.tokens:,} tokens)"
+    lines = [
+        f"`{one_line(one.id, MOST_TITLE)}`: {', '.join(one.phases)} ({counted(one.submits, 'submission')}, {one.tokens:,} tokens)"
         for one in found
     ]
-    return _bounded(told, MOST_MOVES) if len(found) > 1 else []
+    return _bounded(lines, MOST_MOVES) if len(found) > 1 else []
 
 
 def _documents(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     """Return where each memory document can be read; its text is in the work that holds it."""
-    told = []
+    lines = []
     for one in each(agent, state) if agent else ():
         name = one_line(one.name, MOST_TITLE)
         others = one_line(f", also {', '.join(one.others)}", MOST_TITLE) if one.others else ""
-        told.append(f"{name}{others}: `memory://{journey}/{name}`, {len(one.text):,} characters")
-    return _bounded(told, MOST_MOVES) if told else []
+        lines.append(f"{name}{others}: `memory://{journey}/{name}`, {len(one.text):,} characters")
+    return _bounded(lines, MOST_MOVES) if lines else []
 
 
 def _work(state: JourneyState) -> list[str]:
-    told = []
+    lines = []
     for phase, kept in sorted(state.work.items(), key=lambda kept: -kept[1].seq):
         whose = ", by the server itself" if kept.automatic else ""
-        told += ["", f"### {phase} (visit {kept.visit}, version {kept.version}{whose})", ""]
+        lines += ["", f"### {phase} (visit {kept.visit}, version {kept.version}{whose})", ""]
         if facts := response_facts(kept):
-            told += [f"({'; '.join(f'{name}: {_value(value)}' for name, value in facts.items())})", ""]
-        told += work_lines(kept.content, MOST_WORK) or ["None."]
-    return told[1:] or ["None yet."]
+            lines += [f"({'; '.join(f'{name}: {_value(value)}' for name, value in facts.items())})", ""]
+        lines += work_lines(kept.content, MOST_WORK) or ["None."]
+    return lines[1:] or ["None yet."]
 
 
 # --- time and tokens --------------------------------------------------------------------------------------------------
@@ -223,29 +228,29 @@ def _work(state: JourneyState) -> list[str]:
 
 def _cost(rows: Sequence[PhaseRow], parts: Mapping[str, str]) -> list[str]:
     """Return where most time and most tokens went, and a table of all phases; for an agent of several `parts`, theirs first."""
-    told = []
+    lines = []
     if parts:
         sums = by_part(rows, parts)
-        told = [_most(sums, "the part "), "", *_table("Part", sums), ""]
-    return [*told, _most(rows) or "Nothing took any time yet.", "", *_table("Phase", rows)]
+        lines = [_most(sums, "the part "), "", *_table("Part", sums), ""]
+    return [*lines, _most(rows) or "Nothing took any time yet.", "", *_table("Phase", rows)]
 
 
 def _most(rows: Sequence[PhaseRow], what: str = "") -> str:
     """Return where most time and most tokens went, "" if nothing took any."""
-    told, of_phases = [], " to its phases" if what else ""
+    sentences, of_phases = [], " to its phases" if what else ""
     if slow := slowest(rows):
         waited = f", {lasting(slow.waited_s)} of it waiting for a person" if slow.waited_s else ""
-        told.append(
+        sentences.append(
             f"Most time went into {what}{slow.phase}: {lasting(slow.seconds)}{waited}; "
-            f"{times(slow.visits, 'visit')}{of_phases}, {lasting(slow.seconds_per_visit)} on average."
+            f"{counted(slow.visits, 'visit')}{of_phases}, {lasting(slow.seconds_per_visit)} on average."
         )
     if dear := costliest(rows):
         how = " (estimated by the server)" if dear.counted == dear.tokens else ""
-        told.append(
+        sentences.append(
             f"Most tokens went into {what}{dear.phase}: {dear.tokens:,}{how}; "
-            f"{times(dear.visits, 'visit')}{of_phases}, {dear.tokens_per_visit:,.0f} on average."
+            f"{counted(dear.visits, 'visit')}{of_phases}, {dear.tokens_per_visit:,.0f} on average."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _table(head: str, rows: Sequence[PhaseRow]) -> list[str]:

@@ -35,17 +35,12 @@ def moment_text(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def times(number: int, what: str) -> str:
-    """Return how many there are of something."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def question_asked(agent: Agent | None, state: JourneyState) -> str:
     """Return the question that a person is asked at the open checkpoint, also if the agent is gone; "" if none is open."""
-    asked = state.checkpoint
-    if asked is None:
+    checkpoint = state.checkpoint
+    if checkpoint is None:
         return ""
-    return question(agent, state) if agent else f"May the work continue from {asked.phase} to {asked.target}?"
+    return question(agent, state) if agent else f"May the work continue from {checkpoint.phase} to {checkpoint.target}?"
 
 
 def answered_questions(state: JourneyState) -> list[AnsweredQuestion]:

@@ -133,13 +133,13 @@ def response_facts(work: RecordedWork | WorkRecorded) -> dict[str, Any]:
     usage, facts = work.usage, dict[str, Any]()
     if usage.tokens_in or usage.tokens_out:
         facts["tokens"] = tokens_text(usage)
-    told = {
+    texts = {
         "model": usage.model,
         "signals": ", ".join(work.signals),
         "reasoning": work.reasoning,
         "conversation": work.conversation,
     }
-    facts |= {name: text for name, text in told.items() if text}
+    facts |= {name: text for name, text in texts.items() if text}
     return facts if work.confidence is None else {**facts, "confidence": work.confidence}
 
 

@@ -42,10 +42,10 @@ def subjects_of(fields: Mapping[str, Any]) -> list[str]:
         return pages
     delivery, run, move = (fields.get(name) for name in ("delivery", "run", "standing"))
     if isinstance(delivery, dict):
-        told = [delivery.get("target"), fields.get("proposal")]
+        subjects = [delivery.get("target"), fields.get("proposal")]
     elif isinstance(run, dict):
-        told = [run.get("id"), run.get("model")]
+        subjects = [run.get("id"), run.get("model")]
     else:
         moved = f"{move.get('before')} -> {move.get('after')}" if isinstance(move, dict) else ""
-        told = [fields.get("proposal"), fields.get("decision"), moved, fields.get("intent")]
-    return [str(one) for one in told if one]
+        subjects = [fields.get("proposal"), fields.get("decision"), moved, fields.get("intent")]
+    return [str(one) for one in subjects if one]

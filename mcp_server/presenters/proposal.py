@@ -156,8 +156,8 @@ def summary_of(
 
 def sentence_of(proposal: Proposal | ProposalLine) -> str:
     """Return what the proposal would do, in a sentence."""
-    said = proposal.sentence if isinstance(proposal, ProposalLine) else _preview(proposal).get("sentence")
-    return said if isinstance(said, str) and said else f"call {proposal.tool}"
+    sentence = proposal.sentence if isinstance(proposal, ProposalLine) else _preview(proposal).get("sentence")
+    return sentence if isinstance(sentence, str) and sentence else f"call {proposal.tool}"
 
 
 def ending(proposal: Proposal) -> str:

@@ -40,7 +40,7 @@ class _Listener:
 
     whose: str = ""
     keys: set[str] = field(default_factory=set)
-    told: anyio.Event = field(default_factory=anyio.Event)
+    woken: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Live:
@@ -65,7 +65,7 @@ class Live:
         """End all streams, so that the server can stop."""
         self._closed = True
         for listener in self._listeners:
-            listener.told.set()
+            listener.woken.set()
 
     async def run(self, arrived: Arrived) -> None:
         """Follow changes until cancelled; `arrived` gets each batch too."""
@@ -81,7 +81,7 @@ class Live:
                 continue
             for listener in self._listeners:
                 listener.keys |= {event.key for event in events}
-                listener.told.set()
+                listener.woken.set()
             await arrived(events)
 
     async def heard(self, whose: str = "") -> AsyncGenerator[Collection[str]]:
@@ -98,8 +98,8 @@ class Live:
             yield ()
             while not self._closed:
                 with anyio.move_on_after(BEAT_S):
-                    await listener.told.wait()
-                listener.told = anyio.Event()
+                    await listener.woken.wait()
+                listener.woken = anyio.Event()
                 keys, listener.keys = sorted(listener.keys), set()
                 yield keys
         finally:

@@ -157,7 +157,7 @@ async def test_what_another_process_submits_appears_by_itself_and_what_is_typed_
         other = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.support.journeys.submitter", *command)
         assert await asyncio.wait_for(other.wait(), 60) == 0
         await expect(person.page.get_by_role("heading", name="Your decision is needed")).to_be_visible()
-        await expect(person.page.get_by_role("status")).to_have_text("The journey is at version 2 now.")
+        await expect(person.page.get_by_role("status")).to_have_text("The journey is now at version 2.")
         await expect(person.page.locator("[data-count]")).to_have_text("1")
         await expect(word).to_have_value("half typed")
         await expect(word).to_be_focused()

@@ -67,7 +67,7 @@ def one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
-def whole_number(least: int, most: int) -> Callable[[str], int]:
+def integer(least: int, most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
@@ -80,14 +80,14 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 encoding = one_of("float", "base64")
 quantization = one_of("none", "scalar", "binary")
-dimensions = whole_number(8, 8192)
-answer_tokens = whole_number(200, 20_000)
-copies = whole_number(1, 1_000)
-port = whole_number(1, 65_535)
-run_tokens = whole_number(1_000, 100_000_000)
-day_tokens = whole_number(1_000, 100_000_000_000)
-window_tokens = whole_number(256, 1_000_000)
-starts = whole_number(1, 100_000)
+dimensions = integer(8, 8192)
+answer_tokens = integer(200, 20_000)
+copies = integer(1, 1_000)
+port = integer(1, 65_535)
+run_tokens = integer(1_000, 100_000_000)
+day_tokens = integer(1_000, 100_000_000_000)
+window_tokens = integer(256, 1_000_000)
+starts = integer(1, 100_000)
 
 
 def http_address(text: str) -> HttpAddress | None:

@@ -19,7 +19,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.agents.view import shown
 from mcp_server.cli.terminal.console import stderr_console, stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import add_common, said
+from mcp_server.cli.terminal.options import add_common, nonempty
 from mcp_server.cli.terminal.output import print_json
 
 LIST, SHOW, CHECK = "list", "show", "check"
@@ -40,9 +40,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser(LIST, help="list every agent and skill, and where it comes from")
     showing = actions.add_parser(SHOW, help="show an agent's phases, transitions, prompts and diagram")
     checking = actions.add_parser(CHECK, help="check the agents, skills and plan rules of this knowledge base")
-    showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
+    showing.add_argument("name", metavar="NAME", type=nonempty, help="an agent's name")
     checking.add_argument(
-        "file", metavar="FILE", type=said, nargs="?", help="one file of _agents/ or _skills/, or a name"
+        "file", metavar="FILE", type=nonempty, nargs="?", help="one file of _agents/ or _skills/, or a name"
     )
     for action in (listing, showing, checking):
         add_common(action)
@@ -99,8 +99,8 @@ async def _check(args: argparse.Namespace, settings: Settings) -> int:
         files = [_chosen(args.file, files)]
         problems = by_file[files[0]]
     if settings.json:
-        told = [{"file": p.file, "line": p.line, "problem": p.text} for p in problems]
-        print_json({"checked": files, "problems": told})
+        rows = [{"file": p.file, "line": p.line, "problem": p.text} for p in problems]
+        print_json({"checked": files, "problems": rows})
     else:
         _print_check(files, problems)
     return 1 if problems else 0

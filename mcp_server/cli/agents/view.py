@@ -1,4 +1,4 @@
-"""An agent laid out as lines of a terminal, every character of what others wrote visible. Pure."""
+"""Lay out an agent as lines of a terminal, with every character that others wrote visible. Pure."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from mcp_server.cli.terminal.escape import visible
 
 
 def shown(agent: Agent, diagram: str, phases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return all of an agent: its purpose, inputs, models, phases and diagram."""
-    told = [f"{agent.title} ({agent.name}, {agent.origin})", agent.summary, *_inputs(agent)]
-    told += [*profile_lines(agent.profile), *_models(agent.models)]
+    """Return an agent's purpose, inputs, models, phases and diagram as lines."""
+    lines = [f"{agent.title} ({agent.name}, {agent.origin})", agent.summary, *_inputs(agent)]
+    lines += [*profile_lines(agent.profile), *_models(agent.models)]
     for phase in phases:
-        told += _phase(agent, phase)
-    told += ["", "Diagram (Mermaid):", diagram.rstrip()]
-    return [visible(line).rstrip() for text in told for line in text.split("\n")]
+        lines += _phase(agent, phase)
+    lines += ["", "Diagram (Mermaid):", diagram.rstrip()]
+    return [visible(line).rstrip() for text in lines for line in text.split("\n")]
 
 
 def _inputs(agent: Agent) -> Iterator[str]:
     required = agent.inputs.get("required", ())
     for name, described in agent.inputs.get("properties", {}).items():
-        yield f"input {name}{' (needed)' if name in required else ''}: {described.get('description', '')}"
+        yield f"input {name}{' (required)' if name in required else ''}: {described.get('description', '')}"
 
 
 def profile_lines(profile: Mapping[str, Any]) -> list[str]:
     """Return an agent's profile: its purpose, steps and budget, and which of its context is kept longest."""
-    told = [f"{name}: {_value(name, value)}" for name, value in profile.items() if name != "parts"]
-    return told + [_part(part) for part in profile.get("parts", ())]
+    lines = [f"{name}: {_value(name, value)}" for name, value in profile.items() if name != "parts"]
+    return lines + [_part(part) for part in profile.get("parts", ())]
 
 
 def _value(name: str, value: Any) -> str:
     if name == "budget" and isinstance(value, Mapping):
-        told = ((value.get("input"), "in"), (value.get("output"), "out"))
-        return ", ".join(f"{tokens:,} tokens {where}" for tokens, where in told if tokens)
+        limits = ((value.get("input"), "in"), (value.get("output"), "out"))
+        return ", ".join(f"{tokens:,} tokens {where}" for tokens, where in limits if tokens)
     if name == "priority" and isinstance(value, list | tuple):
         return f"{', '.join(map(str, value))} (trimmed last, in this order)"
     if name == "steps" and isinstance(value, list | tuple):
@@ -71,31 +71,31 @@ def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
         yield "  automatic: run by the server"
     yield from _asked(phase)
     if phase["speaker"]:
-        yield f"  conversation: that of {phase['speaker']}{', a new one each time' if phase['fresh'] else ''}"
+        yield f"  conversation: {phase['speaker']}{', a new one with each visit' if phase['fresh'] else ''}"
     if phase["budget"]:
         yield f"  budget: {_value('budget', phase['budget'])}"
     if not phase["automatic"]:
         yield f"  tools: {', '.join(phase['allowed_tools']) or 'none'}"
     if phase["work_schema"]:
         yield f"  work: {', '.join(phase['work_schema'].get('properties', {}))}"
-    for way in phase["transitions"]:
-        yield _way(way)
-    for title, text in (("prompt", phase["prompt"]), ("on coming back", phase["prompt_again"])):
+    yield from map(_transition, phase["transitions"])
+    for title, text in (("prompt", phase["prompt"]), ("prompt on a return", phase["prompt_again"])):
         if text:
             yield f"  {title}:"
             yield from (f"    {line}" for line in str(text).splitlines())
 
 
 def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
-    hand = ", by the person only" if phase["verified"] else ""
+    hand = ", answered by the person only" if phase["verified"] else ""
     if phase["checkpoint"] != "none":
         yield f"  checkpoint: {phase['checkpoint']}{hand}: {phase['question']}"
-    elif phase["question"] or hand:  # at some of its transitions only
+    elif phase["question"] or hand:  # only some of its transitions ask
         yield f"  a person is asked{hand}: {phase['question']}"
 
 
-def _way(way: Mapping[str, Any]) -> str:
-    asks = f", after a person answered what is asked in `{way['asks']}`" if way["asks"] else ""
-    kind = f", checkpoint: {way['checkpoint']}" if way["checkpoint"] else ""
-    anew = ", where all conversations start again" if way["anew"] else ""
-    return f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}{asks}{kind}{anew}"
+def _transition(one: Mapping[str, Any]) -> str:
+    verb = "returns" if one["is_backward"] else "moves"
+    asks = f", once a person has answered the questions in `{one['asks']}`" if one["asks"] else ""
+    checkpoint = f", checkpoint: {one['checkpoint']}" if one["checkpoint"] else ""
+    anew = ", and every conversation starts over" if one["anew"] else ""
+    return f"  {verb} to {one['to']} on {one['condition']}{asks}{checkpoint}{anew}"

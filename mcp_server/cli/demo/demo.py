@@ -28,7 +28,7 @@ from mcp_server.cli.demo.merge import merge
 from mcp_server.cli.demo.steps import NEW_PAGE, DemoFailed, call, connected, step, timed, timed_call
 from mcp_server.cli.demo.trust import trust
 from mcp_server.cli.terminal.console import stdout_console, tidy
-from mcp_server.cli.terminal.options import said
+from mcp_server.cli.terminal.options import nonempty
 from mcp_server.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class DemoFacts:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("question", nargs="?", type=said, metavar="QUESTION", help=f"what to ask (default: {QUESTION})")
+    parser.add_argument(
+        "question", nargs="?", type=nonempty, metavar="QUESTION", help=f"what to ask (default: {QUESTION})"
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -180,9 +182,9 @@ async def _search(console: Console, client: Client, question: str) -> dict[str, 
 
 
 async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[str, Any]:
-    asked = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
-    page, took = await timed_call(client, "kb_read", **asked)
-    shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
+    place = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
+    page, took = await timed_call(client, "kb_read", **place)
+    shown = ", ".join(f"{key}={value!r}" for key, value in place.items())
     step(console, "Circle 2: the territory", "the page as it is on disk", f"kb_read({shown})", took)
     beginning = Markdown(_beginning(page["text"]))
     console.print(Panel(beginning, title=f"{page['path']} @ {page['revision']}", border_style="dim"))

@@ -32,7 +32,7 @@ async def journey(console: Console, client: Client, kb: Path, state: Path) -> di
     waits = await _submitted(client, begun["journey_id"], 2, QUOTE)
     if waits["state"] != "waiting":
         raise DemoFailed(f"the journey did not wait for a person but is {waits['state']}; please report this")
-    console.print(f" Quoted word for word: it continues, and a person is asked: [yellow]{waits['state']}[/].")
+    console.print(f" Quoted word for word: it continues, and a person must decide: [yellow]{waits['state']}[/].")
     done = await _continued(console, begun["journey_id"], kb, state)
     return {**begun, "missing": missing, "waited": waits["state"], "ended": done["state"], "ms": took}
 
@@ -50,8 +50,8 @@ async def _continued(console: Console, journey_id: str, kb: Path, state: Path) -
         found = await call(other, "journey_status", journey_id=journey_id)
         at = f"{found['phase']}, version {found['version']}"
         console.print(f" Another host, another process: journey_status finds it in {at}.")
-        said = {"decision": "approve", "note": "film it"}
-        onward = await call(other, "journey_decide", journey_id=journey_id, version=found["version"], **said)
+        decision = {"decision": "approve", "note": "film it"}
+        onward = await call(other, "journey_decide", journey_id=journey_id, version=found["version"], **decision)
         console.print(f" The person approves there, and work moves on to {onward['phase']}.")
         work = {"made": [MADE]}
         done = await call(other, "journey_submit", journey_id=journey_id, version=onward["version"], work=work)

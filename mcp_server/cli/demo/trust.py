@@ -57,12 +57,16 @@ async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> 
         console.print(f"    [dim]{escape(line)}[/]", highlight=False)
     ended = await _approved(waiting["id"], kb, state)
     console.print(f" A person approves exactly that ([bold]knowledge-forge review[/]): [green]{ended.state}[/], once.")
-    told = (await call(client, "proposal_status", proposal_id=waiting["id"]))["proposal"]
-    if told["state"] != "executed" or not (kb / PAGE).exists():
-        raise DemoFailed(f"the approved proposal was not carried out: {told['state']} {told['error'] or ''}")
-    by = told["decision"]["by"]
-    console.print(f" The stranger asks proposal_status: [green]{told['result']['status']}[/], decided by {escape(by)}.")
-    return {"id": waiting["id"], "page": PAGE, "state": told["state"], "by": by}
+    carried_out = (await call(client, "proposal_status", proposal_id=waiting["id"]))["proposal"]
+    if carried_out["state"] != "executed" or not (kb / PAGE).exists():
+        raise DemoFailed(
+            f"the approved proposal was not carried out: {carried_out['state']} {carried_out['error'] or ''}"
+        )
+    by = carried_out["decision"]["by"]
+    console.print(
+        f" The stranger asks proposal_status: [green]{carried_out['result']['status']}[/], decided by {escape(by)}."
+    )
+    return {"id": waiting["id"], "page": PAGE, "state": carried_out["state"], "by": by}
 
 
 async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:

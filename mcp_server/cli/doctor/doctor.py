@@ -199,16 +199,16 @@ async def _record(base: KnowledgeBase) -> DoctorFinding:
         mend = "run knowledge-forge audit verify to list them all, and compare with a backup of the state"
         return DoctorFinding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
-    said = f"{counted(inspection.records, 'act')}, the chain sound"
+    found = f"{counted(inspection.records, 'act')}, the chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
         return DoctorFinding(
             "record",
             "note",
-            f"{said}; a killed process left {len(left)} unfinished: {pages}",
+            f"{found}; a killed process left {len(left)} unfinished: {pages}",
             "any server completes them",
         )
-    return DoctorFinding("record", "ok", said)
+    return DoctorFinding("record", "ok", found)
 
 
 def _few(wrong: Sequence[str]) -> str:
@@ -285,12 +285,12 @@ async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
     ]
     adrift = await store.runs(adrift_at=utc_now(), limit=MOST_COUNTED)
     waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
-    told = [waits] if asking or suspended else []
-    told += [f"{_counted(running)} running"] if running else []
-    told += [f"{_counted(adrift)} of them not run by any process"] if adrift else []
+    parts = [waits] if asking or suspended else []
+    parts += [f"{_counted(running)} running"] if running else []
+    parts += [f"{_counted(adrift)} of them not run by any process"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
     mends += ["a server with its model resumes it; or run: knowledge-forge runs resume ID"] if adrift else []
-    return DoctorFinding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
+    return DoctorFinding("runs", "note" if mends else "ok", ", ".join(parts), "; ".join(mends)) if parts else None
 
 
 def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
@@ -359,7 +359,7 @@ async def _coverage(base: KnowledgeBase) -> DoctorFinding:
     found = await coverage(base.index)
     complete = found.documents >= found.total and found.embedded == found.chunks
     mend = "" if complete and found.newest else "a running server continues it; or run: knowledge-forge index"
-    return DoctorFinding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
+    return DoctorFinding("coverage", "note" if mend else "ok", found.text(utc_now()), mend)
 
 
 async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:

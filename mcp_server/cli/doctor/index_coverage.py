@@ -57,7 +57,7 @@ class Coverage:
     embedded: int
     newest: datetime | None
 
-    def said(self, now: datetime) -> str:
+    def text(self, now: datetime) -> str:
         """Return it as a person reads it."""
         if self.newest is None:
             return "no page was ever indexed"

@@ -64,9 +64,9 @@ async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding |
             "runs", "note", f"no run starts: {why}", "wait, or raise the limit; waiting runs continue by themselves"
         )
     took = await store.total(since=utc_now() - DAY)
-    told = [bounds.of_tokens(took)] if bounds.tokens is not None else []
-    told += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
-    return DoctorFinding("runs", "ok", "; ".join(told))
+    parts = [bounds.of_tokens(took)] if bounds.tokens is not None else []
+    parts += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
+    return DoctorFinding("runs", "ok", "; ".join(parts))
 
 
 def _unset(settings: Settings) -> DoctorFinding:
@@ -88,30 +88,30 @@ async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]])
 
 async def _answer_of(model: ConfiguredModel) -> ModelReply:
     ready = ToolDefinition("ready", "Say that you are ready.", {"type": "object", "properties": {}})
-    asked = ModelRequest(
+    request = ModelRequest(
         conversation_id("doctor", 1, secrets.token_hex(4)),
         (FromUser("Call the tool `ready` now, without a word."),),
         tools=(ready,),
         most_tokens=MOST_TOKENS,
     )
-    return await (await model.provider()).complete(asked)
+    return await (await model.provider()).complete(request)
 
 
-def _answers(model: ConfiguredModel, said: ModelReply, access: ModelAccess) -> DoctorFinding:
-    usage = said.usage
+def _answers(model: ConfiguredModel, reply: ModelReply, access: ModelAccess) -> DoctorFinding:
+    usage = reply.usage
     took = (
         f"{usage.input} tokens in, {usage.output} out" if usage.known else "it does not say how many tokens that took"
     )
     cost = model.cost(access.name.model, usage)
     took += f", a cost of {cost:f}" if cost is not None else ""
     found = f"{visible(model.name)} answers (one question: {took})"
-    if not said.uses and said.stop == "end":
+    if not reply.uses and reply.stop == "end":
         mend = "name a model that knows tools in FORGE_MODEL, or start its server with tools enabled"
         return DoctorFinding(
             WHAT, "note", f"{found}, but did not call the tool that it was asked to call: runs need that", mend
         )
     helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
-    return DoctorFinding(WHAT, "ok", f"{found}{' and calls tools' if said.uses else ''}{helps}")
+    return DoctorFinding(WHAT, "ok", f"{found}{' and calls tools' if reply.uses else ''}{helps}")
 
 
 def _fault(error: ProviderError, health: str) -> DoctorFinding:

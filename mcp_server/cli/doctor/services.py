@@ -133,26 +133,26 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
 
 async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:
     """Return what this key can see in Plane, and whether the projects that the settings name exist."""
-    said = ServiceFindings("plane", access.base_url, "PLANE_BASE_URL")
+    service = ServiceFindings("plane", access.base_url, "PLANE_BASE_URL")
     try:
         me = await client().me()
         projects = [project for project in (await client().projects()).items if not project.archived]
     except KnowledgeError as error:
-        return [said.fault(error)]
+        return [service.fault(error)]
     who = f"{access.base_url}, workspace {access.workspace}: the key belongs to {_person(me.name, me.email)}"
-    findings = [said.ok(f"{who}, who sees {counted(len(projects), 'project')}{_reading(access)}")]
+    findings = [service.ok(f"{who}, who sees {counted(len(projects), 'project')}{_reading(access)}")]
     if not projects:
-        findings.append(said.note("the key sees no project", "have its owner added to one in Plane"))
+        findings.append(service.note("the key sees no project", "have its owner added to one in Plane"))
     allowed = projects
     if access.projects is not None:
         allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
-        findings += [said.bad(f"PLANE_PROJECTS: {told}", "correct PLANE_PROJECTS") for told in wrong]
+        findings += [service.bad(f"PLANE_PROJECTS: {why}", "correct PLANE_PROJECTS") for why in wrong]
     if strange := [visible(project.key) for project in allowed if not project.member]:
         found = f"the key's owner is not a member of {', '.join(strange)}: Plane does not return tasks of those"
         findings.append(
-            said.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
+            service.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
         )
-    return [*findings, *_in_clear(said)]
+    return [*findings, *_in_clear(service)]
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------
@@ -162,60 +162,60 @@ async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
     """Return what this key can see in Zulip, and whether what the settings name exists; `reviews` is where notices go."""
-    said = ServiceFindings("zulip", access.site, "ZULIP_SITE")
+    service = ServiceFindings("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
         people = await client().people() if access.reviewers else ()
     except KnowledgeError as error:
-        return [said.fault(error)]
+        return [service.fault(error)]
     what = f"{access.site}: Zulip {visible(server.version)}, feature level {server.level}"
     who = f"the key belongs to {'the bot ' if me.bot else ''}{_person(me.name, me.email)}"
-    findings = [said.ok(f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
+    findings = [service.ok(f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
     if not me.bot:
         found = "the key is a person's own: everything is sent in their name"
-        findings.append(said.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
+        findings.append(service.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
     names = [name for name in access.channels or () if name.casefold() != DIRECT]
     _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
     mend = "correct ZULIP_CHANNELS, or subscribe the bot if the channel is private"
-    findings += [said.bad(f"ZULIP_CHANNELS: {told}", mend) for told in wrong]
-    findings += _notices(said, reviews, channels)
-    findings += [finding for address in access.reviewers for finding in _reviewer(said, address, people, me)]
-    return [*findings, *_in_clear(said)]
+    findings += [service.bad(f"ZULIP_CHANNELS: {why}", mend) for why in wrong]
+    findings += _notices(service, reviews, channels)
+    findings += [finding for address in access.reviewers for finding in _reviewer(service, address, people, me)]
+    return [*findings, *_in_clear(service)]
 
 
 def _notices(
-    said: ServiceFindings, reviews: tuple[str, str] | None, channels: Sequence[Channel]
+    service: ServiceFindings, reviews: tuple[str, str] | None, channels: Sequence[Channel]
 ) -> Iterable[DoctorFinding]:
     if reviews is None:
         return
     found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
-    for told in wrong:
-        yield said.bad(
-            f"ZULIP_REVIEWS: {told}", "correct ZULIP_REVIEWS, or subscribe the bot if the channel is private"
+    for why in wrong:
+        yield service.bad(
+            f"ZULIP_REVIEWS: {why}", "correct ZULIP_REVIEWS, or subscribe the bot if the channel is private"
         )
     for channel in found:
         if channel.restricted:
-            told = f"not everybody may post in #{visible(channel.name)}, where notices of proposals go"
-            yield said.note(told, "allow the bot to post in the channel's settings in Zulip")
+            restricted = f"not everybody may post in #{visible(channel.name)}, where notices of proposals go"
+            yield service.note(restricted, "allow the bot to post in the channel's settings in Zulip")
 
 
 def _reviewer(
-    said: ServiceFindings, address: str, people: Sequence[ZulipUser], me: ZulipUser
+    service: ServiceFindings, address: str, people: Sequence[ZulipUser], me: ZulipUser
 ) -> Iterable[DoctorFinding]:
     """Yield why a reaction from that address would not count."""
     mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
     bearers = [person for person in people if address in person.mailboxes]
     person = bearers[0] if bearers else None
     if len(bearers) > 1:
-        yield said.bad(f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend)
+        yield service.bad(f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend)
     elif person is None:
-        yield said.bad(f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
+        yield service.bad(f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
     elif person.id == me.id:
-        yield said.bad(f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
+        yield service.bad(f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
     elif person.bot:
-        yield said.bad(f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
+        yield service.bad(f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
     elif not person.active:
-        yield said.bad(f"ZULIP_REVIEWERS: {address} is deactivated", mend)
+        yield service.bad(f"ZULIP_REVIEWERS: {address} is deactivated", mend)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ def _reading(access: PlaneAccess | ZulipAccess) -> str:
     return "; only tools that read are listed" if access.read_only else ""
 
 
-def _in_clear(said: ServiceFindings) -> Iterable[DoctorFinding]:
+def _in_clear(service: ServiceFindings) -> Iterable[DoctorFinding]:
     """Yield a note if the key is sent unencrypted."""
-    url = urlsplit(said.address)
+    url = urlsplit(service.address)
     if url.scheme == "http" and url.hostname not in LOOPBACK:
-        yield said.note(f"{said.setting} begins with http: others can read the key on its way there", "use https")
+        yield service.note(f"{service.setting} begins with http: others can read the key on its way there", "use https")

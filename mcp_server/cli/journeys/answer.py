@@ -15,7 +15,7 @@ from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import object_of
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.cli.terminal.output import print_answer, say
 from mcp_server.gate.host_registration import os_user
 
 DONE, NOT_DONE = 0, 1
@@ -35,32 +35,30 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
     given = await _given(args)
     async with led(settings) as runner:
         here = await runner.position(args.id)
-        asked = open_questions(here.state)
-        if not asked:
+        questions = open_questions(here.state)
+        if not questions:
             say(f"{args.id} has no open question; see `knowledge-forge journeys show {args.id}`")
             return NOT_DONE
         if keyboard.is_terminal() and not args.note:
-            given |= await _typed(here.agent.title, [one for one in asked if one.id not in given])
+            given |= await _typed(here.agent.title, [question for question in questions if question.id not in given])
         if not given and not args.note.strip():
-            waiting = ", ".join(visible(one.id) for one in asked)
+            waiting = ", ".join(visible(one.id) for one in questions)
             say(f"nothing was answered; still open: {waiting}; answer in a terminal, or with --answer ID=TEXT for each")
             return NOT_DONE
         decision = JourneyDecision("answer", keyboard.decision_channel(), args.note, given)
         now = await runner.decide(args.id, here.state.version, decision, by=os_user())
-    if settings.json:
-        print_ascii(state_fields(args.id, now.agent, now.state))
-    else:
-        print(visible(f"your answers were recorded; {at_version(args.id, now.state)}"))
+    line = visible(f"your answers were recorded; {at_version(args.id, now.state)}")
+    print_answer(state_fields(args.id, now.agent, now.state), [line], as_json=settings.json)
     return DONE
 
 
-async def _typed(title: str, asked: Sequence[WorkQuestion]) -> dict[str, str]:
+async def _typed(title: str, questions: Sequence[WorkQuestion]) -> dict[str, str]:
     """Return what the person types in answer to each question; an empty line leaves it open."""
-    if asked:
+    if questions:
         say(visible(f"{title} asks. Press Enter to leave a question open; `I don't know` is a valid answer."))
     answers: dict[str, str] = {}
-    for number, one in enumerate(asked, 1):
-        say(visible(f"{number}/{len(asked)} {one.question}" + (f" ({one.why})" if one.why else "")))
+    for number, one in enumerate(questions, 1):
+        say(visible(f"{number}/{len(questions)} {one.question}" + (f" ({one.why})" if one.why else "")))
         if text := await keyboard.line("> "):
             answers[one.id] = text
     return answers

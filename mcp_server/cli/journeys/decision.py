@@ -11,6 +11,7 @@ from agents.engine.decide import decision_steps
 from agents.engine.events import Decided, canonical
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision
+from agents.report.overview import newest_feedback
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.records import led
@@ -18,7 +19,7 @@ from mcp_server.cli.journeys.view import at_version, consequence, shown, state_f
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.cli.terminal.output import print_answer, say
 from mcp_server.gate.host_registration import os_user
 
 NOT_DONE = 1
@@ -36,12 +37,10 @@ async def decide(args: argparse.Namespace, settings: Settings) -> int:
             say(f"nothing was decided: {refused}")
             return NOT_DONE
         now = await runner.decide(args.id, here.state.version, decision, by=os_user())
-    if settings.json:
-        print_ascii(state_fields(args.id, now.agent, now.state))
-    else:
-        lacks = [f.text for f in now.state.feedback if f.version == now.state.version]
-        missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
-        print(visible(f"{args.decision} was recorded; {at_version(now.journey, now.state)}{missing}"))
+    lacks = [one.text for one in newest_feedback(now.state)]
+    missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
+    line = visible(f"{args.decision} was recorded; {at_version(now.journey, now.state)}{missing}")
+    print_answer(state_fields(args.id, now.agent, now.state), [line], as_json=settings.json)
     return 0
 
 
@@ -88,12 +87,12 @@ def _preview(here: JourneyPosition, decision: JourneyDecision) -> list[str]:
     word = Decided(decision.decision, decision.channel, phase, decision.note, dict(decision.changes) or None)
     target = str(decision.changes.get(BACK_TO, "")) if decision.decision == "revisit" else ""
     steps = decision_steps(here.agent.graph, here.journey, state, word, target=target)
-    told = ["", f"{decision.decision}: {consequence(state, word, steps)}"]
+    lines = ["", f"{decision.decision}: {consequence(state, word, steps)}"]
     if decision.note:
-        told.append(f"your note: {decision.note}")
+        lines.append(f"your note: {decision.note}")
     if decision.decision == "modify" and decision.changes:
-        told.append(f"your changes: {canonical(word.changes)}")
-    return [*shown(here.journey, here.agent, state), *map(visible, told)]
+        lines.append(f"your changes: {canonical(word.changes)}")
+    return [*shown(here.journey, here.agent, state), *map(visible, lines)]
 
 
 async def _refused(args: argparse.Namespace) -> str:
@@ -114,9 +113,6 @@ async def fork(args: argparse.Namespace, settings: Settings) -> int:
         # The new journey works with everything that was read in the other one, so it is tainted by the same places.
         await taints.note(os_user(), new.journey, tuple(await taints.of_journey(args.id)))
     state = new.state
-    if settings.json:
-        print_ascii(state_fields(new.journey, new.agent, state))
-    else:
-        origin = f"{state.forked_from} at version {state.forked_at}"
-        print(visible(f"{new.journey} was forked from {origin}, in {state.phase}"))
+    line = visible(f"{new.journey} was forked from {state.forked_from} at version {state.forked_at}, in {state.phase}")
+    print_answer(state_fields(new.journey, new.agent, state), [line], as_json=settings.json)
     return 0

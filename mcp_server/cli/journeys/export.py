@@ -23,7 +23,7 @@ from mcp_server.cli.journeys.view import state_fields
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD
 from mcp_server.cli.terminal.options import WronglyAsked
-from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.cli.terminal.output import print_answer, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.hosts.files import ConfigurationRefused, rewrite
 
@@ -81,13 +81,11 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
         if await _is_new(runner.store, journey):
             # Nobody here knows what was read where it was recorded, so all of it counts as text from outside.
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
-        done = await _adopted(runner, journey, log)
+        repeated = await _adopted(runner, journey, log)
         agent, state = await head(runner, journey)
-    if settings.json:
-        print_ascii(state_fields(journey, agent, state))
-    else:
-        what = "was already here; nothing was added" if done else f"was imported with {len(log)} events"
-        print(visible(f"{journey} {what}; version {state.version}, in {state.phase}"))
+    what = "was already here; nothing was added" if repeated else f"was imported with {len(log)} events"
+    line = visible(f"{journey} {what}; version {state.version}, in {state.phase}")
+    print_answer(state_fields(journey, agent, state), [line], as_json=settings.json)
     return 0
 
 

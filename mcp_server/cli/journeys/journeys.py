@@ -17,8 +17,8 @@ from mcp_server.cli.journeys.records import MOST_LISTED, head, led, stored
 from mcp_server.cli.journeys.view import event_text, line_fields, listed, shown, state_fields
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import add_common, said, whole
-from mcp_server.cli.terminal.output import json_text, print_ascii, say
+from mcp_server.cli.terminal.options import add_common, integer, nonempty
+from mcp_server.cli.terminal.output import json_text, print_answer, print_ascii, say
 from mcp_server.toolsets.journeys.answers import event_line
 
 DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
@@ -38,14 +38,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(state=None, agent=None, limit=20)
     listing = actions.add_parser("list", help="list journeys, newest first, and what is waiting for you (the default)")
     listing.add_argument("--state", choices=STATES, default=None, help="only journeys in this state")
-    listing.add_argument("--agent", metavar="NAME", type=said, default=None, help="only journeys of this agent")
+    listing.add_argument("--agent", metavar="NAME", type=nonempty, default=None, help="only journeys of this agent")
     listing.add_argument(
-        "--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
+        "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
     showing = actions.add_parser("show", help="show a journey: its phase, recorded work and open questions")
     happening = actions.add_parser("events", help="show its events, oldest first")
     happening.add_argument("--follow", action="store_true", help="keep printing new events until the journey ends")
-    happening.add_argument("--after", metavar="N", type=whole(0, HIGHEST), default=0, help="only events after number N")
+    happening.add_argument(
+        "--after", metavar="N", type=integer(0, HIGHEST), default=0, help="only events after number N"
+    )
     drawing = actions.add_parser("graph", help="print its phases and position as a Mermaid diagram")
     reporting = actions.add_parser("report", help="print a report with everything needed to continue")
     deciding = actions.add_parser("decide", help="approve, modify, reject, revisit, answer or cancel")
@@ -57,12 +59,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     # The id comes first in every usage line, so it is added before what else an action takes.
     others = (showing, happening, drawing, reporting, deciding, answering, forking, repeating, exporting)
     for action in (*others, *leading):
-        action.add_argument("id", metavar="ID", type=said, help="a journey's id, from `journeys list`")
+        action.add_argument("id", metavar="ID", type=nonempty, help="a journey's id, from `journeys list`")
     _decide_arguments(deciding)
     answer.arguments(answering)
     rerun.arguments(repeating)
     lead.more_arguments(actions.choices["memory"])
-    forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: the current one)")
+    forking.add_argument("--at", metavar="N", type=integer(1, HIGHEST), help="the version (default: the current one)")
     forking.add_argument("--note", metavar="TEXT", default="", help="what should be different this time")
     exporting.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="the file to write (default: standard output)"
@@ -70,10 +72,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     importing = actions.add_parser("import", help="import an exported journey")
     importing.add_argument("file", metavar="FILE", help="the file; - for standard input")
     importing.add_argument(
-        "--as", dest="as_id", metavar="ID", type=said, help="use this id instead of the exported one"
+        "--as", dest="as_id", metavar="ID", type=nonempty, help="use this id instead of the exported one"
     )
     counting = actions.add_parser("stats", help="average time and tokens of each phase")
-    counting.add_argument("--agent", metavar="NAME", type=said, default=None, help="only for this agent")
+    counting.add_argument("--agent", metavar="NAME", type=nonempty, default=None, help="only for this agent")
     for action in actions.choices.values():
         add_common(action)
 
@@ -82,7 +84,7 @@ def _decide_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
     parser.add_argument("--note", metavar="TEXT", default="", help="the reason, or what should be different")
     parser.add_argument("--changes", metavar="JSON", help="modify: a JSON merge patch of the recorded work")
-    parser.add_argument("--phase", metavar="PHASE", type=said, help="revisit: the phase to go back to")
+    parser.add_argument("--phase", metavar="PHASE", type=nonempty, help="revisit: the phase to go back to")
     parser.add_argument(
         "--yes",
         action="store_true",
@@ -134,11 +136,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
     async with led(settings) as runner:
         agent, state = await head(runner, args.id)
-    if settings.json:
-        print_ascii(state_fields(args.id, agent, state))
-    else:
-        for line in shown(args.id, agent, state):
-            print(line)
+    print_answer(state_fields(args.id, agent, state), shown(args.id, agent, state), as_json=settings.json)
     return 0
 
 
@@ -160,10 +158,7 @@ async def _graph(args: argparse.Namespace, settings: Settings) -> int:
     async with led(settings) as runner:
         here = await runner.position(args.id)
     drawn = mermaid(here.agent.graph, here.state.phase, here.state.phase_visits)
-    if settings.json:
-        print_ascii({"journey_id": args.id, "mermaid": drawn})
-    else:
-        print(drawn, end="")
+    print_answer({"journey_id": args.id, "mermaid": drawn}, [drawn.removesuffix("\n")], as_json=settings.json)
     return 0
 
 
@@ -171,9 +166,6 @@ async def _report(args: argparse.Namespace, settings: Settings) -> int:
     async with led(settings) as runner:
         agent, state = await head(runner, args.id)
         text = full_report(args.id, agent, state, await runner.store.events(args.id), utc_now())
-    if settings.json:
-        print_ascii({"journey_id": args.id, "report": text})
-    else:
-        for line in text.split("\n")[:-1]:
-            print(visible(line))
+    lines = map(visible, text.removesuffix("\n").split("\n"))
+    print_answer({"journey_id": args.id, "report": text}, lines, as_json=settings.json)
     return 0

@@ -19,8 +19,8 @@ from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.view import head_of, how_to_continue, status_fields, status_lines
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
-from mcp_server.cli.terminal.options import WronglyAsked, said, share, whole
-from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.cli.terminal.options import WronglyAsked, fraction, integer, nonempty
+from mcp_server.cli.terminal.output import print_answer, say
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed, UnknownTool
 from mcp_server.gate.host_registration import Principal, identify, os_user
@@ -47,7 +47,7 @@ def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
     head = actions.add_parser("status", help="show its status in a few lines; exit code 3: a person is asked")
     resuming = actions.add_parser("resume", help="print everything needed to continue it")
     remembering = actions.add_parser("memory", help="print an agent's memory document, or merge it into a page")
-    starting.add_argument("agent_name", metavar="AGENT", type=said, help="an agent or a skill, from `agents list`")
+    starting.add_argument("agent_name", metavar="AGENT", type=nonempty, help="an agent or a skill, from `agents list`")
     starting.add_argument("--brief", metavar="TEXT", required=True, help="the task; - reads it from standard input")
     starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the agent")
     starting.add_argument("--inputs", metavar="FILE", help="the same as a JSON object; - for standard input")
@@ -61,25 +61,25 @@ def more_arguments(remembering: argparse.ArgumentParser) -> None:
         "document",
         metavar="AGENT",
         nargs="?",
-        type=said,
+        type=nonempty,
         help="the agent whose document you want, if there are several",
     )
-    remembering.add_argument("--merge", metavar="PATH", type=said, help="merge it into this page, as kb_merge does")
+    remembering.add_argument("--merge", metavar="PATH", type=nonempty, help="merge it into this page, as kb_merge does")
 
 
 def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", metavar="FILE", required=True, help="the work as a JSON object; - for standard input")
-    parser.add_argument("--version", metavar="N", type=whole(1, 10**9), help="the version that this work is for")
+    parser.add_argument("--version", metavar="N", type=integer(1, 10**9), help="the version that this work is for")
     parser.add_argument(
         "--signal", metavar="NAME", action="append", default=[], help="a hint, such as a transition back"
     )
-    tokens = whole(0, MOST_TOKENS)
+    tokens = integer(0, MOST_TOKENS)
     parser.add_argument("--tokens-in", metavar="N", type=tokens, default=0, help="input tokens that the step took")
     parser.add_argument("--tokens-out", metavar="N", type=tokens, default=0, help="output tokens that the step took")
     # Not under the name `model`, which is a setting: this model did the work, and the server's own has no part in it.
     parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="the model that did the work")
     parser.add_argument("--conversation", metavar="ID", default="", help="the conversation that it was done in")
-    parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
+    parser.add_argument("--confidence", metavar="X", type=fraction, help="0 to 1")
     parser.add_argument("--reasoning", metavar="TEXT", help="the reasoning behind the work")
 
 
@@ -138,14 +138,13 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
         if args.input:
             inputs |= await _typed(at, args.agent_name, args.input)
         answer = await at.call("journey_start", agent=args.agent_name, brief=brief, inputs=inputs)
-    return _told(answer, settings, prompt_lines)
+    return _printed(answer, settings, prompt_lines)
 
 
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the inputs that were typed, each as the type of value that the agent takes."""
-    from mcp_server.toolsets.journeys.offers.prompts import (
-        as_input,  # loads the SDK, 0.3 s, which a list need not wait for
-    )
+    # Loads the SDK, 0.3 s, which a list need not wait for.
+    from mcp_server.toolsets.journeys.offers.prompts import as_input
 
     agent = await at.app.services.journeys.catalogue.agent(name)
     forms, found = agent.inputs.get("properties", {}), {}
@@ -179,7 +178,7 @@ async def submit(args: argparse.Namespace, settings: Settings) -> int:
             },
             **{name: value for name, value in optional.items() if value is not None},
         )
-    code = _told(answer, settings, prompt_lines)
+    code = _printed(answer, settings, prompt_lines)
     # An answer without a schema in an active phase is about what the work lacks: the host got the schema before.
     return NOT_ENOUGH if answer["state"] == "active" and answer["work_schema"] is None else code
 
@@ -188,7 +187,7 @@ async def resume(args: argparse.Namespace, settings: Settings) -> int:
     """Print everything needed to continue the journey."""
     async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
-    return _told(answer, settings, prompt_lines)
+    return _printed(answer, settings, prompt_lines)
 
 
 async def status(args: argparse.Namespace, settings: Settings) -> int:
@@ -196,7 +195,7 @@ async def status(args: argparse.Namespace, settings: Settings) -> int:
     async with local_host(settings) as at:
         answer = await at.call("journey_status", journey_id=args.id)
         state = await at.app.services.journeys.store.journey(args.id)
-    return _told(status_fields(answer, state), settings, status_lines)
+    return _printed(status_fields(answer, state), settings, status_lines)
 
 
 async def memory(args: argparse.Namespace, settings: Settings) -> int:
@@ -212,22 +211,16 @@ async def memory(args: argparse.Namespace, settings: Settings) -> int:
         await taints.note(at.who.id, "", tuple(await taints.of_journey(args.id)))
         if args.merge:
             return await _merged(at, args, settings, text)
-    if settings.json:
-        print_ascii({"journey_id": args.id, "documents": {name: text}})
-    else:
-        for line in text.removesuffix("\n").split("\n"):
-            print(visible(line))
+    lines = map(visible, text.removesuffix("\n").split("\n"))
+    print_answer({"journey_id": args.id, "documents": {name: text}}, lines, as_json=settings.json)
     return DONE
 
 
 def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, str]) -> int:
     if args.merge:
         raise WronglyAsked(f"name the agent whose document to merge: {', '.join(there) or 'no agent has one yet'}")
-    if settings.json:
-        print_ascii({"journey_id": args.id, "documents": dict(there)})
-    else:
-        for name in there:
-            print(visible(name))
+    print_answer({"journey_id": args.id, "documents": dict(there)}, map(visible, there), as_json=settings.json)
+    if not settings.json:
         say(f"to print one: knowledge-forge journeys memory {args.id} AGENT")
     return DONE
 
@@ -237,34 +230,27 @@ async def _merged(at: LocalHost, args: argparse.Namespace, settings: Settings, t
     answer = await at.call(
         "kb_merge", path=args.merge, content=text, source=f"journey:{args.id}", intent=f"memory of {args.id}"
     )
-    if settings.json:
-        print_ascii(answer)
-    else:
-        proposal = answer.get("proposal") or {}
-        waits = f", it needs approval: knowledge-forge review {proposal['id']}" if proposal.get("id") else ""
-        print(visible(f"{answer['status']}: {answer['path']}{waits}"))
+    proposal = answer.get("proposal") or {}
+    waits = f", it needs approval: knowledge-forge review --show {proposal['id']}" if proposal.get("id") else ""
+    print_answer(answer, [visible(f"{answer['status']}: {answer['path']}{waits}")], as_json=settings.json)
     return WAITS if answer["status"] == "proposed" else DONE
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def _told(answer: Mapping[str, Any], settings: Settings, lines: Callable[[Mapping[str, Any]], Sequence[str]]) -> int:
+def _printed(answer: Mapping[str, Any], settings: Settings, lines: Callable[[Mapping[str, Any]], Sequence[str]]) -> int:
     """Print the answer and return the exit code, which says whether a person is asked."""
-    if settings.json:
-        print_ascii(answer)
-    else:
-        for line in lines(answer):
-            print(line)
+    print_answer(answer, lines(answer), as_json=settings.json)
     return WAITS if answer["state"] == "waiting" else DONE
 
 
 def prompt_lines(answer: Mapping[str, Any]) -> list[str]:
     """Return the prompt, the tools and the schema of the current phase as lines."""
-    told = [head_of(answer), "", *answer["prompt"].splitlines()]
+    lines = [head_of(answer), "", *answer["prompt"].splitlines()]
     if answer["allowed_tools"]:
-        told += ["", f"tools of this phase: {', '.join(answer['allowed_tools'])}"]
+        lines += ["", f"tools of this phase: {', '.join(answer['allowed_tools'])}"]
     if answer["work_schema"] is not None:
-        told += ["", "submit an object that fits this JSON Schema:"]
-        told += json.dumps(answer["work_schema"], ensure_ascii=False, indent=2).splitlines()
-    return [visible(line) for line in (*told, *how_to_continue(answer))]
+        lines += ["", "submit an object that fits this JSON Schema:"]
+        lines += json.dumps(answer["work_schema"], ensure_ascii=False, indent=2).splitlines()
+    return [visible(line) for line in (*lines, *how_to_continue(answer))]

@@ -13,7 +13,7 @@ from mcp_server.cli.journeys.lead import LocalHost, local_host
 from mcp_server.cli.journeys.view import at_version
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import said, whole
+from mcp_server.cli.terminal.options import integer, nonempty
 from mcp_server.cli.terminal.output import print_ascii, say
 from mcp_server.gate.host_registration import os_user
 
@@ -26,10 +26,10 @@ MOST_NAMED = 6
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this action's arguments."""
     parser.add_argument(
-        "--from", dest="version", metavar="N", type=whole(1, HIGHEST), required=True, help="the version to start from"
+        "--from", dest="version", metavar="N", type=integer(1, HIGHEST), required=True, help="the version to start from"
     )
-    parser.add_argument("--steps", metavar="N", type=whole(1, HIGHEST), help="number of steps (default: all)")
-    parser.add_argument("--into", metavar="ID", type=said, help="continue in this fork instead of a new one")
+    parser.add_argument("--steps", metavar="N", type=integer(1, HIGHEST), help="number of steps (default: all)")
+    parser.add_argument("--into", metavar="ID", type=nonempty, help="continue in this fork instead of a new one")
     parser.add_argument(
         "--yes", action="store_true", help="don't ask for confirmation; without a terminal decisions count as relayed"
     )
@@ -88,11 +88,11 @@ async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
     if args.yes or not words:
         return ""
     # People's decisions are repeated in the name of whoever runs this, so that person has to know which they are.
-    told = ", ".join(f"{act.name} at {act.phase}" for act in words[:MOST_NAMED])
+    named = ", ".join(f"{act.name} at {act.phase}" for act in words[:MOST_NAMED])
     if not keyboard.is_terminal():
-        return f"it repeats people's decisions in your name ({visible(told)}); run it in a terminal, or add --yes"
+        return f"it repeats people's decisions in your name ({visible(named)}); run it in a terminal, or add --yes"
     more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    confirmed = await keyboard.confirms(visible(f"Repeat in your name: {told}{more}?"))
+    confirmed = await keyboard.confirms(visible(f"Repeat in your name: {named}{more}?"))
     return "" if confirmed else "not confirmed"
 
 
@@ -101,8 +101,8 @@ def _lines(one: Again) -> list[str]:
     head = f"version {act.version}, {act.name} in {act.phase}"
     if one.now is None:
         return [f"{head}: was {act.led}; refused now: {one.refused}"]
-    told = f"{head}: {one.now}, as before" if one.same else f"{head}: was {act.led}; now {one.now}"
-    return [told, *(f"  {remark}" for remark in one.remarks)]
+    outcome = f"{one.now}, as before" if one.same else f"was {act.led}; now {one.now}"
+    return [f"{head}: {outcome}", *(f"  {remark}" for remark in one.remarks)]
 
 
 def _fields(one: Again) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from agents.engine.fold import fold
 from agents.engine.progress.metrics import PhaseAverage, averages, bottleneck, by_part, lasting
 from agents.engine.runner import Runner
 from agents.engine.state import Status
+from agents.engine.work.markdown import counted
 from agents.errors import NoSuchAgent
-from agents.report.overview import STATUSES, parts_of, phase_rows, times
+from agents.report.overview import STATUSES, parts_of, phase_rows
 from agents.store.ports import JourneyLine
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys.records import MOST_LISTED, led
@@ -26,7 +27,7 @@ NOTHING = 1
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """What an agent's journeys took. `forks` are in `counts` but not in `phases`: their time includes their original's."""
+    """What an agent's journeys took. `forks` are not in `phases`, because their time includes that of their original."""
 
     agent: str
     counts: Mapping[Status, int]
@@ -63,7 +64,7 @@ async def _averages(runner: Runner, name: str, lines: Sequence[JourneyLine]) -> 
         if state.forked_from:
             forks += 1
         else:
-            # Until its newest step: a journey that was left lying does not grow slower.
+            # Counted until its newest step, so that an abandoned journey does not grow slower every day.
             rows.append(phase_rows(agent, state, log, state.moved_at))
     counts, of = Counter(one.status for one in lines), parts_of(agent)
     order = [phase.name for phase in agent.graph.phases] if agent else []
@@ -109,9 +110,9 @@ def _per_journey(one: PhaseAverage) -> dict[str, float]:
 def _lines(found: Averages) -> list[str]:
     """Return the number of journeys, a table of the phases, one of the parts if there are any, and where most time goes."""
     states = ", ".join(f"{count} {STATUSES[status]}" for status, count in found.counts.items() if count)
-    told = [visible(f"{found.agent}: {times(sum(found.counts.values()), 'journey')} ({states})")]
+    lines = [visible(f"{found.agent}: {counted(sum(found.counts.values()), 'journey')} ({states})")]
     if found.forks:
-        told.append(f"{times(found.forks, 'fork')} left out below: a fork's time includes that of its original")
+        lines.append(f"{counted(found.forks, 'fork')} left out below: a fork's time includes that of its original")
     if found.phases:
         head = ("phase", "journeys", "visits each", "came back", "submissions", "per visit", *_HEAD)
         rows = [
@@ -126,12 +127,12 @@ def _lines(found: Averages) -> list[str]:
             )
             for one in found.phases
         ]
-        told += [*columns([head, *rows]), *_slowest(found.phases)]
+        lines += [*columns([head, *rows]), *_slowest(found.phases)]
     if found.parts:
         part_head = ("part", "journeys", "submissions", *_HEAD)
         part_rows = [(one.phase, str(one.journeys), str(one.submits), *_cells(one)) for one in found.parts]
-        told += ["", *columns([part_head, *part_rows]), *_slowest(found.parts, "the part ")]
-    return told
+        lines += ["", *columns([part_head, *part_rows]), *_slowest(found.parts, "the part ")]
+    return lines
 
 
 _HEAD = ("per journey", "waiting", "tokens")

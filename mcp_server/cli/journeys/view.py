@@ -1,4 +1,4 @@
-"""Journeys laid out as lines of a terminal, every character of what people and models wrote visible. Pure."""
+"""Lay out journeys as lines of a terminal, with every character that people and models wrote visible. Pure."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def listed(lines: Sequence[JourneyLine]) -> list[str]:
 
 def waiting_line(one: JourneyLine) -> str:
     """Return a journey that waits for a person as a line among other things that wait."""
-    told = f"{one.id}{GAP}journey{GAP}{one.principal}{GAP}{one.agent}, {one.phase}: {one.title}"
-    return visible(f"{told} (knowledge-forge journeys show {one.id})")
+    cells = (one.id, "journey", one.principal, f"{one.agent}, {one.phase}: {one.title}")
+    return visible(f"{GAP.join(cells)} (knowledge-forge journeys show {one.id})")
 
 
 def line_fields(one: JourneyLine) -> dict[str, object]:
@@ -78,7 +78,7 @@ def line_fields(one: JourneyLine) -> dict[str, object]:
 
 
 def state_fields(journey: str, agent: Agent | None, state: JourneyState) -> dict[str, object]:
-    """Return a journey's whole state for a program, and the question that a person is asked, "" for none."""
+    """Return a journey's whole state for a program, with the question that is open, "" if there is none."""
     return {"journey_id": journey, "question": question_asked(agent, state) if agent else "", **get_state(state)}
 
 
@@ -88,41 +88,41 @@ def at_version(journey: str, state: JourneyState) -> str:
 
 
 def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
-    """Return where a journey is, the work of the phase in question, and what a person is asked about it."""
+    """Return where a journey is, the work of the phase in question, and the question that is open, if there is one."""
     at = f"version {state.version}, {STATUSES[state.status]} in {state.phase} (visit {state.visit})"
-    told = [
+    lines = [
         f"{agent.title if agent else state.agent}: {one_line(state.brief, MOST_BRIEF)}",
         f"{journey}, {at} since {moment_text(state.moved_at)}",
         f"started {moment_text(state.started_at)} for {state.principal}",
     ]
     if state.forked_from:
-        told.append(f"forked from {state.forked_from} at version {state.forked_at}")
+        lines.append(f"forked from {state.forked_from} at version {state.forked_at}")
     if because := redone_because(state):
-        told.append(f"redone because of {one_line(because, MOST_SAID)}")
+        lines.append(f"redone because of {one_line(because, MOST_SAID)}")
     if agent and (done := done_lines(agent, state)):
-        told += ["", "Done so far:", *(f"- {one_line(line, MOST_SAID)}" for line in done)]
+        lines += ["", "Done so far:", *(f"- {one_line(line, MOST_SAID)}" for line in done)]
     if missing := [] if state.over else newest_feedback(state):
-        told += ["", "Still missing:", *(f"- {one_line(one.text, MOST_SAID)}" for one in missing)]
+        lines += ["", "Still missing:", *(f"- {one_line(one.text, MOST_SAID)}" for one in missing)]
     phase = state.checkpoint.phase if state.checkpoint else state.phase
     if kept := state.work.get(phase):
-        told += ["", f"Recorded for {phase} (visit {kept.visit}, version {kept.version}):"]
-        told += work_lines(kept.content, MOST_WORK) or ["- nothing"]
+        lines += ["", f"Recorded for {phase} (visit {kept.visit}, version {kept.version}):"]
+        lines += work_lines(kept.content, MOST_WORK) or ["- nothing"]
     if answers := answered_questions(state):
-        told += ["", "Answers from people:"]
-        told += [f"- {a.phase}: {one_line(a.question, MOST_SAID)} {one_line(a.answer, MOST_SAID)}" for a in answers]
-    return [visible(line) for line in (*told, *_question(journey, agent, state))]
+        lines += ["", "Answers from people:"]
+        lines += [f"- {a.phase}: {one_line(a.question, MOST_SAID)} {one_line(a.answer, MOST_SAID)}" for a in answers]
+    return [visible(line) for line in (*lines, *_question(journey, agent, state))]
 
 
 def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
-    asked = state.checkpoint
-    if asked is None:
+    checkpoint = state.checkpoint
+    if checkpoint is None:
         return []
-    if asked.asks:
-        lines = [f"- {one.id}: {one.question}" + (f" ({one.why})" if one.why else "") for one in open_questions(state)]
-        told = [one_line(line, MOST_BRIEF) for line in lines]
-        return ["", "Questions to answer:", *told, f"knowledge-forge journeys answer {journey}"]
-    own = " (must be answered by the person, not relayed)" if asked.own_hand else ""
-    head = "Decision needed" if asked.kind == "blocking" else "You can still decide"
+    if checkpoint.asks:
+        questions = [f"- {q.id}: {q.question}" + (f" ({q.why})" if q.why else "") for q in open_questions(state)]
+        lines = [one_line(question, MOST_BRIEF) for question in questions]
+        return ["", "Questions to answer:", *lines, f"knowledge-forge journeys answer {journey}"]
+    own = " (must be answered by the person, not relayed)" if checkpoint.own_hand else ""
+    head = "Decision needed" if checkpoint.kind == "blocking" else "You can still decide"
     return [
         "",
         f"{head}{own}: {one_line(question_asked(agent, state), MOST_BRIEF)}",
@@ -150,7 +150,7 @@ def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> st
 
 
 def status_fields(answer: Mapping[str, Any], state: JourneyState) -> dict[str, Any]:
-    """Return where a journey is for a program: what a host is told, without the prompt for its next step."""
+    """Return where a journey is, for a program: what a host gets, without the prompt for its next step."""
     kept = ("journey_id", "version", "agent", "state", "phase", "visit", "conversation", "checkpoint")
     took = state.metrics.values()
     return {
@@ -166,15 +166,15 @@ def status_fields(answer: Mapping[str, Any], state: JourneyState) -> dict[str, A
 def status_lines(fields: Mapping[str, Any]) -> list[str]:
     """Return `status_fields` as lines."""
     spent = f"tokens: {fields['tokens_in']:,} in, {fields['tokens_out']:,} out"
-    told = [head_of(fields), f"attempt {fields['iteration']}, {spent}"]
-    told += [f"still missing: {one_line(text, MOST_SAID)}" for text in fields["missing"]]
-    asked = fields["checkpoint"]
-    if asked and "questions" in asked:
-        told.append("questions to answer:")
-        told += [f"- {one['id']}: {one_line(one['question'], MOST_BRIEF)}" for one in asked["questions"]]
-    elif asked:
-        told.append(f"decision needed: {one_line(asked['question'], MOST_BRIEF)}")
-    return [visible(line) for line in (*told, *how_to_continue(fields))]
+    lines = [head_of(fields), f"attempt {fields['iteration']}, {spent}"]
+    lines += [f"still missing: {one_line(text, MOST_SAID)}" for text in fields["missing"]]
+    checkpoint = fields["checkpoint"]
+    if checkpoint and "questions" in checkpoint:
+        lines.append("questions to answer:")
+        lines += [f"- {one['id']}: {one_line(one['question'], MOST_BRIEF)}" for one in checkpoint["questions"]]
+    elif checkpoint:
+        lines.append(f"decision needed: {one_line(checkpoint['question'], MOST_BRIEF)}")
+    return [visible(line) for line in (*lines, *how_to_continue(fields))]
 
 
 def head_of(answer: Mapping[str, Any]) -> str:
@@ -201,6 +201,6 @@ def how_to_continue(answer: Mapping[str, Any]) -> list[str]:
 def event_text(logged: Logged) -> str:
     """Return an event as one line: its number, version, time, principal, and what happened."""
     at = f"{logged.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    said = event_sentence(logged.event)
-    told = one_line(f"{said} {said.text}", MOST_SAID)
-    return visible(f"{logged.seq:>4}{GAP}v{logged.version:<4}{GAP}{at}{GAP}{one_line(logged.by, 40)}{GAP}{told}")
+    sentence = event_sentence(logged.event)
+    text = one_line(f"{sentence} {sentence.text}", MOST_SAID)
+    return visible(GAP.join((f"{logged.seq:>4}", f"v{logged.version:<4}", at, one_line(logged.by, 40), text)))

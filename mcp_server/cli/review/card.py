@@ -140,8 +140,8 @@ def _who(summary: ProposalSummary) -> tuple[CardLine, ...]:
         user, _, place = asker.principal.rpartition("@")
         return CardLine(f"{visible(user)}, by the {visible(place)}", "bold"), CardLine(before)
     holds = "frozen until a person unfreezes it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
-    asked = f"needed level {proposal.level_needed}, had {proposal.level_held}; "
-    return CardLine(f"{visible(asker.principal)}, {holds}", "bold"), CardLine(asked + before)
+    levels = f"needed level {proposal.level_needed}, had {proposal.level_held}; "
+    return CardLine(f"{visible(asker.principal)}, {holds}", "bold"), CardLine(levels + before)
 
 
 def _sides(contradiction: Contradiction) -> Iterable[CardLine]:

@@ -23,8 +23,8 @@ from mcp_server.cli.runs import view as run_view
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import WronglyAsked, said
-from mcp_server.cli.terminal.output import print_ascii, say
+from mcp_server.cli.terminal.options import WronglyAsked, nonempty
+from mcp_server.cli.terminal.output import print_answer, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.presenters.proposal import ending
 from mcp_server.runs.locations import runs_in
@@ -37,15 +37,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--list", action="store_true", help="list what needs approval")
-    action.add_argument("--show", metavar="ID", type=said, help="show one proposal in full")
+    action.add_argument("--show", metavar="ID", type=nonempty, help="show one proposal in full")
     action.add_argument(
         "--approve",
         metavar="ID",
-        type=said,
+        type=nonempty,
         help="approve the proposal whose hash you give with --hash; only from a terminal",
     )
-    action.add_argument("--reject", metavar="ID", type=said, help="reject it; only from a terminal")
-    action.add_argument("--harmful", metavar="ID", type=said, help="reject it and freeze the host")
+    action.add_argument("--reject", metavar="ID", type=nonempty, help="reject it; only from a terminal")
+    action.add_argument("--harmful", metavar="ID", type=nonempty, help="reject it and freeze the host")
     action.add_argument("--web", action="store_true", help="review in a browser")
     parser.add_argument("--hash", metavar="HASH", default="", help="the hash that --show printed")
     parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log and the host")
@@ -126,10 +126,7 @@ async def _decide(
         say("nothing was decided: that is not the beginning of the hash")
         return NOT_DONE
     done = await review.decide(proposal, word, args.reason)
-    if settings.json:
-        print_ascii(fields(done))
-    else:
-        print(visible(ending(done)))
+    print_answer(fields(done), [visible(ending(done))], as_json=settings.json)
     return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
 
 

@@ -85,11 +85,11 @@ class ReviewSession:
         Raises:
             CannotDecide: it can't be done.
         """
-        asked = await self.approvals.ask("place.trust", {"place": place}, self.person)
-        if await self._needs_page(asked):
-            await self.review.wanted(asked)
-            return f"this needs a passkey: sign it {await self.where(asked)}"
-        done = await self.approvals.approve(asked.id, asked.hash, self.person)
+        proposal = await self.approvals.ask("place.trust", {"place": place}, self.person)
+        if await self._needs_page(proposal):
+            await self.review.wanted(proposal)
+            return f"this needs a passkey: sign it {await self.where(proposal)}"
+        done = await self.approvals.approve(proposal.id, proposal.hash, self.person)
         return f"{place} is now trusted" if done.state == "executed" else f"{place} is not trusted: {done.error}"
 
     async def _needs_page(self, proposal: Proposal) -> bool:

@@ -11,7 +11,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys.lead import NotDone
 from mcp_server.cli.runs.lead import add_provider, leading, until_signalled
 from mcp_server.cli.terminal.input import text_of
-from mcp_server.cli.terminal.options import WronglyAsked, said, whole
+from mcp_server.cli.terminal.options import WronglyAsked, integer, nonempty
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import identify, os_user
 from mcp_server.gate.policy import Refuse, Trust
@@ -24,13 +24,13 @@ MOST_ITERATIONS, MOST_SECONDS = 50, 3_600
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("goal", metavar="GOAL", type=said, help="the goal")
-    parser.add_argument("--context", metavar="FILE", type=said, help="context for the goal; - for standard input")
+    parser.add_argument("goal", metavar="GOAL", type=nonempty, help="the goal")
+    parser.add_argument("--context", metavar="FILE", type=nonempty, help="context for the goal; - for standard input")
     parser.add_argument(
         "--toolset",
         dest="only",
         metavar="NAME",
-        type=said,
+        type=nonempty,
         action="append",
         default=[],
         help="only tools of this toolset; repeat for more (default: all)",
@@ -38,11 +38,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--iterations",
         metavar="N",
-        type=whole(1, MOST_ITERATIONS),
+        type=integer(1, MOST_ITERATIONS),
         help="maximum number of model answers (default 5)",
     )
     parser.add_argument(
-        "--seconds", metavar="N", type=whole(1, MOST_SECONDS), help="maximum time without waiting (default 60)"
+        "--seconds", metavar="N", type=integer(1, MOST_SECONDS), help="maximum time without waiting (default 60)"
     )
     add_provider(parser)
 

@@ -35,7 +35,7 @@ from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
-from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whole
+from mcp_server.cli.terminal.options import WronglyAsked, add_common, integer, nonempty
 from mcp_server.cli.terminal.output import json_text, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
@@ -65,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list runs, newest first, and what is waiting for you (the default)")
     listing.add_argument("--state", choices=list(STATES), default=None, help="only runs in this state")
     listing.add_argument(
-        "--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
+        "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
     showing = actions.add_parser("show", help="show a run step by step, with its reasons and open questions")
     showing.add_argument("--frames", action="store_true", help="print its raw record, one JSON object per line")
@@ -76,11 +76,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     resuming = actions.add_parser("resume", help="resume a run after a decision, or after its process died")
     cancelling = actions.add_parser("cancel", help="cancel a run, whichever process runs it")
-    cancelling.add_argument("--why", metavar="TEXT", type=said, help="the reason, for the audit log")
+    cancelling.add_argument("--why", metavar="TEXT", type=nonempty, help="the reason, for the audit log")
     for action in (showing, following, answering, resuming, cancelling):
-        action.add_argument("id", metavar="ID", type=said, help="a run's id, from `runs list`")
+        action.add_argument("id", metavar="ID", type=nonempty, help="a run's id, from `runs list`")
     answering.add_argument(
-        "text", metavar="TEXT", nargs="?", type=said, help="the answer; - reads it from standard input"
+        "text", metavar="TEXT", nargs="?", type=nonempty, help="the answer; - reads it from standard input"
     )
     for action in (answering, resuming):
         add_provider(action)

@@ -24,7 +24,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
 from mcp_server.cli.terminal.console import progress_bars, stdout_console
-from mcp_server.cli.terminal.options import WronglyAsked, share, whole
+from mcp_server.cli.terminal.options import WronglyAsked, fraction, integer
 from mcp_server.cli.terminal.output import print_json, say
 
 MOST_SHOWN = 10
@@ -55,11 +55,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--qrels", type=Path, metavar="FILE", help="the judgements, if QUERIES has none (TREC or BEIR)")
     parser.add_argument(
-        "--limit", type=whole(1, 50), default=8, metavar="N", help="hits shown to the reader (default: 8)"
+        "--limit", type=integer(1, 50), default=8, metavar="N", help="hits shown to the reader (default: 8)"
     )
     parser.add_argument("--compare", type=Path, metavar="FILE", help="an earlier run, as printed with --json")
     parser.add_argument("--details", action="store_true", help="a line for each query")
-    parser.add_argument("--at-least", type=share, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
+    parser.add_argument("--at-least", type=fraction, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -13,14 +13,16 @@ from knowledge.search.answers import MapView
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.console import stdout_console
-from mcp_server.cli.terminal.options import whole
+from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("path", nargs="?", default="", help="a directory (default: the root)")
-    parser.add_argument("--depth", type=whole(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)")
+    parser.add_argument(
+        "--depth", type=integer(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)"
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

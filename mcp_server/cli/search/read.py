@@ -10,14 +10,14 @@ import anyio
 from knowledge.search.answers import PageReading
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.terminal.options import said
+from mcp_server.cli.terminal.options import nonempty
 from mcp_server.cli.terminal.output import print_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("path", type=said, metavar="PAGE", help="the page: path, title or alias")
-    parser.add_argument("--section", type=said, metavar="HEADING", help="a heading, or 'A > B'")
+    parser.add_argument("path", type=nonempty, metavar="PAGE", help="the page: path, title or alias")
+    parser.add_argument("--section", type=nonempty, metavar="HEADING", help="a heading, or 'A > B'")
     parser.add_argument("--outline", action="store_true", help="only the outline of a long page")
 
 

@@ -14,7 +14,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.index_update import OnProgress, bring_up_to_date, held_lease, indexing_bars, other_process
 from mcp_server.cli.terminal.console import stdout_console, tidy
-from mcp_server.cli.terminal.options import WronglyAsked, whole
+from mcp_server.cli.terminal.options import WronglyAsked, integer
 from mcp_server.cli.terminal.output import print_json, say
 
 
@@ -22,12 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="the question or key words")
     parser.add_argument("--path", default="", help="only in this directory or page")
-    parser.add_argument(
-        "--limit",
-        type=whole(1, 50),
-        metavar="N",
-        help="maximum number of hits (default: up to 8)",
-    )
+    parser.add_argument("--limit", type=integer(1, 50), metavar="N", help="maximum number of hits (default: up to 8)")
     parser.add_argument(
         "--mode",
         choices=("auto", "navigation", "discovery"),

@@ -108,12 +108,12 @@ async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT
         return Compacted(before, await state.size(), passed, rewritten, f"{left}{why_not}".strip())
 
 
-async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
+async def _rewritten(state: StateStore, wanted: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
     """Rewrite the file if that was asked for, or takes a moment and is the only way to free its pages; else say why not."""
     size = await state.size()
-    if not asked and (state.gives_back or not size.free_bytes):
+    if not wanted and (state.gives_back or not size.free_bytes):
         return False, ""
-    if not asked and size.size_bytes > LARGE:
+    if not wanted and size.size_bytes > LARGE:
         return False, (
             f"{size_in_words(size.free_bytes)} stay in the file and are used again. To return them to the disk, the file must be "
             "rewritten once: stop the servers and use --rewrite"

@@ -53,11 +53,11 @@ class EscapedStream:
 
     def write(self, text: str) -> int:
         """Write `text` so that all of it is seen."""
-        whole = self._carriage_return + (without_secrets(text) if self._remarks else text)
+        complete = self._carriage_return + (without_secrets(text) if self._remarks else text)
         # `print` writes a text and its line end separately. Only what follows tells whether a carriage return at the end of a
         # text is half of a Windows line end, so it waits for that.
-        self._carriage_return = "\r" if whole.endswith("\r") else ""
-        self.stream.write(harmless(whole.removesuffix("\r")))
+        self._carriage_return = "\r" if complete.endswith("\r") else ""
+        self.stream.write(harmless(complete.removesuffix("\r")))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:

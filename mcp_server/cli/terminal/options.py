@@ -40,7 +40,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", default=nothing, help="print JSON")
 
 
-def whole(lowest: int, highest: int) -> Callable[[str], int]:
+def integer(lowest: int, highest: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from `lowest` to `highest`."""
 
     def read(text: str) -> int:
@@ -60,7 +60,7 @@ def seconds(text: str) -> float:
     return _number(text, math.inf, "a number of seconds, 0 or more")
 
 
-def share(text: str) -> float:
+def fraction(text: str) -> float:
     """Return a number from 0 to 1."""
     return _number(text, 1, "a number from 0 to 1")
 
@@ -75,7 +75,7 @@ def _number(text: str, highest: float, what: str) -> float:
     return number
 
 
-def said(text: str) -> str:
+def nonempty(text: str) -> str:
     """Return `text`, which must not be empty."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty")

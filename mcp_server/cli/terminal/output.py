@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterable
 
 from mcp_server.cli.terminal.escape import harmless, one_line
 
@@ -24,11 +25,11 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as it is written."""
-        said = record.getMessage()
+        message = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error and not self._tracebacks:
-            said += f" ({type(error).__name__}: {error})"
-        lines = [f"knowledge-forge: {one_line(_without_middle(said, LONGEST_REMARK))}"]
+            message += f" ({type(error).__name__}: {error})"
+        lines = [f"knowledge-forge: {one_line(_without_middle(message, LONGEST_REMARK))}"]
         if record.exc_info and self._tracebacks:
             # splitlines also breaks at form feeds and the like, which another program that reads the log may take for line ends
             traceback = _without_middle(self.formatException(record.exc_info), LONGEST_TRACEBACK).splitlines()
@@ -65,6 +66,15 @@ def print_json(answer: object) -> None:
 def print_ascii(answer: object) -> None:
     """Print `answer` as one JSON document in ASCII: texts that models wrote are the same bytes on every terminal."""
     print(json_text(answer, indent=2))
+
+
+def print_answer(fields: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print `fields` as one JSON document in ASCII, or else the lines, which are `visible` already."""
+    if as_json:
+        print_ascii(fields)
+        return
+    for line in lines:
+        print(line)
 
 
 def json_text(answer: object, *, ascii_only: bool = True, indent: int | None = None) -> str:

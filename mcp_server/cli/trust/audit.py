@@ -23,7 +23,7 @@ from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import add_common, said, whole
+from mcp_server.cli.terminal.options import add_common, integer, nonempty
 from mcp_server.cli.terminal.output import json_text, print_json
 from mcp_server.presenters.audit import audit_summary, pages_of
 
@@ -50,11 +50,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     searching = actions.add_parser("search", help="list records, newest first")
     searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that contain these words")
-    searching.add_argument("--path", metavar="PATH", type=said, help="only acts on this page, or on pages below it")
-    searching.add_argument("--principal", metavar="NAME", type=said, help="only acts of this USER@HOST, or HOST")
-    searching.add_argument("--tool", metavar="TOOL", type=said, help="only acts of this tool")
+    searching.add_argument("--path", metavar="PATH", type=nonempty, help="only acts on this page, or on pages below it")
+    searching.add_argument("--principal", metavar="NAME", type=nonempty, help="only acts of this USER@HOST, or HOST")
+    searching.add_argument("--tool", metavar="TOOL", type=nonempty, help="only acts of this tool")
     searching.add_argument(
-        "--limit", metavar="N", type=whole(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
+        "--limit", metavar="N", type=integer(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
     )
     for action in (exporting, searching):
         action.add_argument(
@@ -165,11 +165,11 @@ def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
 
 
 def _break_line(broken: Broken) -> str:
-    says = [f"{broken.tool} by {broken.principal}"] if broken.tool else []
-    says += [f"on {_first(broken.paths)}"] if broken.paths else []
-    says += [f"at {broken.at}"] if broken.at else []
-    told = f" ({' '.join(says)})" if says else ""
-    return f"record {broken.seq}{told}: {broken.reason}"
+    facts = [f"{broken.tool} by {broken.principal}"] if broken.tool else []
+    facts += [f"on {_first(broken.paths)}"] if broken.paths else []
+    facts += [f"at {broken.at}"] if broken.at else []
+    about = f" ({' '.join(facts)})" if facts else ""
+    return f"record {broken.seq}{about}: {broken.reason}"
 
 
 def _first(pages: Sequence[str]) -> str:

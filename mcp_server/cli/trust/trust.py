@@ -17,7 +17,7 @@ from mcp_server.approvals.approvers import AdminAct
 from mcp_server.cli.review.review import open_review
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
+from mcp_server.cli.terminal.options import WronglyAsked, add_common, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.cli.trust.acts import act
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, os_user
@@ -72,16 +72,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     past = actions.add_parser("history", help="show who changed a host's score, when and why")
     places = actions.add_parser("places", help="list, add or remove places whose text you trust")
     places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
-    places.add_argument("place", metavar="PLACE", nargs="?", type=said, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER")
+    places.add_argument(
+        "place", metavar="PLACE", nargs="?", type=nonempty, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER"
+    )
     for action in (granting, freezing, thawing, past):
         action.add_argument(
             "name",
             metavar="NAME",
-            type=said,
+            type=nonempty,
             help=f"a registered host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
         )
     granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
-    forms.add_argument("name", metavar="NAME", type=said, help="a registered host")
+    forms.add_argument("name", metavar="NAME", type=nonempty, help="a registered host")
     forms.add_argument(
         "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
     )

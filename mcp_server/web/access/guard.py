@@ -44,8 +44,8 @@ class Guard:
         if scope["type"] != "http":
             return
 
-        asked = Headers(scope=scope)
-        read = asked.get("content-length", "0") == "0" and "transfer-encoding" not in asked
+        headers = Headers(scope=scope)
+        read = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
 
         async def reading() -> Message:
             nonlocal read
@@ -63,7 +63,7 @@ class Guard:
                     headers["connection"] = "close"
             await send(message)
 
-        refusal = self._refusal(str(scope["method"]), asked)
+        refusal = self._refusal(str(scope["method"]), headers)
         answer: ASGIApp = PlainTextResponse(status_code=refusal) if refusal else self._app
         await answer(scope, reading, guarded)
 

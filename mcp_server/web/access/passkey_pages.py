@@ -52,8 +52,8 @@ async def add(page_context: PageContext, _request: Request, session: Session, fo
             "sign_count": made["sign_count"],
             "name": name,
         }
-        asked = await page_context.approvals.ask("passkey.add", arguments, page_context.person(session))
-        return see(f"/proposals/{asked.id}")
+        proposal = await page_context.approvals.ask("passkey.add", arguments, page_context.person(session))
+        return see(f"/proposals/{proposal.id}")
     first = Passkey(made["id"], made["public_key"], made["sign_count"], name, session.user, now)
     await trust.add_passkey(first, note=Note(session.user, "passkey.add", name, now, "the first one"))
     return see("/passkeys")
@@ -64,5 +64,5 @@ async def remove(page_context: PageContext, _request: Request, session: Session,
     wanted = form.get("id", "")
     if wanted not in {packed(one.id) for one in await page_context.services.state.trust.passkeys()}:
         raise CannotDecide("this passkey does not exist or was removed")
-    asked = await page_context.approvals.ask("passkey.remove", {"id": wanted}, page_context.person(session))
-    return see(f"/proposals/{asked.id}")
+    proposal = await page_context.approvals.ask("passkey.remove", {"id": wanted}, page_context.person(session))
+    return see(f"/proposals/{proposal.id}")

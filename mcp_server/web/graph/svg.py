@@ -129,8 +129,8 @@ def _scene(graph: PhaseGraph, seen: JourneyPath, notes: Mapping[str, str]) -> _S
         for transition in graph.transitions
     }
     added = [Transition(m.source, m.target, m.reason, m.is_backward) for m in seen.moves if m not in there]
-    whole = replace(graph, phases=(*graph.phases, *map(Phase, gone)))
-    return _Scene(whole, (*graph.transitions, *added), seen, frozenset(gone), notes)
+    completed = replace(graph, phases=(*graph.phases, *map(Phase, gone)))
+    return _Scene(completed, (*graph.transitions, *added), seen, frozenset(gone), notes)
 
 
 def _first_that_fits(scene: _Scene, room: float, shapes: Sequence[tuple[Direction, Labels]]) -> tuple[Sheet, Labels]:
@@ -261,11 +261,11 @@ def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str, place: str) -> 
 def _described(scene: _Scene) -> str:
     """Return in a sentence or two what the picture shows. The list beside it has all transitions."""
     seen = scene.seen
-    told = f"{len(scene.graph.phases)} phases from {scene.graph.initial} to {', '.join(scene.graph.complete)}."
+    text = f"{len(scene.graph.phases)} phases from {scene.graph.initial} to {', '.join(scene.graph.complete)}."
     if seen.phase:
         visits = ", ".join(f"{name} {count}" for name, count in seen.visits.items())
-        told += f" The journey is in {seen.phase} ({HERE.get(seen.status, 'here')}). Visits: {visits}."
-    return _plain(told) + " The list below has each transition with its condition."
+        text += f" The journey is in {seen.phase} ({HERE.get(seen.status, 'here')}). Visits: {visits}."
+    return _plain(text) + " The list below has each transition with its condition."
 
 
 def _line(scene: _Scene, transition: Transition, route: ArrowRoute, sheet: Sheet) -> Markup:
@@ -295,8 +295,8 @@ def _bent(points: Sequence[Point]) -> str:
 
 
 def _towards(start: Point, end: Point, far: float) -> Point:
-    whole = math.dist(start, end)
-    part = far / whole if whole else 0.0
+    distance = math.dist(start, end)
+    part = far / distance if distance else 0.0
     return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
 
 
@@ -308,8 +308,8 @@ def _tip(route: ArrowRoute, *, across: bool) -> str:
         dx, dy = (math.copysign(1, x - first[0]), 0.0) if across else (0.0, math.copysign(1, y - first[1]))
     else:
         before = route.points[-2]
-        whole = math.dist(before, (x, y)) or 1.0
-        dx, dy = (x - before[0]) / whole, (y - before[1]) / whole
+        length = math.dist(before, (x, y)) or 1.0
+        dx, dy = (x - before[0]) / length, (y - before[1]) / length
     left = (x - dx * TIP_LONG - dy * TIP_WIDE, y - dy * TIP_LONG + dx * TIP_WIDE)
     right = (x - dx * TIP_LONG + dy * TIP_WIDE, y - dy * TIP_LONG - dx * TIP_WIDE)
     return f"M{_at((x, y))}L{_at(left)}L{_at(right)}Z"

@@ -68,17 +68,17 @@ class Notice:
 async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show journeys, newest first; above them those that wait for a person."""
     store = page_context.services.journeys.store
-    asked, before = request.query_params.get("state", ""), request.query_params.get("before")
-    status = next((one for one in STATES if one == asked), None)
+    wanted, before = request.query_params.get("state", ""), request.query_params.get("before")
+    status = next((one for one in STATES if one == wanted), None)
     found = await store.journeys(status=status, limit=PAGE + 1, before=before)
     on_top = await waiting(page_context) if status is None and before is None else []
-    shown, told = found[:PAGE], {line.id for line in on_top}
+    shown, above = found[:PAGE], {line.id for line in on_top}
     values = {
         "here": "/journeys",
         "states": STATES,
         "state": status or "",
         "waits": on_top,
-        "lines": [line for line in shown if line.id not in told],
+        "lines": [line for line in shown if line.id not in above],
         "older": {"state": status or "", "before": shown[-1].id} if len(found) > PAGE else None,
         "beginning": before is None,
     }

@@ -85,7 +85,7 @@ class StepView:
     at: datetime
     by: str
     took: str
-    said: Sequence[tuple[Markup, EventSentence]]
+    sentences: Sequence[tuple[Markup, EventSentence]]
     calls: int
 
 
@@ -98,7 +98,7 @@ class CallView:
     at: datetime
     outcome: str
     took: str
-    told: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,19 +209,19 @@ def _steps(seen: JourneyPageData) -> tuple[list[StepView], int]:
         first = events[0]
         if seen.before is None or version < seen.before:
             took = lasting(max(0.0, (first.at - before).total_seconds())) if before else ""
-            said = [event_sentence(one.event, graph) for one in events if not isinstance(one.event, CALLS)]
+            sentences = [event_sentence(one.event, graph) for one in events if not isinstance(one.event, CALLS)]
             calls = sum(isinstance(one.event, ToolStart) for one in events)
-            shown.append(StepView(version, first.at, first.by, took, [(_html(one), one) for one in said], calls))
+            shown.append(StepView(version, first.at, first.by, took, [(_html(one), one) for one in sentences], calls))
         before = first.at
     newest = shown[-STEPS_SHOWN:]
     return newest[::-1], newest[0].version if len(newest) < len(shown) else 0
 
 
-def _html(said: EventSentence) -> Markup:
+def _html(sentence: EventSentence) -> Markup:
     """Return the sentence as HTML, its names in bold."""
     name = Markup("<bdi><strong>{0}</strong></bdi>")
-    names = [name.format(sanitize_line(one[:MOST_NAME])) for one in said.names]
-    return Markup(said.form).format(*names)  # noqa: S704 - the sentences of agents/report, without names
+    names = [name.format(sanitize_line(one[:MOST_NAME])) for one in sentence.names]
+    return Markup(sentence.form).format(*names)  # noqa: S704 - the sentences of agents/report, without names
 
 
 def _calls(log: Sequence[Logged]) -> Iterable[CallView]:
@@ -238,14 +238,14 @@ def _calls(log: Sequence[Logged]) -> Iterable[CallView]:
 
 
 def _call(logged: Logged, begun: ToolStart, end: ToolSuccess | ToolError | None) -> CallView:
-    outcome, told = "under way", begun.summary
+    outcome, text = "under way", begun.summary
     if isinstance(end, ToolError):
-        outcome, told = "failed", end.error
+        outcome, text = "failed", end.error
     elif end is not None:
         facts = ", ".join(f"{name} {value}" for name, value in sorted(end.facts.items()) if value not in (None, ""))
-        outcome, told = "answered", "; ".join(part for part in (begun.summary, end.summary, facts) if part)
+        outcome, text = "answered", "; ".join(part for part in (begun.summary, end.summary, facts) if part)
     took = f"{end.duration_ms:,.0f} ms" if end else ""
-    return CallView(begun.tool, begun.phase, logged.at, outcome, took, told[:1_000])
+    return CallView(begun.tool, begun.phase, logged.at, outcome, took, text[:1_000])
 
 
 def proposals_in(log: Iterable[Logged]) -> list[str]:

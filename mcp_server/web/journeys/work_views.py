@@ -64,8 +64,8 @@ def _shown(value: Any, room: _CharacterRoom, depth: int) -> Markup:
         return _text(value, room)
     if value is None:
         return _NONE
-    said = json.dumps(value, ensure_ascii=False)
-    return _PLAIN.format(said) if len(said) <= SHORT else _text(said, room)
+    text = json.dumps(value, ensure_ascii=False)
+    return _PLAIN.format(text) if len(text) <= SHORT else _text(text, room)
 
 
 def _text(text: str, room: _CharacterRoom) -> Markup:

@@ -1,4 +1,4 @@
-// Keeps what is shown up to date: the server says that something changed, and the part of the page that lists it is read anew.
+// Keeps the page up to date. The server sends only that something changed; this fetches the page again and replaces the parts that differ.
 "use strict";
 (() => {
   const status = document.querySelector("[data-status]");
@@ -10,19 +10,19 @@
   let waiting = false;
   let again = false;
 
-  async function fresh() {
+  async function fetched() {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) return null;
     return new DOMParser().parseFromString(await answer.text(), "text/html");
   }
 
-  function tell(text) {
+  function announce(text) {
     status.textContent = text;
     setTimeout(() => { if (status.textContent === text) status.textContent = ""; }, 8000);
   }
 
   async function refresh(event) {
-    // One proposal or journey, which may be long, is only read anew when it is the one that changed.
+    // A page of one proposal or journey can be long, so it is fetched again only if that one changed.
     if (about && event && event.data && !JSON.parse(event.data).includes(about)) return;
     if (waiting) {
       again = true;
@@ -30,30 +30,30 @@
     }
     waiting = true;
     try {
-      const page = await fresh();
+      const page = await fetched();
       if (page === null) return;
       const nav = page.querySelector("nav");
       if (nav) document.querySelector("nav").replaceWith(nav);
       if (list) {
         const newer = page.querySelector("[data-live]");
         if (newer && newer.innerHTML !== list.innerHTML) {
-          const held = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+          const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
           list.innerHTML = newer.innerHTML;
-          if (held) list.querySelector(`[href="${CSS.escape(held)}"]`)?.focus();
-          tell("The list has changed.");
+          if (focused) list.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+          announce("The list has changed.");
         }
       }
       const other = page.querySelector("[data-proposal]");
       if (proposal && other && other.dataset.state !== proposal.dataset.state) {
-        // Somebody else decided: what can be typed here is void, and what came of it is worth more.
+        // Somebody else decided, so these forms no longer work: the outcome takes their place.
         proposal.dataset.state = other.dataset.state;
         proposal.innerHTML = other.innerHTML;
-        tell(`It is ${other.dataset.state} now.`);
+        announce(`The proposal is now ${other.dataset.state}.`);
       }
       const newer = page.querySelector("[data-journey]");
-      if (journey && newer) follow(newer);
+      if (journey && newer) updateJourney(newer);
     } catch {
-      // The server is away for a moment; the next event, or a reload, shows what is so.
+      // The server did not answer. The next event, or a reload, brings the page up to date.
     } finally {
       waiting = false;
       if (again) {
@@ -63,23 +63,23 @@
     }
   }
 
-  // Parts with forms are only exchanged when the journey moved, because what they would do is then another thing.
-  function follow(newer) {
+  // A part with forms is replaced only after the journey has moved: until then its forms work, and somebody may be typing.
+  function updateJourney(newer) {
     const moved = newer.dataset.version !== journey.dataset.version;
     for (const part of journey.querySelectorAll("[data-part]")) {
       const other = newer.querySelector(`[data-part="${part.dataset.part}"]`);
       if (!other || other.innerHTML === part.innerHTML) continue;
       if (!moved && (part.querySelector("form") || other.querySelector("form"))) continue;
-      exchange(part, other);
+      replacePart(part, other);
     }
     if (!moved) return;
     journey.dataset.version = newer.dataset.version;
     journey.querySelector("[data-notice]")?.remove();
-    tell(`The journey is at version ${newer.dataset.version} now.`);
+    announce(`The journey is now at version ${newer.dataset.version}.`);
   }
 
-  // What somebody has typed, opened or focused there stays so.
-  function exchange(part, other) {
+  // Replaces a part, and keeps what somebody has typed, opened or focused in it.
+  function replacePart(part, other) {
     const named = (field) => `[action="${CSS.escape(field.form.getAttribute("action"))}"] [name="${field.name}"]`;
     const typed = [...part.querySelectorAll("textarea, select, input:not([type=hidden])")].map((field) => [named(field), field]);
     const open = [...part.querySelectorAll("details[id]")].map((one) => [one.id, one.open]);
@@ -105,22 +105,22 @@
     source = new EventSource("/events");
     source.addEventListener("changed", refresh);
     source.addEventListener("open", () => {
-      // What changed between the page and this moment, or while the connection was lost, was told to nobody.
+      // Changes before this moment, or while the connection was lost, sent no event.
       refresh();
       for (const note of document.querySelectorAll("[data-if-live]")) note.hidden = false;
     });
   }
 
-  function rest() {
+  function pause() {
     if (source !== null) source.close();
     source = null;
   }
 
-  // A browser keeps six connections to one server: tabs that nobody looks at give theirs back.
+  // A browser has six connections to a server for all its tabs, so a hidden tab closes its own.
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) rest();
+    if (document.hidden) pause();
     else { listen(); refresh(); }
   });
-  addEventListener("pagehide", rest);
+  addEventListener("pagehide", pause);
   if (!document.hidden) listen();
 })();

@@ -1,4 +1,4 @@
-// Asks the browser for a passkey or a signature and puts it into the form, which is sent as any other.
+// Asks the browser for a new passkey or a signature and puts it into a field of the form, which is then sent as usual.
 "use strict";
 (() => {
   for (const note of document.querySelectorAll("[data-without-script]")) note.hidden = true;
@@ -16,20 +16,20 @@
 
   function read(credential) {
     const { response } = credential;
-    const said = { clientDataJSON: text(response.clientDataJSON) };
+    const answer = { clientDataJSON: text(response.clientDataJSON) };
     if (enrols) {
-      said.attestationObject = text(response.attestationObject);
+      answer.attestationObject = text(response.attestationObject);
     } else {
-      said.authenticatorData = text(response.authenticatorData);
-      said.signature = text(response.signature);
-      said.userHandle = response.userHandle ? text(response.userHandle) : null;
+      answer.authenticatorData = text(response.authenticatorData);
+      answer.signature = text(response.signature);
+      answer.userHandle = response.userHandle ? text(response.userHandle) : null;
     }
-    return JSON.stringify({ id: credential.id, rawId: text(credential.rawId), type: credential.type, response: said, clientExtensionResults: {} });
+    return JSON.stringify({ id: credential.id, rawId: text(credential.rawId), type: credential.type, response: answer, clientExtensionResults: {} });
   }
 
   const reasons = {
     NotAllowedError: "it was cancelled, took too long, or no device here has a passkey for this. Try again.",
-    InvalidStateError: "this device has a passkey of this page already.",
+    InvalidStateError: "this device already has a passkey for this page.",
   };
 
   async function sign() {
@@ -44,7 +44,7 @@
   }
 
   if (!window.PublicKeyCredential) {
-    error.textContent = "This browser has no passkeys here. Open the page as http://localhost.";
+    error.textContent = "Passkeys don't work at this address. Open the page at http://localhost.";
     error.hidden = false;
     return;
   }

@@ -42,7 +42,7 @@ class Moment:
     """A time, for people and for machines."""
 
     iso: str
-    said: str
+    text: str
     ago: str
 
 
@@ -82,8 +82,8 @@ def _distance(seconds: float) -> str:
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if away >= size:
             count = int(away // size)
-            told = f"{count} {unit}{'s' if count > 1 else ''}"
-            return f"{told} ago" if seconds > 0 else f"in {told}"
+            distance = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"{distance} ago" if seconds > 0 else f"in {distance}"
     return "just now" if seconds >= 0 else "in less than a minute"
 
 

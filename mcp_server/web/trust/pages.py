@@ -30,10 +30,10 @@ async def trust_records(page_context: PageContext, _request: Request, session: S
 async def trust_place(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Trust a place: at once, or, if there is a passkey, once it signs on the page that is shown next."""
     trust, person = page_context.services.state.trust, page_context.person(session)
-    asked = await page_context.approvals.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
+    proposal = await page_context.approvals.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
     if await trust.passkeys():
-        return see(f"/proposals/{asked.id}")
-    await page_context.approvals.approve(asked.id, asked.hash, person)
+        return see(f"/proposals/{proposal.id}")
+    await page_context.approvals.approve(proposal.id, proposal.hash, person)
     held_up = await trust.proposal(form.get("proposal", ""))
     return see(f"/proposals/{held_up.id}#why" if held_up else "/trust#places")
 
@@ -71,15 +71,15 @@ async def grant(page_context: PageContext, _request: Request, session: Session, 
     if form.get("level") not in {str(int(level)) for level in Trust}:
         raise CannotDecide("choose a level from 0 to 5")
     arguments = {"principal": name, "level": int(form["level"])}
-    asked = await page_context.approvals.ask("trust.grant", arguments, page_context.person(session))
-    return see(f"/proposals/{asked.id}")
+    proposal = await page_context.approvals.ask("trust.grant", arguments, page_context.person(session))
+    return see(f"/proposals/{proposal.id}")
 
 
 async def thaw(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
     """Propose to unfreeze a host, as `grant`."""
     name = await _named(page_context, session, form)
-    asked = await page_context.approvals.ask("trust.thaw", {"principal": name}, page_context.person(session))
-    return see(f"/proposals/{asked.id}")
+    proposal = await page_context.approvals.ask("trust.thaw", {"principal": name}, page_context.person(session))
+    return see(f"/proposals/{proposal.id}")
 
 
 async def freeze(page_context: PageContext, _request: Request, session: Session, form: Form) -> Response:
@@ -101,8 +101,8 @@ async def allow_forms(page_context: PageContext, _request: Request, session: Ses
         await page_context.approvals.forbid_forms(host.host, page_context.person(session))
         return see(address_of(name))
     arguments = {"host": host.host, "secret_digest": host.secret_digest.hex()}
-    asked = await page_context.approvals.ask("host.forms", arguments, page_context.person(session))
-    return see(f"/proposals/{asked.id}")
+    proposal = await page_context.approvals.ask("host.forms", arguments, page_context.person(session))
+    return see(f"/proposals/{proposal.id}")
 
 
 def address_of(principal: str) -> str:

@@ -163,7 +163,7 @@ async def test_a_chain_is_drawn_as_its_parts_and_the_present_one_phase_by_phase(
     html = (await at(place, journey)).html
     assert html.count('class="graph graph-wide"') == 2
     shown = text_of(html)
-    assert "Inside of clarify" in shown
+    assert "Inside clarify" in shown
     assert "Transitions between parts" in shown
     assert "clarify → clarify.memory : passed" in shown
     assert len(html) < 200_000

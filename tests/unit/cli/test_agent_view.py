@@ -38,12 +38,12 @@ def test_of_a_phase_it_says_who_works_and_what_a_way_needs() -> None:
     for line in (
         "LOOK (starts here): what is there",
         "  automatic: run by the server",
-        "  conversation: that of planner",
-        "  goes to WRITE on open_questions, after a person answered what is asked in `ask`",
+        "  conversation: planner",
+        "  moves to WRITE on open_questions, once a person has answered the questions in `ask`",
         "  budget: 2,000 tokens in, 500 tokens out",
-        "  conversation: that of judge, a new one each time",
-        "  back to WRITE on soft",
-        "  back to ASK on hard, where all conversations start again",
+        "  conversation: judge, a new one with each visit",
+        "  returns to WRITE on soft",
+        "  returns to ASK on hard, and every conversation starts over",
     ):
         assert line in told, line
 
@@ -70,7 +70,7 @@ def test_of_a_way_it_says_what_a_person_is_asked_before_it_is_gone() -> None:
         plain, graph=replace(plain.graph, transitions=ways), questions={"JUDGE": "Is this what you wanted?"}
     )
     told = lines_of(asking)
-    assert "  goes to DONE on passed, checkpoint: blocking" in told
+    assert "  moves to DONE on passed, checkpoint: blocking" in told
     assert "  a person is asked: Is this what you wanted?" in told
     assert '    p3 -->|"passed, a person decides"| p4' in told
     assert {way["condition"]: way["checkpoint"] for way in definition(asking)["transitions"]} == {

@@ -29,13 +29,13 @@ def test_how_long_ago_is_told_in_the_largest_unit(seconds: float, said: str) -> 
 
 def test_what_is_not_complete_is_told() -> None:
     found = Coverage(3, 5, 20, 12, NOW - timedelta(minutes=5))
-    assert found.said(NOW) == "3 of 5 pages; 12 of 20 passages have vectors; last indexed 5 minutes ago"
+    assert found.text(NOW) == "3 of 5 pages; 12 of 20 passages have vectors; last indexed 5 minutes ago"
 
 
 async def test_an_index_that_was_never_filled_says_so() -> None:
     found = await coverage(MemoryIndexStore())
     assert (found.chunks, found.newest) == (0, None)
-    assert found.said(NOW) == "no page was ever indexed"
+    assert found.text(NOW) == "no page was ever indexed"
 
 
 async def test_coverage_and_engines_of_a_real_index(tmp_path: Path) -> None:
