@@ -33,7 +33,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
 from mcp_server.cli.doctor.page_problems import CheckedPages, look_through
-from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.doctor.services import services_examined
 from mcp_server.cli.search.index_update import stale
 from mcp_server.cli.server.state import size_text
@@ -76,45 +76,39 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 
 async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[DoctorFinding]:
     """Return the findings, in the order in which a person would ask."""
-    findings = [_program(), _file(settings), *(DoctorFinding("setting", "note", note) for note in settings.notes)]
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    program = ok("program", f"knowledge-forge {VERSION} on Python {python}")
+    findings = [program, _file(settings), *(note("setting", text) for text in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
         pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
     except KnowledgeError as error:
-        return [
-            *findings,
-            DoctorFinding("pages", "bad", str(error), "name the folder that holds the Markdown with --kb"),
-        ]
+        return [*findings, bad("pages", str(error), "name the folder that holds the Markdown with --kb")]
     findings.append(_pages(vault.root, pages))
     try:
         findings += await _opened(settings, pages)
     except KnowledgeError as error:
         what = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
-        findings.append(DoctorFinding(what, "bad", str(error), "checks that depend on it were skipped"))
+        findings.append(bad(what, str(error), "checks that depend on it were skipped"))
     return [*findings, *_watching()]
-
-
-def _program() -> DoctorFinding:
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    return DoctorFinding("program", "ok", f"knowledge-forge {VERSION} on Python {python}")
 
 
 def _file(settings: Settings) -> DoctorFinding:
     """Say which file the settings come from, or where one would be read."""
     if settings.file is not None:
-        return DoctorFinding("settings", "ok", f"from {settings.file}, the environment and flags")
+        return ok("settings", f"from {settings.file}, the environment and flags")
     place = user_file()
     found = "from the environment and flags; there is no configuration file"
-    return DoctorFinding("settings", "ok", found if place is None else f"{found} ({place})")
+    return ok("settings", found if place is None else f"{found} ({place})")
 
 
 def _pages(root: Path, pages: CheckedPages) -> DoctorFinding:
     if not pages.count and not pages.problems:
-        return DoctorFinding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
+        return bad("pages", f"{root} holds no Markdown", "name another folder with --kb")
     if not pages.problems:
-        return DoctorFinding("pages", "ok", f"{pages.count} in {root}")
+        return ok("pages", f"{pages.count} in {root}")
     odd = len(pages.problems) + pages.more
-    return DoctorFinding("pages", "note", f"{pages.count} in {root}; skipped or unusual: {odd}", pages=pages.problems)
+    return note("pages", f"{pages.count} in {root}; skipped or unusual: {odd}", pages=pages.problems)
 
 
 async def _opened(settings: Settings, pages: CheckedPages) -> list[DoctorFinding]:
@@ -152,18 +146,16 @@ async def _safely(what: str, look: Callable[[], Awaitable[DoctorFinding | None]]
     try:
         return await look()
     except KnowledgeError as error:
-        return DoctorFinding(what, "bad", str(error))
+        return bad(what, str(error))
     except Exception as error:  # noqa: BLE001 - whatever fails is a finding, and the other checks go on
-        return DoctorFinding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
+        return bad(what, f"{type(error).__name__}: {error}", "see the message")
 
 
 async def _state(base: KnowledgeBase) -> DoctorFinding:
     if wrong := await base.state.check():
         found = f"{base.state.place} is damaged: {_few(wrong)}"
-        return DoctorFinding(
-            "state", "bad", found, "restore it from a backup, or move it away and register the hosts again"
-        )
-    return DoctorFinding("state", "ok", f"{base.state.place}, sound")
+        return bad("state", found, "restore it from a backup, or move it away and register the hosts again")
+    return ok("state", f"{base.state.place}, sound")
 
 
 async def _size(base: KnowledgeBase) -> DoctorFinding:
@@ -174,19 +166,17 @@ async def _size(base: KnowledgeBase) -> DoctorFinding:
     largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
     found = size_text(size) + (f"; most of it: {largest}" if largest else "")
     if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
-        return DoctorFinding("size", "note", found, "knowledge-forge state shows what uses it; state compact frees it")
-    return DoctorFinding("size", "ok", found)
+        return note("size", found, "knowledge-forge state shows what uses it; state compact frees it")
+    return ok("size", found)
 
 
 async def _folder(folder: Path) -> DoctorFinding | None:
     """Say whether other accounts can reach the state, and the command that stops that."""
     if exposed := others_could_read(folder):
-        return DoctorFinding(
-            "folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend
-        )
+        return bad("folder", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
     if exposed := others_could_replace(folder):
         found = f"{exposed.problem}, and so could replace {folder} by another folder"
-        return DoctorFinding("folder", "note", found, exposed.mend)
+        return note("folder", found, exposed.mend)
     return None
 
 
@@ -197,18 +187,14 @@ async def _record(base: KnowledgeBase) -> DoctorFinding:
     if inspection.broken:
         first = inspection.broken[0]
         mend = "run knowledge-forge audit verify to list them all, and compare with a backup of the state"
-        return DoctorFinding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
+        return bad("record", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
     found = f"{counted(inspection.records, 'act')}, the chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
-        return DoctorFinding(
-            "record",
-            "note",
-            f"{found}; a killed process left {len(left)} unfinished: {pages}",
-            "any server completes them",
-        )
-    return DoctorFinding("record", "ok", found)
+        found += f"; a killed process left {len(left)} unfinished: {pages}"
+        return note("record", found, "any server completes them")
+    return ok("record", found)
 
 
 def _few(wrong: Sequence[str]) -> str:
@@ -220,14 +206,14 @@ async def _hosts(base: KnowledgeBase) -> DoctorFinding:
     hosts = await base.state.enrolments()
     if not hosts:
         found = "no host is registered: all share one name, and can read and propose"
-        return DoctorFinding("hosts", "note", found, "knowledge-forge install HOST")
+        return note("hosts", found, "knowledge-forge install HOST")
     found = f"registered: {', '.join(one.host for one in hosts)}"
     if allowed := [one.host for one in hosts if one.forms]:
-        return DoctorFinding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+        return ok("hosts", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
     mend = (
         "forms can't approve; to allow it for a host that shows its forms to you: knowledge-forge trust forms NAME on"
     )
-    return DoctorFinding("hosts", "ok", found, mend)
+    return ok("hosts", found, mend)
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding | None:
@@ -238,8 +224,8 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> DoctorFinding |
     if host is None:
         found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or belongs to another folder"
-        return DoctorFinding("enrolment", "bad", found, mend)
-    return DoctorFinding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
+        return bad("enrolment", found, mend)
+    return ok("enrolment", f"FORGE_ENROLMENT is the secret of {host}")
 
 
 async def _proposals(base: KnowledgeBase) -> DoctorFinding:
@@ -249,11 +235,11 @@ async def _proposals(base: KnowledgeBase) -> DoctorFinding:
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
-        return DoctorFinding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
+        return note("proposals", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
-        return DoctorFinding("proposals", "ok", "none needs a person")
+        return ok("proposals", "none needs a person")
     found = f"{waiting} {'waits' if waiting == 1 else 'wait'} for a person"
-    return DoctorFinding("proposals", "note", found, "knowledge-forge review, or review --web")
+    return note("proposals", found, "knowledge-forge review, or review --web")
 
 
 async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
@@ -264,7 +250,7 @@ async def _outbox(base: KnowledgeBase) -> DoctorFinding | None:
         return None
     places = [f"{visible(one.target)} ({one.begun_at:%Y-%m-%d %H:%M} UTC)" for one in lost]
     found = f"it is unknown whether these actions in other services happened: {_few(places)}"
-    return DoctorFinding("outbox", "note", found, "check there; a repeated call looks it up first")
+    return note("outbox", found, "check there; a repeated call looks it up first")
 
 
 async def _journeys(base: KnowledgeBase) -> DoctorFinding:
@@ -273,8 +259,8 @@ async def _journeys(base: KnowledgeBase) -> DoctorFinding:
     active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
     if waiting:
         found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} active"
-        return DoctorFinding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
-    return DoctorFinding("journeys", "ok", f"{_counted(active)} active, none needs a person")
+        return note("journeys", found, "knowledge-forge journeys list --state waiting")
+    return ok("journeys", f"{_counted(active)} active, none needs a person")
 
 
 async def _runs(base: KnowledgeBase) -> DoctorFinding | None:
@@ -306,26 +292,24 @@ async def _agents(base: KnowledgeBase) -> DoctorFinding | None:
     team = await catalogue.team()
     if problems:
         found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
-        return DoctorFinding("agents", "bad", found, "knowledge-forge agents check")
-    return DoctorFinding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
+        return bad("agents", found, "knowledge-forge agents check")
+    return ok("agents", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
 
 
 async def _review(base: KnowledgeBase) -> DoctorFinding:
     page = await address(base.state)
     if page is None:
-        return DoctorFinding(
-            "review", "ok", "no process is showing the review page; a server will once something needs approval"
-        )
-    return DoctorFinding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
+        return ok("review", "no process is showing the review page; a server will once something needs approval")
+    return ok("review", f"the page is at {page}; knowledge-forge review --web opens it")
 
 
 async def _passkeys(base: KnowledgeBase) -> DoctorFinding:
     keys = await base.state.trust.passkeys()
     if not keys:
         found = "none registered: approvals from level 4 can't be proven to be yours"
-        return DoctorFinding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
+        return note("passkeys", found, "knowledge-forge review --web, then Passkeys")
     named = ", ".join(visible(key.name) for key in keys)
-    return DoctorFinding("passkeys", "ok", f"registered: {named}; approvals from level 4 need one of them")
+    return ok("passkeys", f"registered: {named}; approvals from level 4 need one of them")
 
 
 async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFinding | None:
@@ -336,23 +320,21 @@ async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> DoctorFindi
     ]
     if not named:
         return None
-    return DoctorFinding("trusted places", "ok", f"{', '.join(named)}: text from there needs no approval")
+    return ok("trusted places", f"{', '.join(named)}: text from there needs no approval")
 
 
 async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
     if wrong := await base.index.check():
         found = f"{base.index.path} is damaged: {_few(wrong)}"
-        return DoctorFinding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
+        return bad("index", found, "nothing is lost: knowledge-forge index --rebuild")
     if base.index.rebuilt:
         found = f"it was damaged ({base.index.rebuilt}) and is being rebuilt"
-        return DoctorFinding("index", "note", found, "a running server fills it; or run: knowledge-forge index")
+        return note("index", found, "a running server fills it; or run: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
         found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
-        return DoctorFinding(
-            "index", "note", found, "a running server catches up automatically; or run: knowledge-forge index"
-        )
-    return DoctorFinding("index", "ok", f"{counted(progress.done, 'page')}, up to date")
+        return note("index", found, "a running server catches up automatically; or run: knowledge-forge index")
+    return ok("index", f"{counted(progress.done, 'page')}, up to date")
 
 
 async def _coverage(base: KnowledgeBase) -> DoctorFinding:
@@ -372,19 +354,19 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
         lacking += not await known([one.key])
     found = f"the model wrote {counted(await summaries.count(), 'line')} of maps"
     more = f"; up to {lacking} more will follow while a server runs" if lacking else ""
-    return DoctorFinding("maps", "ok", found + more)
+    return ok("maps", found + more)
 
 
 async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files"
-        return DoctorFinding("indexing", "note", found, "any running server takes this over automatically")
+        return note("indexing", found, "any running server takes this over automatically")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != VERSION:
         found = f"process {number}, which holds the lease, has another version ({theirs or 'unknown'})"
-        return DoctorFinding("indexing", "note", found, f"restart the hosts, so that all run {VERSION}")
-    return DoctorFinding("indexing", "ok", f"done by process {number}")
+        return note("indexing", found, f"restart the hosts, so that all run {VERSION}")
+    return ok("indexing", f"done by process {number}")
 
 
 async def _engines(base: KnowledgeBase) -> DoctorFinding:
@@ -394,12 +376,10 @@ async def _engines(base: KnowledgeBase) -> DoctorFinding:
     reports = await engine_reports(base.index, engines)
     found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
     if not vector.any():
-        return DoctorFinding("engines", "bad", f"{found}: it recognises no words", "reinstall wordllama")
+        return bad("engines", f"{found}: it recognises no words", "reinstall wordllama")
     if any(not report.reachable for report in reports):
-        return DoctorFinding(
-            "engines", "note", found, "searches use what is reachable; the index catches up once it is back"
-        )
-    return DoctorFinding("engines", "ok", found)
+        return note("engines", found, "searches use what is reachable; the index catches up once it is back")
+    return ok("engines", found)
 
 
 async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
@@ -413,7 +393,7 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
         found = (
             f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"
         )
-        return DoctorFinding("vectors", "note", found, mend)
+        return note("vectors", found, mend)
     done, total = (progress.done, progress.total) if progress else (0, 0)
     found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
     found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
@@ -421,15 +401,15 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
         embedder = await base.embedding.questions(wanted)
         await embedder.embed(["knowledge"])
     except EmbedderUnavailable as error:
-        return DoctorFinding("vectors", "bad", f"{found}; {error.embedder}: {error.reason}", error.mend)
-    return DoctorFinding("vectors", "note", found, mend)
+        return bad("vectors", f"{found}; {error.embedder}: {error.reason}", error.mend)
+    return note("vectors", found, mend)
 
 
 async def _search(base: KnowledgeBase) -> DoctorFinding:
     answer = await base.finder.search("knowledge", limit=1)
     if not answer.hits:
-        return DoctorFinding("search", "note", "a test search finds nothing", "knowledge-forge index")
-    return DoctorFinding("search", "ok", "answers")
+        return note("search", "a test search finds nothing", "knowledge-forge index")
+    return ok("search", "answers")
 
 
 def _watching() -> list[DoctorFinding]:
@@ -439,7 +419,7 @@ def _watching() -> list[DoctorFinding]:
     if limit >= FEW_WATCHES:
         return []
     found = f"the system allows {limit} watched folders"
-    return [DoctorFinding("watching", "note", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
+    return [note("watching", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
 
 
 def _show(findings: list[DoctorFinding]) -> None:

@@ -1,8 +1,8 @@
-"""Check the index and its engines: how old it is, how much is in it, which engines answer and how far they are behind."""
+"""Look at the index and its engines: its age and coverage, which engines answer, and how far they are behind."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -16,31 +16,28 @@ from knowledge.state.ports import IndexPosition, IndexStore
 ROWS = 50_000
 """Codes read at once while counting."""
 HERE = "in this process"
-_PACKAGES = {"TantivyKeywordIndex": "tantivy", "Fts5KeywordIndex": "apsw", "CodesVectorIndex": "numpy"}
-_NAMES = {
-    "TantivyKeywordIndex": "tantivy",
-    "Fts5KeywordIndex": "SQLite FTS5 (apsw",
-    "CodesVectorIndex": "binary codes (numpy",
+_EMBEDDED = {
+    "TantivyKeywordIndex": ("tantivy", "tantivy {0}"),
+    "Fts5KeywordIndex": ("apsw", "SQLite FTS5 (apsw {0})"),
+    "CodesVectorIndex": ("numpy", "binary codes (numpy {0})"),
 }
+"""Engines in this process: the package whose version counts, and what a person calls the engine."""
+EngineKind = Literal["keywords", "vectors", "keywords and vectors"]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """An engine as it is now. `behind` counts changes in the database that it does not have yet.
-
-    `where` is for display: `in this process`, a folder, or a server's address without secrets. `problem` is a sentence,
-    empty if there is none.
-    """
+    """An engine as it is now. `behind` counts changes in the database that it does not have yet."""
 
     name: str
-    kind: Literal["keywords", "vectors", "keywords and vectors", "embedder", "state"]
+    kind: EngineKind
     where: str
     reachable: bool = True
     behind: int = 0
     problem: str = ""
 
     def __str__(self) -> str:
-        """Return it as one line."""
+        """Return the report as one line."""
         if not self.reachable:
             return f"{self.kind}: {self.name}, {self.where}: {self.problem or 'does not answer'}"
         late = f", behind by {self.behind} rows" if self.behind else ""
@@ -49,7 +46,7 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the knowledge base can be found; `newest` is when a page was last indexed, None if none ever was."""
+    """How much of the knowledge base can be found. `newest`: when a page was last indexed, None if none ever was."""
 
     documents: int
     total: int
@@ -58,7 +55,7 @@ class Coverage:
     newest: datetime | None
 
     def text(self, now: datetime) -> str:
-        """Return it as a person reads it."""
+        """Return the coverage as a sentence."""
         if self.newest is None:
             return "no page was ever indexed"
         some = f"{self.embedded} of {self.chunks}" if self.embedded < self.chunks else f"all {self.chunks}"
@@ -96,16 +93,12 @@ async def _embedded(engines: Engines, now: IndexPosition, vectors_now: IndexPosi
     vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
     keyword = await _report(keyword_engine, "keywords", now)
     if id(vector_engine) == id(keyword_engine):  # one engine for both; by id because the ports have no common base
-        return [
-            EngineReport(
-                keyword.name, "keywords and vectors", keyword.where, keyword.reachable, keyword.behind, keyword.problem
-            )
-        ]
+        return [replace(keyword, kind="keywords and vectors")]
     return [keyword, await _report(vector_engine, "vectors", vectors_now)]
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago that was, in the largest unit that fits."""
+    """Return how long ago that was, in its largest unit."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
@@ -113,31 +106,26 @@ def ago(seconds: float) -> str:
     return "a moment ago"
 
 
-async def _report(
-    engine: KeywordIndex | VectorIndex,
-    kind: Literal["keywords", "vectors", "keywords and vectors"],
-    now: IndexPosition,
-) -> EngineReport:
-    name = type(engine).__name__
-    where = HERE if name in _PACKAGES else "on a server"
+async def _report(engine: KeywordIndex | VectorIndex, kind: EngineKind, now: IndexPosition) -> EngineReport:
+    name, where = _name(type(engine).__name__)
     try:
         at = await engine.position()
     except KnowledgeError as error:
-        return EngineReport(_named(name), kind, where, reachable=False, problem=str(error))
+        return EngineReport(name, kind, where, reachable=False, problem=str(error))
     behind = 0 if at is None else now.seq - (at.seq if at.generation == now.generation else 0)
-    return EngineReport(_named(name), kind, where, behind=max(behind, 0))
+    return EngineReport(name, kind, where, behind=max(behind, 0))
 
 
-def _named(name: str) -> str:
-    package = _PACKAGES.get(name)
-    if package is None:
-        return name.removesuffix("Index").removesuffix("Keyword").removesuffix("Vector")
+def _name(of_class: str) -> tuple[str, str]:
+    """Return what a person calls the engine, and where it runs."""
+    if of_class not in _EMBEDDED:
+        return of_class.removesuffix("Index").removesuffix("Keyword").removesuffix("Vector"), "on a server"
+    package, name = _EMBEDDED[of_class]
     try:
         found = version(package)
     except PackageNotFoundError:
         found = "of unknown version"
-    known = _NAMES[name]
-    return f"{known} {found}" + (")" if "(" in known else "")
+    return name.format(found), HERE
 
 
 async def _counted(index: IndexStore) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings, missing_for_model
 from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.models.language_model import ConfiguredModel, day_bounds
 from mcp_server.runs.daily_limit import DAY, Day
@@ -50,7 +50,7 @@ async def model_examined(
         return [*await _asked(access, sleep), *_about(access, settings)]
     except Exception as error:
         logger.exception("can't check the language model")
-        return [DoctorFinding(WHAT, "bad", f"the check failed: {type(error).__name__}", "see the log above")]
+        return [bad(WHAT, f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding | None:
@@ -60,41 +60,38 @@ async def day_examined(state: StateStore, settings: Settings) -> DoctorFinding |
         return None
     bounds = day_bounds(access)
     if why := await Day(store, bounds, utc_now).spent():
-        return DoctorFinding(
-            "runs", "note", f"no run starts: {why}", "wait, or raise the limit; waiting runs continue by themselves"
-        )
+        return note("runs", f"no run starts: {why}", "wait, or raise the limit; waiting runs continue by themselves")
     took = await store.total(since=utc_now() - DAY)
     parts = [bounds.of_tokens(took)] if bounds.tokens is not None else []
     parts += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
-    return DoctorFinding("runs", "ok", "; ".join(parts))
+    return ok("runs", "; ".join(parts))
 
 
 def _unset(settings: Settings) -> DoctorFinding:
     missing = missing_for_model({name: getattr(settings, name) for name in Settings.__slots__})
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {HOW}"
-    return DoctorFinding(WHAT, "note", "no language model is configured, so agent_run is not listed", mend)
+    return note(WHAT, "no language model is configured, so agent_run is not listed", mend)
 
 
 async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[DoctorFinding]:
     patience = RequestPatience(tries=2, whole_s=LONGEST_S, longest_wait_s=5.0, waits_s=5.0)
     model = ConfiguredModel(access, now=utc_now, sleep=sleep, patience=patience)
-    try:
-        return [_answers(model, await _answer_of(model), access)]
-    except ProviderError as error:
-        return [_fault(error, "note" if isinstance(error, ProviderLimited | Overloaded) else "bad")]
-    finally:
-        await model.aclose()
-
-
-async def _answer_of(model: ConfiguredModel) -> ModelReply:
-    ready = ToolDefinition("ready", "Say that you are ready.", {"type": "object", "properties": {}})
+    tool = ToolDefinition("ready", "Say that you are ready.", {"type": "object", "properties": {}})
     request = ModelRequest(
         conversation_id("doctor", 1, secrets.token_hex(4)),
         (FromUser("Call the tool `ready` now, without a word."),),
-        tools=(ready,),
+        tools=(tool,),
         most_tokens=MOST_TOKENS,
     )
-    return await (await model.provider()).complete(request)
+    try:
+        reply = await (await model.provider()).complete(request)
+        return [_answers(model, reply, access)]
+    except ProviderError as error:
+        found, _, mend = str(error).partition("; ")
+        finding = note if isinstance(error, ProviderLimited | Overloaded) else bad
+        return [finding(WHAT, visible(found), mend or HOW)]
+    finally:
+        await model.aclose()
 
 
 def _answers(model: ConfiguredModel, reply: ModelReply, access: ModelAccess) -> DoctorFinding:
@@ -107,25 +104,18 @@ def _answers(model: ConfiguredModel, reply: ModelReply, access: ModelAccess) -> 
     found = f"{visible(model.name)} answers (one question: {took})"
     if not reply.uses and reply.stop == "end":
         mend = "name a model that knows tools in FORGE_MODEL, or start its server with tools enabled"
-        return DoctorFinding(
-            WHAT, "note", f"{found}, but did not call the tool that it was asked to call: runs need that", mend
-        )
+        return note(WHAT, f"{found}, but did not call the tool that it was asked to call: runs need that", mend)
     helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
-    return DoctorFinding(WHAT, "ok", f"{found}{' and calls tools' if reply.uses else ''}{helps}")
-
-
-def _fault(error: ProviderError, health: str) -> DoctorFinding:
-    found, _, mend = str(error).partition("; ")
-    return DoctorFinding(WHAT, "note" if health == "note" else "bad", visible(found), mend or HOW)
+    return ok(WHAT, f"{found}{' and calls tools' if reply.uses else ''}{helps}")
 
 
 def _about(access: ModelAccess, settings: Settings) -> Iterable[DoctorFinding]:
     if settings.toolsets is not None and "runs" not in settings.toolsets:
         found = "the tools of runs are not listed, although a language model is configured"
-        yield DoctorFinding(WHAT, "note", found, "add runs to FORGE_TOOLSETS, or leave that out")
+        yield note(WHAT, found, "add runs to FORGE_TOOLSETS, or leave that out")
     url = urlsplit(access.address or "")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
         found = (
             f"{access.address_setting} begins with http: others can read the questions and the key on their way there"
         )
-        yield DoctorFinding(WHAT, "note", found, "use https")
+        yield note(WHAT, found, "use https")

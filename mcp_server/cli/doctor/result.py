@@ -12,7 +12,7 @@ from mcp_server.cli.doctor.page_problems import PageProblem
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One checked thing: `found` says how it is, `mend` how to fix it, `pages` names the pages with problems."""
+    """One checked thing: its state, how to fix it, and the pages with problems."""
 
     what: str
     health: Literal["ok", "note", "bad"]
@@ -24,3 +24,18 @@ class DoctorFinding:
         # Settings and errors may quote an address with a password, even where a folder or a name belongs.
         object.__setattr__(self, "found", without_secrets(self.found))
         object.__setattr__(self, "mend", without_secrets(self.mend))
+
+
+def ok(what: str, found: str, mend: str = "") -> DoctorFinding:
+    """Return that something is well."""
+    return DoctorFinding(what, "ok", found, mend)
+
+
+def note(what: str, found: str, mend: str = "", pages: Sequence[PageProblem] = ()) -> DoctorFinding:
+    """Return something that a person should know."""
+    return DoctorFinding(what, "note", found, mend, pages)
+
+
+def bad(what: str, found: str, mend: str = "") -> DoctorFinding:
+    """Return something that must be fixed."""
+    return DoctorFinding(what, "bad", found, mend)

@@ -1,6 +1,6 @@
 """Check Plane and Zulip: whether they are configured, what the key can reach, and how to fix each fault.
 
-Only the doctor contacts them unasked. Names that they answer are foreign text, so every character of them is made visible.
+Nothing else contacts them unless a tool is called. Names in their answers are foreign text, so every character is made visible.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,7 +22,7 @@ from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
 from mcp_server.app.settings.notes import TITLES, TOGETHER, listed, missing_for_service
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import DoctorFinding
+from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, UnknownName, Unreachable
 from mcp_server.connectors.plane.client import PlaneClient
@@ -41,41 +40,6 @@ WHERE_KEYS_ARE = {
     "zulip": "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG",
 }
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceFindings:
-    """Make findings about one service."""
-
-    what: str
-    address: str
-    setting: str
-
-    def ok(self, found: str) -> DoctorFinding:
-        """Return that something is well."""
-        return DoctorFinding(self.what, "ok", found)
-
-    def note(self, found: str, mend: str) -> DoctorFinding:
-        """Return something that a person should know."""
-        return DoctorFinding(self.what, "note", found, mend)
-
-    def bad(self, found: str, mend: str) -> DoctorFinding:
-        """Return something that must be fixed."""
-        return DoctorFinding(self.what, "bad", found, mend)
-
-    def fault(self, error: KnowledgeError) -> DoctorFinding:
-        """Return what failed, in words for a person who is at the settings already."""
-        match error:
-            case Unreachable():
-                mend = f"check {self.setting}, and whether this machine can connect to it; HTTPS_PROXY is used, too"
-                return self.bad(f"{error.address} cannot be reached: {error.why}", mend)
-            case Denied():
-                return self.bad(f"{self.address} refuses the key ({error.status}: {error.why})", error.remedy)
-            case ServiceLimited():
-                return self.note(
-                    f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
-                )
-        return self.bad(str(error), f"check whether {self.setting} is the address of {TITLES[self.what]}")
 
 
 async def services_examined(
@@ -98,21 +62,21 @@ async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]])
         return await look()
     except Exception as error:
         logger.exception("can't check %s", TITLES[what])
-        return [DoctorFinding(what, "bad", f"the check failed: {type(error).__name__}", "see the log above")]
+        return [bad(what, f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:
     missing = missing_for_service(service, {name: getattr(settings, name) for name in Settings.__slots__})
     found = f"{TITLES[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' completely'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
-    return DoctorFinding(service, "note", f"{found}, so its tools are not listed", mend)
+    return note(service, f"{found}, so its tools are not listed", mend)
 
 
 def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
     for service, access in (("plane", settings.plane), ("zulip", settings.zulip)):
         if access is not None and settings.toolsets is not None and service not in settings.toolsets:
             found = "its tools are not listed, although it is configured"
-            yield DoctorFinding(service, "note", found, f"add {service} to FORGE_TOOLSETS, or leave that out")
+            yield note(service, found, f"add {service} to FORGE_TOOLSETS, or leave that out")
 
 
 def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
@@ -125,7 +89,7 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
                 text = file.read_text(encoding="utf-8", errors="replace")
                 for service, key in keys.items():
                     if key and key in text:
-                        yield DoctorFinding(service, "note", f"{exposed.problem}, which holds its key", exposed.mend)
+                        yield note(service, f"{exposed.problem}, which holds its key", exposed.mend)
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------
@@ -133,26 +97,25 @@ def _open_to_others(settings: Settings) -> Iterable[DoctorFinding]:
 
 async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[DoctorFinding]:
     """Return what this key can see in Plane, and whether the projects that the settings name exist."""
-    service = ServiceFindings("plane", access.base_url, "PLANE_BASE_URL")
     try:
         me = await client().me()
         projects = [project for project in (await client().projects()).items if not project.archived]
     except KnowledgeError as error:
-        return [service.fault(error)]
+        return [_fault("plane", access.base_url, "PLANE_BASE_URL", error)]
     who = f"{access.base_url}, workspace {access.workspace}: the key belongs to {_person(me.name, me.email)}"
-    findings = [service.ok(f"{who}, who sees {counted(len(projects), 'project')}{_reading(access)}")]
+    findings = [ok("plane", f"{who}, who sees {counted(len(projects), 'project')}{_reading(access)}")]
     if not projects:
-        findings.append(service.note("the key sees no project", "have its owner added to one in Plane"))
+        findings.append(note("plane", "the key sees no project", "have its owner added to one in Plane"))
     allowed = projects
     if access.projects is not None:
         allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
-        findings += [service.bad(f"PLANE_PROJECTS: {why}", "correct PLANE_PROJECTS") for why in wrong]
+        findings += [bad("plane", f"PLANE_PROJECTS: {why}", "correct PLANE_PROJECTS") for why in wrong]
     if strange := [visible(project.key) for project in allowed if not project.member]:
         found = f"the key's owner is not a member of {', '.join(strange)}: Plane does not return tasks of those"
         findings.append(
-            service.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
+            note("plane", found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
         )
-    return [*findings, *_in_clear(service)]
+    return [*findings, *_in_clear("plane", access.base_url, "PLANE_BASE_URL")]
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------
@@ -162,60 +125,57 @@ async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[DoctorFinding]:
     """Return what this key can see in Zulip, and whether what the settings name exists; `reviews` is where notices go."""
-    service = ServiceFindings("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
         people = await client().people() if access.reviewers else ()
     except KnowledgeError as error:
-        return [service.fault(error)]
+        return [_fault("zulip", access.site, "ZULIP_SITE", error)]
     what = f"{access.site}: Zulip {visible(server.version)}, feature level {server.level}"
     who = f"the key belongs to {'the bot ' if me.bot else ''}{_person(me.name, me.email)}"
-    findings = [service.ok(f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
+    findings = [ok("zulip", f"{what}; {who}, who sees {counted(len(channels), 'channel')}{_reading(access)}")]
     if not me.bot:
         found = "the key is a person's own: everything is sent in their name"
-        findings.append(service.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
+        findings.append(note("zulip", found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
     names = [name for name in access.channels or () if name.casefold() != DIRECT]
     _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
     mend = "correct ZULIP_CHANNELS, or subscribe the bot if the channel is private"
-    findings += [service.bad(f"ZULIP_CHANNELS: {why}", mend) for why in wrong]
-    findings += _notices(service, reviews, channels)
-    findings += [finding for address in access.reviewers for finding in _reviewer(service, address, people, me)]
-    return [*findings, *_in_clear(service)]
+    findings += [bad("zulip", f"ZULIP_CHANNELS: {why}", mend) for why in wrong]
+    findings += _notices(reviews, channels)
+    findings += [finding for address in access.reviewers for finding in _reviewer(address, people, me)]
+    return [*findings, *_in_clear("zulip", access.site, "ZULIP_SITE")]
 
 
-def _notices(
-    service: ServiceFindings, reviews: tuple[str, str] | None, channels: Sequence[Channel]
-) -> Iterable[DoctorFinding]:
+def _notices(reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> Iterable[DoctorFinding]:
     if reviews is None:
         return
     found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
     for why in wrong:
-        yield service.bad(
-            f"ZULIP_REVIEWS: {why}", "correct ZULIP_REVIEWS, or subscribe the bot if the channel is private"
+        yield bad(
+            "zulip", f"ZULIP_REVIEWS: {why}", "correct ZULIP_REVIEWS, or subscribe the bot if the channel is private"
         )
     for channel in found:
         if channel.restricted:
             restricted = f"not everybody may post in #{visible(channel.name)}, where notices of proposals go"
-            yield service.note(restricted, "allow the bot to post in the channel's settings in Zulip")
+            yield note("zulip", restricted, "allow the bot to post in the channel's settings in Zulip")
 
 
-def _reviewer(
-    service: ServiceFindings, address: str, people: Sequence[ZulipUser], me: ZulipUser
-) -> Iterable[DoctorFinding]:
+def _reviewer(address: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterable[DoctorFinding]:
     """Yield why a reaction from that address would not count."""
     mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
     bearers = [person for person in people if address in person.mailboxes]
     person = bearers[0] if bearers else None
     if len(bearers) > 1:
-        yield service.bad(f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend)
+        yield bad(
+            "zulip", f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend
+        )
     elif person is None:
-        yield service.bad(f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
+        yield bad("zulip", f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
     elif person.id == me.id:
-        yield service.bad(f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
+        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
     elif person.bot:
-        yield service.bad(f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
+        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
     elif not person.active:
-        yield service.bad(f"ZULIP_REVIEWERS: {address} is deactivated", mend)
+        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is deactivated", mend)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -252,8 +212,21 @@ def _reading(access: PlaneAccess | ZulipAccess) -> str:
     return "; only tools that read are listed" if access.read_only else ""
 
 
-def _in_clear(service: ServiceFindings) -> Iterable[DoctorFinding]:
+def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> DoctorFinding:
+    """Return what failed, in words for a person who is at the settings already."""
+    match error:
+        case Unreachable():
+            mend = f"check {setting}, and whether this machine can connect to it; HTTPS_PROXY is used, too"
+            return bad(service, f"{error.address} cannot be reached: {error.why}", mend)
+        case Denied():
+            return bad(service, f"{address} refuses the key ({error.status}: {error.why})", error.remedy)
+        case ServiceLimited():
+            return note(service, f"{address} allows no more requests for now", f"try again in {error.wait_s:.0f} s")
+    return bad(service, str(error), f"check whether {setting} is the address of {TITLES[service]}")
+
+
+def _in_clear(service: str, address: str, setting: str) -> Iterable[DoctorFinding]:
     """Yield a note if the key is sent unencrypted."""
-    url = urlsplit(service.address)
+    url = urlsplit(address)
     if url.scheme == "http" and url.hostname not in LOOPBACK:
-        yield service.note(f"{service.setting} begins with http: others can read the key on its way there", "use https")
+        yield note(service, f"{setting} begins with http: others can read the key on its way there", "use https")
