@@ -1,1 +1,1 @@
-"""What there is to show of a journey: in sentences and plain data for terminal and page, and as a report."""
+"""Journeys as people read them: sentences and plain data for terminal and page, and a report in Markdown."""

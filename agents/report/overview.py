@@ -1,4 +1,4 @@
-"""What there is to show of a journey at one moment, beside its events: one source for terminal, page and report. Pure."""
+"""Describe a journey at one moment, in the same words for terminal, page and report. Pure."""
 
 from __future__ import annotations
 

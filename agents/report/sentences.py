@@ -1,4 +1,4 @@
-"""What happened in a journey, event by event, in the same words wherever it is shown. Pure."""
+"""Describe each event of a journey in a sentence, in the same words wherever it is shown. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SentenceKind = Literal["start", "work", "move", "back", "person", "missing", "no
 class EventSentence:
     """An event as a sentence. `names`, which people and models chose, go where `form` has {0}, {1} and so on.
 
-    `text` is what somebody said with it, `facts` what was recorded beside it, by name.
+    `text` is a message that came with it, `facts` are other recorded values by name.
     """
 
     kind: SentenceKind
@@ -129,7 +129,7 @@ def _moved(event: PhaseChanged, graph: PhaseGraph | None) -> EventSentence:
 
 
 def response_facts(work: RecordedWork | WorkRecorded) -> dict[str, Any]:
-    """Return what was said beside a work and what it cost, by name; nothing for what was not said."""
+    """Return the facts that a host gave with a work, such as its model, by name. Those that it left out are missing."""
     usage, facts = work.usage, dict[str, Any]()
     if usage.tokens_in or usage.tokens_out:
         facts["tokens"] = tokens_text(usage)
@@ -144,6 +144,6 @@ def response_facts(work: RecordedWork | WorkRecorded) -> dict[str, Any]:
 
 
 def tokens_text(usage: StepUsage) -> str:
-    """Return what a step cost."""
+    """Return the tokens of a step."""
     how = ", estimated by the server" if usage.counted else ""
     return f"{usage.tokens_in:,} in, {usage.tokens_out:,} out{how}"

@@ -1,4 +1,4 @@
-"""Tell open pages at once that something changed, in whichever process, and know whether a person is looking.
+"""Send open pages an event when any process has changed something, and know whether a person is looking.
 
 Source: WHATWG HTML, "Server-sent events".
 """

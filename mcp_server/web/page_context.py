@@ -1,4 +1,4 @@
-"""What every page needs: services, templates, the session behind a request, the token in a form."""
+"""Give every page its services, its templates, the session of a request and the token of a form."""
 
 from __future__ import annotations
 
@@ -160,11 +160,11 @@ class PageContext:
 
         return await anyio.to_thread.run_sync(filled)
 
-    async def apart(self, step: Callable[[A], R], asked: A, *, size: int) -> R:
-        """Return `step(asked)`, computed in a process of the page's own. If the request ends, so does the computation."""
+    async def apart(self, step: Callable[[A], R], argument: A, *, size: int) -> R:
+        """Return `step(argument)`, computed in a process of the page's own. If the request ends, so does the computation."""
         # Not in the hosts' workers: a person must not wait for their calls. The workers take turns between callers.
         CALLER.set(f"page {secrets.token_hex(8)}")
-        return await self.workers.run(step, asked, size=size, what="showing this")
+        return await self.workers.run(step, argument, size=size, what="showing this")
 
     async def _waiting(self) -> int:
         """Return how many proposals, journeys and runs wait for a person; the last two are counted up to a limit."""
@@ -195,7 +195,7 @@ class PageContext:
 
 
 def _inert(value: Any) -> Any:
-    """Return what a template shows in the place of a value: of a text, HTML in which every character is seen.
+    """Return what a template shows for a value: for a text, HTML in which every character is visible.
 
     Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says otherwise; where
     marks would be wrong, in attributes and text fields, it says `|e`, which escapes HTML and nothing more.

@@ -1,4 +1,4 @@
-"""Serve the review page: one process does for each knowledge base and machine; another takes over when that one is gone."""
+"""Serve the review page from one process of each knowledge base and machine. Another takes over when it ends."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _until_lease_lost(served: ServedPages, name: str) -> None:
 
 @asynccontextmanager
 async def _served(served: ServedPages, name: str, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
-    """Answer requests, follow changes, and call people to what waits."""
+    """Answer requests, follow changes, and notify people of waiting proposals."""
     running = await anyio.to_thread.run_sync(_build, served, name, port)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_serve_requests, running, sockets)

@@ -1,4 +1,4 @@
-"""A proposal laid out for a terminal: everything that a decision rests on, in reading order, every character visible. Pure."""
+"""Lay out a proposal for a terminal: everything that a decision rests on, with every character visible. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Review with the keyboard: a list of what waits, one proposal at a time, and a decision that is typed on purpose."""
+"""Review with the keyboard: a list of what is waiting, one proposal at a time, and a decision confirmed by typing."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ CONFIRMED = 6
 _LIST_KEYS = "up/down choose   enter open   q quit"
 _CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
 _EDGE = 3
-"""Lines beside the proposal's own: the head, a remark, the keys."""
+"""Lines of the screen that are not the proposal's: head, remark, keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """The text of the current view, and what a key has to know about it."""
+    """The text of the current view, and its measures, on which the effect of keys depends."""
 
     text: Sequence[Text]
     page: ScreenPage
 
 
 class Screen:
-    """One person at one terminal. Nothing can be approved that was not on the screen, all of it."""
+    """One person at one terminal. A proposal can be approved only after all of it was on the screen."""
 
     def __init__(self, review: ReviewSession, console: Console) -> None:
         self._review, self._console = review, console
@@ -92,6 +92,7 @@ class Screen:
         width, height = self._console.width, max(4, self._console.height - _EDGE)
         proposal = self._waiting[self._view.at] if self._view.reading else None
         key = (proposal, self._view.whole, width, height)
+        # Laying out a long proposal is slow, so it is kept while the person turns pages. The list is cheap.
         if self._drawn is None or self._drawn[0] != key or proposal is None:
             self._drawn = (key, await self._content(proposal, width, height))
             self._view = replace(self._view, seen=0)  # another width alone breaks the lines elsewhere
@@ -179,7 +180,7 @@ def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
 
 
 def print_card(console: Console, summary: ProposalSummary) -> None:
-    """Print all there is to know about the proposal, below each other and not wrapped."""
+    """Print everything about the proposal, block by block, without wrapping lines."""
     for block in card(summary):
         console.print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
         for line in block.lines:

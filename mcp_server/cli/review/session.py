@@ -1,4 +1,4 @@
-"""What reviewing in a terminal needs to know and can do: proposals that wait, all about one of them, and a person's decision."""
+"""Review in a terminal, without drawing: the waiting proposals, one in full, and a person's decision on it."""
 
 from __future__ import annotations
 

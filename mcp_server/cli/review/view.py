@@ -1,4 +1,4 @@
-"""Where a person is while reviewing in a terminal, and what a key does there. Pure."""
+"""The position of a person who reviews in a terminal, and the effect of a key on it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t"
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """What there is to show: the number of proposals, the lines of the open one, how many fit, and whether some are folded."""
+    """The number of proposals, the lines of the open one, how many fit on the screen, and whether some are folded."""
 
     count: int
     lines: int

@@ -1,4 +1,4 @@
-"""What `index`, `search` and `eval` share: holding the indexing lease, updating the index, and a progress bar."""
+"""Hold the indexing lease, update the index and draw its progress, for `index`, `search` and `eval`."""
 
 from __future__ import annotations
 
@@ -134,6 +134,7 @@ async def held_lease(
             yield lease
         finally:
             tasks.cancel_scope.cancel()
+            # Shielded, so that an interrupted command releases it too, and no other process has to wait until it expires.
             with anyio.CancelScope(shield=True):
                 await base.state.release_lease(base.lease, holder)
 

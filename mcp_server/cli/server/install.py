@@ -66,28 +66,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--undo", action="store_true", help="remove our configuration entry")
     parser.add_argument("--project", action="store_true", help="for the project in the current folder only")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit without asking")
+    answer.add_argument("--yes-edit", dest="edit", action="store_const", const=True, help="let it edit without asking")
     answer.add_argument(
-        "--no-edit", dest="edit", action="store_false", default=None, help="grant nothing, without asking"
+        "--no-edit", dest="edit", action="store_const", const=False, help="grant nothing, without asking"
     )
     forms = parser.add_mutually_exclusive_group()
-    forms.add_argument(
-        "--allow-forms",
-        dest="forms",
-        action="store_true",
-        default=None,
-        help="count forms in this host as your approval up to level 3",
-    )
-    forms.add_argument(
-        "--no-forms", dest="forms", action="store_false", default=None, help="don't count forms, without asking"
-    )
-    parser.add_argument(
-        "--trust-place",
-        dest="places",
-        metavar="PLACE",
-        action="append",
-        help="trust plane:PROJECT or zulip:CHANNEL without asking",
-    )
+    allows = "count forms in this host as your approval up to level 3"
+    forms.add_argument("--allow-forms", dest="forms", action="store_const", const=True, help=allows)
+    forbids = "don't count forms, without asking"
+    forms.add_argument("--no-forms", dest="forms", action="store_const", const=False, help=forbids)
+    trusts = "trust plane:PROJECT or zulip:CHANNEL without asking"
+    parser.add_argument("--trust-place", dest="places", metavar="PLACE", action="append", help=trusts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What every verb prints: answers on stdout, everything else on stderr."""
+"""Print answers on stdout and everything else on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_REMARK, LONGEST_TRACEBACK = 4_000, 16_000
 
 
 class LogLines(logging.Formatter):
-    """Each record begins a line with our name, and nothing else does: no text in it starts a line of its own or acts on a terminal.
+    """Formats each record as one line that begins with our name. No text in it can start a line of its own or act on a terminal.
 
     With `tracebacks`, as in a server's log, an error's traceback follows, indented; a person at a terminal gets its last line.
     """

@@ -162,6 +162,7 @@ async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[s
 async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
     async with open_review(settings) as review:
         principal = await _known(review.state, args.name)
+        # Not a proposal, as a grant is: taking trust away needs no passkey and works at once.
         await review.approvals.freeze(principal, review.person, args.reason or "frozen on the command line")
         return [await _row(review.state, principal)]
 

@@ -28,6 +28,7 @@ NAME_CHARS, LABEL_CHARS, MOST_LINES = 16, 18, 3
 MOST_CHARS = 500
 """Of a name or condition where it is shown in full."""
 NAME_PX, LABEL_PX, LINE_PX, NOTE_PX = 8.9, 6.5, 15.0, 14.0
+"""Widths of a character and heights of a line: estimates for system fonts, which only a browser can measure."""
 LEAST_WIDTH, PADDING = 84.0, 14.0
 NUMBER = BoxSize(20.0, 20.0)
 BEND, TIP_LONG, TIP_WIDE, BADGE = 12.0, 9.0, 4.5, 10.0

@@ -1,4 +1,4 @@
-"""What a proposal does to pages, in rows, with the sources of the current text. Pure."""
+"""Lay out a proposal's changes to pages in rows, with the sources of the current text. Pure."""
 
 from __future__ import annotations
 

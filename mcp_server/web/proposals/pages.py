@@ -1,4 +1,4 @@
-"""The pages of proposals: what waits, one in full, deciding on it, and what was decided."""
+"""The pages of proposals: waiting ones, one in full with its decision, and decided ones."""
 
 from __future__ import annotations
 
