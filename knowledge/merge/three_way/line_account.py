@@ -85,7 +85,7 @@ def _out_of_bounds(tally: _Tally) -> tuple[set[str], set[str]]:
 def _lines_of(texts: Iterable[str]) -> Counter[str]:
     """Return how often each line is there, ignoring blank lines and indents."""
     found: Counter[str] = Counter()
-    for text in texts:
+    for text in filter(None, texts):
         found.update(_lines(text))
     return found
 

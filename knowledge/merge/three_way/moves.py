@@ -75,8 +75,8 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
     runs: list[tuple[int, _MovedRun]] = []
     for group in groups:
         nodes = [base[x] for x, _ in group]
-        size = sum(sum(map(str.isalnum, node.key)) for node in nodes)
-        if size < SUBSTANCE and all(node.kind not in ("heading", "item", "row") for node in nodes):
+        named = any(node.kind in ("heading", "item", "row") for node in nodes)
+        if not named and sum(sum(map(str.isalnum, node.key)) for node in nodes) < SUBSTANCE:
             continue
         start, end = group[0][0], group[-1][0] + 1
         # A heading moves with what is left of its section.
@@ -92,14 +92,13 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
 def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[tuple[int, int]]:
     """Return the parts that are gone from their place and are, once, in another."""
     taken = {y for y in to if y >= 0}
-    gone = [(node.kind, node.key) for node, y in zip(base, to, strict=True) if y < 0]
+    gone = [((node.kind, node.key), at) for at, node in enumerate(base) if to[at] < 0]
     new = [((node.kind, node.key), at) for at, node in enumerate(side) if at not in taken]
     if not gone or not new:
         return []
     places = dict(new)
-    often = Counter(gone) + Counter(name for name, _ in new)
-    names = [(node.kind, node.key) for node in base]
-    return [(at, places[name]) for at, name in enumerate(names) if to[at] < 0 and name in places and often[name] == 2]
+    often = Counter(name for name, _ in (*gone, *new))
+    return [(at, places[name]) for name, at in gone if name in places and often[name] == 2]
 
 
 def _segment(

@@ -115,8 +115,11 @@ def _items(node: AlignedNode, indent: int) -> list[AlignedNode]:
 
 def _likeness(one: AlignedNode, other: AlignedNode) -> float:
     """Return how alike two items are; what is nested in them counts less than their own first line."""
-    heads = (node._replace(key=node.key.split("\n", 1)[0]) for node in (one, other))
-    return max(likeness(*heads), likeness(one, other))
+    whole = likeness(one, other)
+    if one.key.count("\n") < 2 and other.key.count("\n") < 2:
+        return whole
+    mine, yours = (node._replace(key=node.key.split("\n", 1)[0]) for node in (one, other))
+    return max(likeness(mine, yours), whole)
 
 
 def _taken_apart(text: str) -> ListItem | None:
