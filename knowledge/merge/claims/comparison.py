@@ -11,6 +11,7 @@ other half (kb/decisions/0023).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -238,7 +239,8 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
 def _match(ours: Claim, theirs: Claim) -> _Match:
     """Return how far two claims have one subject."""
     names, language = ours.names | theirs.names, ours.language
-    shared = sum(weight(term, names, language) for term in ours.bag & theirs.bag)
+    # Summed exactly: sets have another order in every process, and a plan made again in another must be the same.
+    shared = math.fsum(weight(term, names, language) for term in ours.bag & theirs.bag)
     # "Enabled" and "disabled" are one word for the subject: whether they contradict each other is asked later.
     axes = {pole.axis for pole in ours.poles} & {pole.axis for pole in theirs.poles}
     shared += len(axes - CLOSE_ONLY)

@@ -64,8 +64,9 @@ class PageIndex:
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
         room = MOST_HOLDERS
-        # Rare terms first: a term that hundreds of statements have says little about the subject of one.
-        for holders in sorted((by_term.get(term, []) for term in set(new.reading.terms)), key=len):
+        # Rare terms first: a term that hundreds of statements have says little about the subject of one. In the order of the
+        # text, not of a set, which differs in every process: a plan made again in another must be the same.
+        for holders in sorted((by_term.get(term, []) for term in dict.fromkeys(new.reading.terms)), key=len):
             room -= len(holders)
             if room < 0 and shared:
                 break
