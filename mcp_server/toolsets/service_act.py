@@ -102,7 +102,7 @@ class EarlierAct:
 
 
 async def earlier_act(
-    services: ActServices, call: Call, tool: str, asked: Arguments, within: timedelta
+    services: ActServices, call: Call, tool: str, arguments: Arguments, within: timedelta
 ) -> EarlierAct | None:
     """Return the caller's own call with the same arguments that a person approved within `within`, and that was executed.
 
@@ -112,8 +112,8 @@ async def earlier_act(
         return None  # an approval is to be executed, also of a call that was approved before
     trust = services.state.trust
     executed = await trust.lines(principal=call.principal.id, states=EXECUTED, limit=MOST_PROPOSALS)
-    arguments = canonical_text([asked.model_dump(mode="json")])
-    digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
+    text = canonical_text([arguments.model_dump(mode="json")])
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     for line in executed:
         if line.tool != tool or line.verdict is None or line.verdict.at < services.now() - within:
             continue
@@ -121,7 +121,7 @@ async def earlier_act(
         if proposal is None:
             continue
         # Long arguments of an ended proposal are cut; their digest stays.
-        is_same = proposal.cut.arguments == digest if proposal.cut else proposal.arguments == arguments
+        is_same = proposal.cut.arguments == digest if proposal.cut else proposal.arguments == text
         answer = json.loads(proposal.result or "null")
         if is_same and isinstance(answer, dict):
             return EarlierAct(proposal.id, line.verdict.at, answer)

@@ -177,9 +177,9 @@ class ToolSpec(Generic[S_contra, A, R]):
             raise BadDeclaration(f"tool {self.name} declares no trust level")
         return self.level
 
-    def journey_of(self, asked: A) -> str:
+    def journey_of(self, arguments: A) -> str:
         """Return the journey that the call belongs to, "" for none."""
-        return "" if self.toolset == JOURNEYS else getattr(asked, JOURNEY_FIELD, None) or ""
+        return "" if self.toolset == JOURNEYS else getattr(arguments, JOURNEY_FIELD, None) or ""
 
     def level_for(self, plan: CallPlan[R]) -> Trust:
         """Return the level that this very plan needs: the tool's, or more."""
@@ -239,9 +239,9 @@ class ToolSpec(Generic[S_contra, A, R]):
         return asked
 
     @staticmethod
-    def hash_of(asked: Arguments) -> str:
+    def hash_of(arguments: Arguments) -> str:
         """Return the SHA-256, hexadecimal, of the arguments in canonical form, defaults filled in."""
-        return hashlib.sha256(canonical(asked.model_dump(mode="json"))).hexdigest()
+        return hashlib.sha256(canonical(arguments.model_dump(mode="json"))).hexdigest()
 
     @cached_property
     def definition_hash(self) -> str:

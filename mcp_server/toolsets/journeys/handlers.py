@@ -44,13 +44,13 @@ BEGUN_ALREADY = (
 )
 
 
-async def start(services: JourneyServices, call: Call, asked: StartArguments) -> Journey:
+async def start(services: JourneyServices, call: Call, arguments: StartArguments) -> Journey:
     """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
-    if isinstance(of := asked.inputs.get("fork_of"), str):
+    if isinstance(of := arguments.inputs.get("fork_of"), str):
         require_handle(call.principal, of)
     who = call.principal
     position = await services.journeys.start(
-        asked.agent, asked.brief, asked.inputs, by=who.id, repeatable=not who.by_handle
+        arguments.agent, arguments.brief, arguments.inputs, by=who.id, repeatable=not who.by_handle
     )
     if position.state.forked_from:  # the works came along, and so does what they rest on
         origins = await services.taints.of_journey(position.state.forked_from)
@@ -63,19 +63,19 @@ async def start(services: JourneyServices, call: Call, asked: StartArguments) ->
     return replace(answer, prompt=f"{BEGUN_ALREADY.format(begun_at)}\n\n{answer.prompt}")
 
 
-async def submit(services: JourneyServices, call: Call, asked: SubmitArguments) -> Journey:
+async def submit(services: JourneyServices, call: Call, arguments: SubmitArguments) -> Journey:
     """Record work and go where it leads."""
-    usage = asked.usage or ReportedUsage()
+    usage = arguments.usage or ReportedUsage()
     submission = Submission(
-        asked.work,
-        tuple(asked.signals),
+        arguments.work,
+        tuple(arguments.signals),
         StepUsage(usage.tokens_in, usage.tokens_out, usage.model),
         usage.conversation,
-        asked.confidence,
-        asked.reasoning or "",
+        arguments.confidence,
+        arguments.reasoning or "",
     )
-    await _carried(services, call, asked.journey_id)
-    position = await services.journeys.submit(asked.journey_id, asked.version, submission, by=call.principal.id)
+    await _carried(services, call, arguments.journey_id)
+    position = await services.journeys.submit(arguments.journey_id, arguments.version, submission, by=call.principal.id)
     if position.state.status == "waiting":
         await services.want_review()
     return await told(services, position, after_submit=True)
@@ -88,43 +88,44 @@ async def _carried(services: JourneyServices, call: Call, journey: str) -> None:
     await services.taints.carry(call.principal.id, journey, run=call.run)
 
 
-async def decide(services: JourneyServices, call: Call, asked: DecideArguments) -> Journey:
+async def decide(services: JourneyServices, call: Call, arguments: DecideArguments) -> Journey:
     """Record a person's word that the host relays."""
-    opinion = JourneyDecision(asked.decision, "relayed", asked.note, asked.changes)
-    require_handle(call.principal, asked.journey_id)
-    began = (await services.journeys.store.journey(asked.journey_id)).principal
-    require_may_decide(call.principal, asked.journey_id, began)
-    await _carried(services, call, asked.journey_id)
-    position = await services.journeys.decide(asked.journey_id, asked.version, opinion, by=call.principal.id)
+    opinion = JourneyDecision(arguments.decision, "relayed", arguments.note, arguments.changes)
+    require_handle(call.principal, arguments.journey_id)
+    began = (await services.journeys.store.journey(arguments.journey_id)).principal
+    require_may_decide(call.principal, arguments.journey_id, began)
+    await _carried(services, call, arguments.journey_id)
+    position = await services.journeys.decide(arguments.journey_id, arguments.version, opinion, by=call.principal.id)
     return await told(services, position)
 
 
-async def status(services: JourneyServices, call: Call, asked: JourneyStatusArguments) -> JourneyView:
+async def status(services: JourneyServices, call: Call, arguments: JourneyStatusArguments) -> JourneyView:
     """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
-    require_handle(call.principal, asked.journey_id)
-    events = await newest_events(services, asked.journey_id) if asked.view == "events" else ()
+    require_handle(call.principal, arguments.journey_id)
+    events = await newest_events(services, arguments.journey_id) if arguments.view == "events" else ()
     try:
-        position = await services.journeys.position(asked.journey_id)
-        whole = await told(services, position, lean=asked.view != "state")
-        text = await _text(services, position, asked)
+        position = await services.journeys.position(arguments.journey_id)
+        whole = await told(services, position, lean=arguments.view != "state")
+        text = await _text(services, position, arguments)
     except (NoSuchAgent, PhaseGone) as error:
-        whole, text = await _unled(services, asked.journey_id, str(error)), await _report(services, asked)
+        whole, text = await _unled(services, arguments.journey_id, str(error)), await _report(services, arguments)
     return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
 
 
-async def _report(services: JourneyServices, asked: JourneyStatusArguments) -> str | None:
+async def _report(services: JourneyServices, arguments: JourneyStatusArguments) -> str | None:
     """Return the report of a journey without its agent, if it is asked for."""
-    if asked.view != "report":
+    if arguments.view != "report":
         return None
     store = services.journeys.store
-    log = await store.events(asked.journey_id)
+    log = await store.events(arguments.journey_id)
     return _bounded(
-        full_report(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked
+        full_report(arguments.journey_id, None, await store.journey(arguments.journey_id), log, services.now()),
+        arguments,
     )
 
 
-def _bounded(text: str, asked: JourneyStatusArguments) -> str:
-    rest = f"\n\n[cut: the whole report is at journey://{asked.journey_id}/report]"
+def _bounded(text: str, arguments: JourneyStatusArguments) -> str:
+    rest = f"\n\n[cut: the whole report is at journey://{arguments.journey_id}/report]"
     return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
 
 
@@ -146,11 +147,13 @@ async def _unled(services: JourneyServices, journey: str, why: str) -> Journey:
     )
 
 
-async def _text(services: JourneyServices, position: JourneyPosition, asked: JourneyStatusArguments) -> str | None:
-    if asked.view == "graph":
+async def _text(services: JourneyServices, position: JourneyPosition, arguments: JourneyStatusArguments) -> str | None:
+    if arguments.view == "graph":
         return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
-    if asked.view == "report":
-        return _bounded(report(position, await services.journeys.store.events(position.journey), services.now()), asked)
+    if arguments.view == "report":
+        return _bounded(
+            report(position, await services.journeys.store.events(position.journey), services.now()), arguments
+        )
     return None
 
 
@@ -161,7 +164,7 @@ async def newest_events(services: JourneyServices, journey: str) -> list[Mapping
     return [{name: _shortened(value) for name, value in event_line(logged).items()} for logged in log]
 
 
-async def journeys(services: JourneyServices, call: Call, asked: ListArguments) -> JourneyItems:
+async def journeys(services: JourneyServices, call: Call, arguments: ListArguments) -> JourneyItems:
     """Return journeys, newest first; to a caller over HTTP without a token none, because their ids are all that it needs.
 
     Raises:
@@ -169,12 +172,12 @@ async def journeys(services: JourneyServices, call: Call, asked: ListArguments) 
     """
     if call.principal.by_handle:
         return JourneyItems([], None, await _agents(services), UNLISTED)
-    key = question({"of": "journeys", "state": asked.state, "agent": asked.agent})
-    before = await _behind(services, asked.cursor, key)
+    key = question({"of": "journeys", "state": arguments.state, "agent": arguments.agent})
+    before = await _behind(services, arguments.cursor, key)
     lines = await services.journeys.store.journeys(
-        status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=before
+        status=arguments.state, agent=arguments.agent, limit=arguments.limit + 1, before=before
     )
-    shown = lines[: asked.limit]
+    shown = lines[: arguments.limit]
     items = [
         JourneyItem(
             line.id,
@@ -189,7 +192,7 @@ async def journeys(services: JourneyServices, call: Call, asked: ListArguments) 
     ]
     return JourneyItems(
         items,
-        seal(key, (shown[-1].id,)) if len(lines) > asked.limit else None,
+        seal(key, (shown[-1].id,)) if len(lines) > arguments.limit else None,
         [] if before else await _agents(services),
     )
 

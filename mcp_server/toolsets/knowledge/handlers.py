@@ -50,21 +50,25 @@ if TYPE_CHECKING:
     from knowledge.writing.writer import WritePlan
 
 
-async def show_map(services: KnowledgeServices, call: Call, asked: MapArguments) -> MapView:
+async def show_map(services: KnowledgeServices, call: Call, arguments: MapArguments) -> MapView:
     """Return the map of a directory."""
-    view = await services.tiers.map(asked.path, asked.depth)
+    view = await services.tiers.map(arguments.path, arguments.depth)
     await services.ledger.saw_map(call.reader, view)
     return view
 
 
-async def read(services: KnowledgeServices, call: Call, asked: ReadPageArguments) -> PageReading:
+async def read(services: KnowledgeServices, call: Call, arguments: ReadPageArguments) -> PageReading:
     """Return one document, or a section of it."""
     reading = await services.tiers.read(
-        asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
+        arguments.path,
+        section=arguments.section,
+        view=arguments.view,
+        revision=arguments.revision,
+        offset=arguments.offset,
     )
     await services.ledger.saw_page(call.reader, reading)
     # Who goes on reading has seen what cites the page.
-    if not services.connectors or asked.offset:
+    if not services.connectors or arguments.offset:
         return reading
     return replace(reading, cited_by=await citations_of(services, reading.path))
 
@@ -80,18 +84,18 @@ async def quoted_from(services: KnowledgeServices, paths: Iterable[str]) -> tupl
     return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
 
 
-async def search(services: KnowledgeServices, call: Call, asked: SearchPagesArguments) -> SearchAnswer:
+async def search(services: KnowledgeServices, call: Call, arguments: SearchPagesArguments) -> SearchAnswer:
     """Return the chunks that answer best, and a nudge if the caller searches where it has not looked."""
     answer = await services.finder.search(
-        asked.query,
-        path=asked.path or "",
-        mode=asked.mode,
+        arguments.query,
+        path=arguments.path or "",
+        mode=arguments.mode,
         # Who names no number gets as many as have something to tell.
-        limit=asked.limit if "limit" in asked.model_fields_set else None,
-        cursor=asked.cursor,
-        filters=_filters(asked.filters),
+        limit=arguments.limit if "limit" in arguments.model_fields_set else None,
+        cursor=arguments.cursor,
+        filters=_filters(arguments.filters),
     )
-    place = clean_path(asked.path or "")
+    place = clean_path(arguments.path or "")
     directory = place if not place or await services.index.directory(place) else None
     return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
 
@@ -101,14 +105,14 @@ async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
 
 
-async def history(services: KnowledgeServices, _call: Call, asked: HistoryArguments) -> History:
+async def history(services: KnowledgeServices, _call: Call, arguments: HistoryArguments) -> History:
     """Return the revisions of a page, newest first."""
-    return await services.page_history.history(asked.path, limit=asked.limit, cursor=asked.cursor)
+    return await services.page_history.history(arguments.path, limit=arguments.limit, cursor=arguments.cursor)
 
 
-async def contradictions(services: KnowledgeServices, _call: Call, asked: ContradictionsArguments) -> Disagreements:
+async def contradictions(services: KnowledgeServices, _call: Call, arguments: ContradictionsArguments) -> Disagreements:
     """Return the claims that disagree, on one page or everywhere."""
-    return await services.page_history.contradictions(asked.path, limit=asked.limit, cursor=asked.cursor)
+    return await services.page_history.contradictions(arguments.path, limit=arguments.limit, cursor=arguments.cursor)
 
 
 def _filters(asked: SearchFilters) -> Filters:
@@ -199,27 +203,27 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("”", "'").split())
 
 
-async def _request(services: KnowledgeServices, call: Call, asked: MergeArguments) -> MergeRequest:
+async def _request(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> MergeRequest:
     """Return what is asked to be merged, with the sentences of somebody else's that its writer was shown and names no source of."""
-    by, approved = actor(call, "kb_merge", asked), call.origin == "approved"
+    by, approved = actor(call, "kb_merge", arguments), call.origin == "approved"
     found = list(
-        call.repeats if approved else (await services.taints.repeated(call.principal.id, asked.content)).items()
+        call.repeats if approved else (await services.taints.repeated(call.principal.id, arguments.content)).items()
     )
-    if found and source_kind(asked.source) == JOURNEY:
-        of_journey = await services.taints.of_journey(asked.source.partition(":")[2])
+    if found and source_kind(arguments.source) == JOURNEY:
+        of_journey = await services.taints.of_journey(arguments.source.partition(":")[2])
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
-    named = _named(asked.source)
+    named = _named(arguments.source)
     return MergeRequest(
         actor=by,
-        path=asked.path,
-        content=asked.content,
-        source=asked.source,
-        section=asked.section,
-        base_revision=asked.base_revision,
-        authority=asked.authority,
-        observed_at=moment(asked.observed_at) if asked.observed_at else None,
-        corroboration=tuple(asked.corroboration),
-        intent=asked.intent,
+        path=arguments.path,
+        content=arguments.content,
+        source=arguments.source,
+        section=arguments.section,
+        base_revision=arguments.base_revision,
+        authority=arguments.authority,
+        observed_at=moment(arguments.observed_at) if arguments.observed_at else None,
+        corroboration=tuple(arguments.corroboration),
+        intent=arguments.intent,
         against=call.against,
         judgement=PairJudgement(call.doubts) if approved else None,
         repeats=tuple(sorted((digest, origin) for digest, origin in found if _named(origin) != named)),
@@ -232,19 +236,19 @@ def _named(source: str) -> str:
     return place.removesuffix(".md") if source_kind(place) == "kb" else place
 
 
-async def plan_merge(services: KnowledgeServices, call: Call, asked: MergeArguments) -> CallPlan[Merged]:
+async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> CallPlan[Merged]:
     """Work out what merging would do, after what `call.earlier` would. Changes nothing.
 
     Raises:
         CallsDoNotJoin: not all of them could be merged as one.
     """
     earlier = tuple([await _request(services, call, one) for one in call.earlier])
-    request = replace(await _request(services, call, asked), earlier=earlier)
+    request = replace(await _request(services, call, arguments), earlier=earlier)
     if earlier and not all(one.base_revision for one in (*earlier, request)):
         raise CallsDoNotJoin("merges without a base are done one at a time")
-    unseen = call.trusted and not asked.dry_run and not request.repeats
+    unseen = call.trusted and not arguments.dry_run and not request.repeats
     agreed = call.approval is not None
-    plan = await services.writer.plan_merge(request, unseen=unseen, agreed=agreed, dry_run=asked.dry_run)
+    plan = await services.writer.plan_merge(request, unseen=unseen, agreed=agreed, dry_run=arguments.dry_run)
     answer = plan.answer
     if earlier and answer is not None and answer.status != "done":
         raise CallsDoNotJoin("they cannot all be merged any more")
@@ -258,11 +262,11 @@ async def plan_merge(services: KnowledgeServices, call: Call, asked: MergeArgume
             elif kind == JOURNEY:
                 found += await services.taints.of_journey(one.source.partition(":")[2])
         origins = tuple(dict.fromkeys(found))
-    if asked.dry_run:
+    if arguments.dry_run:
         return CallPlan(answer=await _rehearsal(services, plan.request.path, answer), origins=origins)
     if answer is not None and answer.status == "analysis":
         return CallPlan(answer=answer, origins=origins)
-    return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, asked))
+    return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, arguments))
 
 
 async def _rehearsal(services: KnowledgeServices, path: str, answer: Any) -> Any:
@@ -272,38 +276,38 @@ async def _rehearsal(services: KnowledgeServices, path: str, answer: Any) -> Any
 
 
 async def _unsettled_claims(
-    services: KnowledgeServices, asked: MergeArguments, call: Call, answer: Merged
+    services: KnowledgeServices, arguments: MergeArguments, call: Call, answer: Merged
 ) -> tuple[CallPlan[Merged], tuple[str, ...]] | None:
     """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
 
     Also returns the texts of the page that the person would decide against.
     """
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
-    if not against or not asked.base_revision or not any(block.verdict == "flag" for block in answer.blocks):
+    if not against or not arguments.base_revision or not any(block.verdict == "flag" for block in answer.blocks):
         return None
-    request = replace(await _request(services, replace(call, against=against), asked), path=answer.path)
+    request = replace(await _request(services, replace(call, against=against), arguments), path=answer.path)
     plan = await services.writer.plan_merge(request)
     if plan.answer is None or plan.answer.status == "analysis" or not (plan.rehearsed and plan.rehearsed.work.contents):
         return None
     return _call_plan(plan, (), services.writer.merge), against
 
 
-async def plan_move(services: KnowledgeServices, call: Call, asked: MoveArguments) -> CallPlan[ChangeAnswer]:
+async def plan_move(services: KnowledgeServices, call: Call, arguments: MoveArguments) -> CallPlan[ChangeAnswer]:
     """Work out which links a move would rewrite. Changes nothing."""
-    request = MoveRequest(actor(call, "kb_move", asked), asked.path, asked.to)
-    return await _planned(services, call, request, dry_run=asked.dry_run)
+    request = MoveRequest(actor(call, "kb_move", arguments), arguments.path, arguments.to)
+    return await _planned(services, call, request, dry_run=arguments.dry_run)
 
 
-async def plan_delete(services: KnowledgeServices, call: Call, asked: DeleteArguments) -> CallPlan[ChangeAnswer]:
+async def plan_delete(services: KnowledgeServices, call: Call, arguments: DeleteArguments) -> CallPlan[ChangeAnswer]:
     """Work out what a deletion would leave behind. Changes nothing."""
-    request = DeleteRequest(actor(call, "kb_delete", asked), asked.path, asked.base_revision)
-    return await _planned(services, call, request, dry_run=asked.dry_run)
+    request = DeleteRequest(actor(call, "kb_delete", arguments), arguments.path, arguments.base_revision)
+    return await _planned(services, call, request, dry_run=arguments.dry_run)
 
 
-async def plan_revert(services: KnowledgeServices, call: Call, asked: RevertArguments) -> CallPlan[ChangeAnswer]:
+async def plan_revert(services: KnowledgeServices, call: Call, arguments: RevertArguments) -> CallPlan[ChangeAnswer]:
     """Work out what going back would change. Changes nothing."""
-    request = RevertRequest(actor(call, "kb_revert", asked), asked.path, asked.revision)
-    return await _planned(services, call, request, dry_run=asked.dry_run)
+    request = RevertRequest(actor(call, "kb_revert", arguments), arguments.path, arguments.revision)
+    return await _planned(services, call, request, dry_run=arguments.dry_run)
 
 
 async def _planned(
@@ -326,6 +330,6 @@ async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple
     return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
 
 
-def actor(call: Call, tool: str, asked: Arguments) -> Actor:
+def actor(call: Call, tool: str, arguments: Arguments) -> Actor:
     """Return who acts, for the record."""
-    return Actor(call.principal.id, tool, ToolSpec.hash_of(asked), call.key or call.run)
+    return Actor(call.principal.id, tool, ToolSpec.hash_of(arguments), call.key or call.run)

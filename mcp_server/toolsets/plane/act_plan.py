@@ -43,16 +43,16 @@ class Unfit(ConnectorError):
         super().__init__(SERVICE, f"{why}; nothing was sent")
 
 
-async def plan_creation(board: Board, asked: CreateArguments) -> TaskPlan:
+async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
     """Return what creating a task would send.
 
     Raises:
         UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.
     """
-    project = await board.project(asked.project)
+    project = await board.project(arguments.project)
     names = _FieldNames(board, project)
-    names.note_correction(asked.project, (project.key, project.name, project.id))
-    fields = await _fields_named(names, None, asked)
+    names.note_correction(arguments.project, (project.key, project.name, project.id))
+    fields = await _fields_named(names, None, arguments)
     _require_order({one.name: one.after for one in fields})
     plan = TaskPlan(
         "create",
@@ -60,19 +60,19 @@ async def plan_creation(board: Board, asked: CreateArguments) -> TaskPlan:
         tuple(fields),
         names.known,
         corrections=tuple(names.corrections),
-        arguments_hash=ToolSpec.hash_of(asked),
+        arguments_hash=ToolSpec.hash_of(arguments),
     )
-    return _halted_if_dry_run(plan, asked)
+    return _halted_if_dry_run(plan, arguments)
 
 
-async def plan_comment(board: Board, asked: CommentArguments) -> TaskPlan:
+async def plan_comment(board: Board, arguments: CommentArguments) -> TaskPlan:
     """Return what a comment would send.
 
     Raises:
         Missing, UnknownName, NotAllowed, Unfit: it cannot be carried out.
     """
-    project, task = await board.task(asked.task)
-    html = await to_thread.run_sync(html_of, asked.text)
+    project, task = await board.task(arguments.task)
+    html = await to_thread.run_sync(html_of, arguments.text)
     shown = await to_thread.run_sync(markdown_of, html)
     if not html or not shown.strip():
         raise Unfit("the comment has no text, which Plane would accept")
@@ -82,12 +82,12 @@ async def plan_comment(board: Board, asked: CommentArguments) -> TaskPlan:
         (TaskField("comment", None, html, "", shown),),
         task=task,
         url=board.url(project, task.number),
-        arguments_hash=ToolSpec.hash_of(asked),
+        arguments_hash=ToolSpec.hash_of(arguments),
     )
-    return _halted_if_dry_run(plan, asked)
+    return _halted_if_dry_run(plan, arguments)
 
 
-async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskPlan:
+async def plan_update(board: Board, call: Call, arguments: UpdateArguments) -> TaskPlan:
     """Return which fields of the task would change. With `seen_at` none does if the task was changed since.
 
     Without `seen_at` no description is replaced, so that nobody's words are lost; for any other field the last writer wins.
@@ -95,13 +95,13 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
     Raises:
         Missing, UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.
     """
-    if all(getattr(asked, name) is None for name in FIELDS):
+    if all(getattr(arguments, name) is None for name in FIELDS):
         raise Unfit("no field is named; name at least one to change")
-    project, task = await board.task(asked.task)
+    project, task = await board.task(arguments.task)
     names = _FieldNames(board, project)
-    if any(one is not None for one in (asked.state, asked.assignees, asked.labels, asked.description)):
+    if any(one is not None for one in (arguments.state, arguments.assignees, arguments.labels, arguments.description)):
         await names.load()
-    fields = [one for one in await _fields_named(names, task, asked) if one.before != one.after]
+    fields = [one for one in await _fields_named(names, task, arguments) if one.before != one.after]
     plan = TaskPlan(
         "update",
         project,
@@ -110,7 +110,7 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
         task=task,
         url=board.url(project, task.number),
         corrections=tuple(names.corrections),
-        arguments_hash=ToolSpec.hash_of(asked),
+        arguments_hash=ToolSpec.hash_of(arguments),
     )
     if not fields:
         return replace(plan, halted=answered(plan, "unchanged", "the task has these values already; nothing was sent"))
@@ -120,47 +120,47 @@ async def plan_update(board: Board, call: Call, asked: UpdateArguments) -> TaskP
     text = plan.field("description")
     # An empty description may be filled without having read it.
     replaces_words = text is not None and bool(text.was)
-    if (replaces_words or asked.seen_at is not None) and _seen(plan, asked.seen_at) != task.updated_at:
+    if (replaces_words or arguments.seen_at is not None) and _seen(plan, arguments.seen_at) != task.updated_at:
         return _conflict(plan, task)
     # The preview shows a person the task's name, or the text that is replaced. A trusted caller gets none.
     quotes = not call.trusted and any(one.was if one.name == "description" else True for one in fields)
-    return _halted_if_dry_run(replace(plan, quotes=quotes), asked)
+    return _halted_if_dry_run(replace(plan, quotes=quotes), arguments)
 
 
 async def _fields_named(
-    names: _FieldNames, task: PlaneTask | None, asked: CreateArguments | UpdateArguments
+    names: _FieldNames, task: PlaneTask | None, arguments: CreateArguments | UpdateArguments
 ) -> list[TaskField]:
     """Return every field that the arguments name, also if it would not change; `task` is None for a new one."""
     board, project = names.board, names.project
     fields = []
-    if asked.name is not None:
-        fields.append(_plain("name", task.name if task else None, _task_name(asked.name)))
-    if _is_named(asked.state, task):
+    if arguments.name is not None:
+        fields.append(_plain("name", task.name if task else None, _task_name(arguments.name)))
+    if _is_named(arguments.state, task):
         current = names.states.get(task.state_id or "") if task else None
         # A task in a group of states, such as `started`, need not move to be in it. A state may have the name of its group.
-        if current and asked.state.strip().casefold() == current.group.casefold() != current.name.casefold():
+        if current and arguments.state.strip().casefold() == current.group.casefold() != current.name.casefold():
             wanted = current
         else:
-            wanted = await board.state(project, asked.state)
-        fields.append(names.state(task.state_id if task else None, wanted, asked.state))
-    if asked.priority is not None:
-        fields.append(_plain("priority", task.priority if task else None, asked.priority))
-    if _is_named(asked.assignees, task):
-        people = await names.find(asked.assignees, board.person)
+            wanted = await board.state(project, arguments.state)
+        fields.append(names.state(task.state_id if task else None, wanted, arguments.state))
+    if arguments.priority is not None:
+        fields.append(_plain("priority", task.priority if task else None, arguments.priority))
+    if _is_named(arguments.assignees, task):
+        people = await names.find(arguments.assignees, board.person)
         fields.append(names.several("assignees", task.assignee_ids if task else (), people))
-    if _is_named(asked.labels, task):
-        labels = await names.find(asked.labels, board.labels.named)
+    if _is_named(arguments.labels, task):
+        labels = await names.find(arguments.labels, board.labels.named)
         fields.append(names.several("labels", task.label_ids if task else (), labels))
     days: tuple[tuple[FieldName, str | None, date | None], ...] = (
-        ("start", asked.start, task.starts if task else None),
-        ("due", asked.due, task.due if task else None),
+        ("start", arguments.start, task.starts if task else None),
+        ("due", arguments.due, task.due if task else None),
     )
     for name, text, day in days:
         if _is_named(text, task):
             fields.append(_plain(name, _iso(day), _day(name, text)))
-    if _is_named(asked.description, task):
+    if _is_named(arguments.description, task):
         # A long text takes its time, so it is rendered in a thread.
-        described = await to_thread.run_sync(_description, task, asked.description, names.people)
+        described = await to_thread.run_sync(_description, task, arguments.description, names.people)
         fields += [described] if described.after else []
     return fields
 
@@ -236,8 +236,8 @@ def _display_name(one: PlaneMember | Label) -> str:
     return one.name or getattr(one, "full_name", "") or getattr(one, "email", "") or one.id
 
 
-def _halted_if_dry_run(plan: TaskPlan, asked: CreateArguments | UpdateArguments | CommentArguments) -> TaskPlan:
-    return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if asked.dry_run else plan
+def _halted_if_dry_run(plan: TaskPlan, arguments: CreateArguments | UpdateArguments | CommentArguments) -> TaskPlan:
+    return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if arguments.dry_run else plan
 
 
 def _seen(plan: TaskPlan, seen_at: str | None) -> datetime:

@@ -28,24 +28,24 @@ from mcp_server.toolsets.service_act import earlier_act
 from mcp_server.toolsets.spec import CallPlan, CallPreview
 
 
-async def list_projects(services: ActServices, _call: Call, asked: ProjectsArguments) -> Projects:
+async def list_projects(services: ActServices, _call: Call, arguments: ProjectsArguments) -> Projects:
     """Answer plane_list_projects."""
-    return await task_views.list_projects(services.plane, asked.project)
+    return await task_views.list_projects(services.plane, arguments.project)
 
 
-async def query_tasks(services: ActServices, _call: Call, asked: QueryArguments) -> TaskList:
+async def query_tasks(services: ActServices, _call: Call, arguments: QueryArguments) -> TaskList:
     """Answer plane_query_tasks."""
-    return await task_views.query_tasks(services.plane, asked)
+    return await task_views.query_tasks(services.plane, arguments)
 
 
-async def get_task(services: ActServices, _call: Call, asked: GetArguments) -> TaskView:
+async def get_task(services: ActServices, _call: Call, arguments: GetArguments) -> TaskView:
     """Answer plane_get_task."""
 
     async def pages_of(origin: str, title: str, url: str, texts: Sequence[str]) -> Sequence[str]:
         await remember_mentions(services, origin, url=url, texts=texts, title=title)
         return await related_pages(services, origin, texts)
 
-    return await task_views.get_task(services.plane, asked, pages_of)
+    return await task_views.get_task(services.plane, arguments, pages_of)
 
 
 async def projects_read(_services: ActServices, answer: Projects) -> Sequence[str]:
@@ -63,59 +63,59 @@ async def task_read(_services: ActServices, answer: TaskView) -> Sequence[str]:
     return tuple(f"{TOOLSET}:{key}" for key in (answer.key, *(tied.key for tied in answer.relations)))
 
 
-async def plan_create(services: ActServices, call: Call, asked: CreateArguments) -> CallPlan[TaskActed]:
+async def plan_create(services: ActServices, call: Call, arguments: CreateArguments) -> CallPlan[TaskActed]:
     """Plan creating a task. Changes nothing."""
-    return _call_plan(services, await _creation(services, call, asked))
+    return _call_plan(services, await _creation(services, call, arguments))
 
 
-async def plan_update(services: ActServices, call: Call, asked: UpdateArguments) -> CallPlan[TaskActed]:
+async def plan_update(services: ActServices, call: Call, arguments: UpdateArguments) -> CallPlan[TaskActed]:
     """Plan changing a task. Changes nothing."""
-    return _call_plan(services, await act_plan.plan_update(services.plane, call, asked))
+    return _call_plan(services, await act_plan.plan_update(services.plane, call, arguments))
 
 
-async def plan_comment(services: ActServices, call: Call, asked: CommentArguments) -> CallPlan[TaskActed]:
+async def plan_comment(services: ActServices, call: Call, arguments: CommentArguments) -> CallPlan[TaskActed]:
     """Plan a comment. Changes nothing."""
-    return _call_plan(services, await _comment(services, call, asked))
+    return _call_plan(services, await _comment(services, call, arguments))
 
 
-async def recall_create(services: ActServices, call: Call, asked: CreateArguments) -> TaskActed | None:
+async def recall_create(services: ActServices, call: Call, arguments: CreateArguments) -> TaskActed | None:
     """Return the outcome of a creation whose process died."""
     try:
-        plan = await _creation(services, call, asked)
+        plan = await _creation(services, call, arguments)
     except ConnectorError:
         # A name may be gone since; the task is found by its key alone.
-        plan = TaskPlan("create", await services.plane.project(asked.project), ())
+        plan = TaskPlan("create", await services.plane.project(arguments.project), ())
     return await task_act(services, plan).recall(services, call)
 
 
-async def recall_update(services: ActServices, call: Call, asked: UpdateArguments) -> TaskActed | None:
+async def recall_update(services: ActServices, call: Call, arguments: UpdateArguments) -> TaskActed | None:
     """Return the outcome of a change whose process died."""
-    plan = await act_plan.plan_update(services.plane, call, asked)
+    plan = await act_plan.plan_update(services.plane, call, arguments)
     return await task_act(services, plan).recall(services, call)
 
 
-async def recall_comment(services: ActServices, call: Call, asked: CommentArguments) -> TaskActed | None:
+async def recall_comment(services: ActServices, call: Call, arguments: CommentArguments) -> TaskActed | None:
     """Return the outcome of a comment whose process died."""
-    return await task_act(services, await _comment(services, call, asked)).recall(services, call)
+    return await task_act(services, await _comment(services, call, arguments)).recall(services, call)
 
 
-async def _creation(services: ActServices, call: Call, asked: CreateArguments) -> TaskPlan:
-    plan = await act_plan.plan_creation(services.plane, asked)
-    return await _halted_if_done(services, call, asked, plan)
+async def _creation(services: ActServices, call: Call, arguments: CreateArguments) -> TaskPlan:
+    plan = await act_plan.plan_creation(services.plane, arguments)
+    return await _halted_if_done(services, call, arguments, plan)
 
 
-async def _comment(services: ActServices, call: Call, asked: CommentArguments) -> TaskPlan:
-    plan = await act_plan.plan_comment(services.plane, asked)
-    return await _halted_if_done(services, call, asked, plan)
+async def _comment(services: ActServices, call: Call, arguments: CommentArguments) -> TaskPlan:
+    plan = await act_plan.plan_comment(services.plane, arguments)
+    return await _halted_if_done(services, call, arguments, plan)
 
 
 async def _halted_if_done(
-    services: ActServices, call: Call, asked: CreateArguments | CommentArguments, plan: TaskPlan
+    services: ActServices, call: Call, arguments: CreateArguments | CommentArguments, plan: TaskPlan
 ) -> TaskPlan:
     """Return the plan, halted if a person approved this very call a while ago and it was done."""
     if plan.halted is not None:
         return plan
-    earlier = await earlier_act(services, call, TOOLS[plan.kind], asked, WINDOWS[plan.kind])
+    earlier = await earlier_act(services, call, TOOLS[plan.kind], arguments, WINDOWS[plan.kind])
     if earlier is None:
         return plan
     return replace(plan, halted=await still_there(services.plane, plan, done_before(plan, earlier)))

@@ -85,7 +85,7 @@ class _FoundTasks:
     error: ConnectorError | None = None
 
 
-async def query_tasks(board: Board, asked: QueryArguments) -> TaskList:
+async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
     """Return the tasks that match, last changed first.
 
     Raises:
@@ -93,38 +93,38 @@ async def query_tasks(board: Board, asked: QueryArguments) -> TaskList:
         BadDate, UnknownName, AmbiguousServiceName: an argument does not say what is meant.
         ConnectorError: no project could be searched.
     """
-    filters = asked.model_dump(exclude={"limit", "cursor", "journey_id"})
+    filters = arguments.model_dump(exclude={"limit", "cursor", "journey_id"})
     key = question(filters | {"workspace": board.access.workspace})
     # A cursor or date that is wrong is refused before Plane is asked for anything.
-    remaining_tasks((), asked.cursor, key)
-    if asked.due is not None and asked.due.strip().casefold() != OVERDUE:
-        day_of("due", asked.due, also="'overdue' or ")
-    if asked.updated_since is not None:
-        moment_of("updated_since", asked.updated_since)
-    projects = await _projects_to_search(board, asked)
+    remaining_tasks((), arguments.cursor, key)
+    if arguments.due is not None and arguments.due.strip().casefold() != OVERDUE:
+        day_of("due", arguments.due, also="'overdue' or ")
+    if arguments.updated_since is not None:
+        moment_of("updated_since", arguments.updated_since)
+    projects = await _projects_to_search(board, arguments)
     if projects is None:
         return TaskList([], None, tainted=False, note=NO_PROJECT)
     found = await in_parallel(
-        [partial(_search_project, board, asked, project) for project in projects], at_most=AT_ONCE
+        [partial(_search_project, board, arguments, project) for project in projects], at_most=AT_ONCE
     )
     errors = [one.error for one in found if one.error is not None]
     if errors and len(errors) == len(found):
         raise _common_error(errors)
     project_of = {task.id: one.project for one in found for task in one.tasks}
-    remaining = remaining_tasks((task for one in found for task in one.tasks), asked.cursor, key)
-    shown = remaining.tasks[: asked.limit]
+    remaining = remaining_tasks((task for one in found for task in one.tasks), arguments.cursor, key)
+    shown = remaining.tasks[: arguments.limit]
     lines = await _task_lines(board, shown, project_of)
     more = remaining.cursor_after(shown[-1], key) if len(remaining.tasks) > len(shown) else None
     notes = [_incomplete_note(found), CHANGED.format(remaining.changed) if remaining.changed else None]
     return TaskList(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
 
 
-async def _projects_to_search(board: Board, asked: QueryArguments) -> Sequence[Project] | None:
+async def _projects_to_search(board: Board, arguments: QueryArguments) -> Sequence[Project] | None:
     """Return the project that is named, or all in which a search finds the text; None if none may be used."""
-    if asked.project is not None:
-        return [await board.project(asked.project)]
+    if arguments.project is not None:
+        return [await board.project(arguments.project)]
     projects = await board.projects()
-    words = words_of(asked.text)
+    words = words_of(arguments.text)
     if len(projects) < 2 or not words:
         return projects or None
     # One search spares listing most projects. It finds more than matches (keys, numbers), but every name with the word.
@@ -135,10 +135,10 @@ async def _projects_to_search(board: Board, asked: QueryArguments) -> Sequence[P
     return [project for project in projects if project.id in ids]
 
 
-async def _search_project(board: Board, asked: QueryArguments, project: Project) -> _FoundTasks:
+async def _search_project(board: Board, arguments: QueryArguments, project: Project) -> _FoundTasks:
     try:
-        wanted = await _task_filter(board, asked, project)
-        listing = await _tasks_to_filter(board, asked, project)
+        wanted = await _task_filter(board, arguments, project)
+        listing = await _tasks_to_filter(board, arguments, project)
     except ConnectorError as error:
         return _FoundTasks(project, error=error)
     fitting = [task for task in listing.items if wanted.fits(task, board.key(project, task))]
@@ -156,38 +156,40 @@ def _common_error(errors: Sequence[ConnectorError]) -> ConnectorError:
     return UnknownName(SERVICE, first.kind, first.asked, candidates)
 
 
-async def _task_filter(board: Board, asked: QueryArguments, project: Project) -> TaskFilter:
+async def _task_filter(board: Board, arguments: QueryArguments, project: Project) -> TaskFilter:
     """Return the filter with the ids of this project."""
-    overdue = asked.due is not None and asked.due.strip().casefold() == OVERDUE
-    assignee = asked.assignee.strip().casefold() if asked.assignee is not None else None
+    overdue = arguments.due is not None and arguments.due.strip().casefold() == OVERDUE
+    assignee = arguments.assignee.strip().casefold() if arguments.assignee is not None else None
     assignee_id = None
-    if asked.assignee is not None and assignee == "me":
+    if arguments.assignee is not None and assignee == "me":
         # Not `board.person`: the owner of the key need not be a member of every project.
         assignee_id = (await board.me()).id
-    elif asked.assignee is not None and assignee != "none":
-        assignee_id = (await board.person(project, asked.assignee)).id
+    elif arguments.assignee is not None and assignee != "none":
+        assignee_id = (await board.person(project, arguments.assignee)).id
     states = (await board.states.by_id(project)).values() if overdue else ()
     return TaskFilter(
-        words=words_of(asked.text),
-        state_ids=await board.states_meant(project, asked.state) if asked.state is not None else None,
+        words=words_of(arguments.text),
+        state_ids=await board.states_meant(project, arguments.state) if arguments.state is not None else None,
         assignee_id=assignee_id,
         nobody=assignee == "none",
-        label_id=(await board.labels.named(project, asked.label)).id if asked.label is not None else None,
-        priority=asked.priority,
-        due_by=day_of("due", asked.due) if asked.due is not None and not overdue else None,
+        label_id=(await board.labels.named(project, arguments.label)).id if arguments.label is not None else None,
+        priority=arguments.priority,
+        due_by=day_of("due", arguments.due) if arguments.due is not None and not overdue else None,
         overdue_at=board.now().astimezone(UTC).date() if overdue else None,
         closed_ids=frozenset(state.id for state in states if state.group in CLOSED),
-        updated_since=moment_of("updated_since", asked.updated_since) if asked.updated_since is not None else None,
+        updated_since=moment_of("updated_since", arguments.updated_since)
+        if arguments.updated_since is not None
+        else None,
     )
 
 
-async def _tasks_to_filter(board: Board, asked: QueryArguments, project: Project) -> Listing[PlaneTask]:
+async def _tasks_to_filter(board: Board, arguments: QueryArguments, project: Project) -> Listing[PlaneTask]:
     """Return the tasks that are both in the named cycle and module, or all of the project."""
     lists: list[Listing[PlaneTask]] = []
-    if asked.cycle is not None:
-        lists.append(await board.tasks_of(project, await board.cycle(project, asked.cycle)))
-    if asked.module is not None:
-        lists.append(await board.tasks_of(project, await board.modules.named(project, asked.module)))
+    if arguments.cycle is not None:
+        lists.append(await board.tasks_of(project, await board.cycle(project, arguments.cycle)))
+    if arguments.module is not None:
+        lists.append(await board.tasks_of(project, await board.modules.named(project, arguments.module)))
     if not lists:
         return await board.tasks_of(project)
     shared = set.intersection(*({task.id for task in listing.items} for listing in lists))
@@ -250,19 +252,19 @@ async def _with_names(board: Board, project: Project, tasks: Sequence[PlaneTask]
     ]
 
 
-async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> TaskView:
+async def get_task(board: Board, arguments: GetArguments, pages_of: PagesOf) -> TaskView:
     """Return one task as it is now; a long one in parts.
 
     Raises:
         BadCursor: it belongs to another task, or the task was changed since.
         BadReference, Missing, UnknownName, NotAllowed, ClosedProject: as for `Board.task`.
     """
-    project, task = await board.task(asked.task)
+    project, task = await board.task(arguments.task)
     # Parts of a text that was changed in between would not fit together, so the cursor belongs to this version of the task.
-    key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(asked.include))})
-    start = _start(asked.cursor, key)
+    key = question({"task": task.id, "at": exact(task.updated_at), "include": sorted(set(arguments.include))})
+    start = _start(arguments.cursor, key)
     (named,) = await _with_names(board, project, [task])
-    with_comments = "comments" in asked.include
+    with_comments = "comments" in arguments.include
     people = await board.names_of_people(project) if task.html or with_comments else {}
     comments: Listing[Comment] = await board.comments(project, task) if with_comments else Listing(())
     htmls = [task.html, *(comment.html for comment in comments.items)]
@@ -270,7 +272,7 @@ async def get_task(board: Board, asked: GetArguments, pages_of: PagesOf) -> Task
     parts, next_start = _parts(texts, *start)
     related: Sequence[Tied] = ()
     not_shown = None
-    if "relations" in asked.include and asked.cursor is None:  # on the first page only: each costs a request
+    if "relations" in arguments.include and arguments.cursor is None:  # on the first page only: each costs a request
         related, not_shown = await _related(board, project, task)
     task_key, url = board.key(project, task), board.url(project, task.number)
     pages = await pages_of(f"plane:{task_key}", f"{task_key} {task.name}", url, [task.name, *texts])

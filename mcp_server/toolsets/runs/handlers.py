@@ -56,9 +56,9 @@ class WrongRun(KnowledgeError):
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-async def plan_call(services: RunServices, call: Call, asked: RunArguments) -> CallPlan[RunAnswer]:
+async def plan_call(services: RunServices, call: Call, arguments: RunArguments) -> CallPlan[RunAnswer]:
     """Return the plan of a call that begins or answers a run. Raises as `plan_run`."""
-    plan = await plan_run(services, call, asked)
+    plan = await plan_run(services, call, arguments)
     header = plan.header
     limits = ", ".join([*limit_phrases(header.limits, cost="g"), f"toolsets {', '.join(header.toolsets) or 'all'}"])
     if plan.answer:
@@ -86,53 +86,53 @@ async def plan_call(services: RunServices, call: Call, asked: RunArguments) -> C
     )
 
 
-async def plan_run(services: RunServices, call: Call, asked: RunArguments) -> RunPlan:
+async def plan_run(services: RunServices, call: Call, arguments: RunArguments) -> RunPlan:
     """Return which run the call would begin or answer. Nothing changes, but what the caller has read is recorded for the plan.
 
     Raises:
         WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it asks nothing.
     """
     for name in MOST_CHARACTERS:
-        require_short(name, getattr(asked, name) or "")
-    if asked.run_id is not None or asked.answer is not None:
-        plan = await _plan_answer(services, call, asked)
-    elif not asked.goal.strip():
+        require_short(name, getattr(arguments, name) or "")
+    if arguments.run_id is not None or arguments.answer is not None:
+        plan = await _plan_answer(services, call, arguments)
+    elif not arguments.goal.strip():
         raise WrongRun("'goal' is empty; say what to achieve, or answer a run's question with 'run_id' and 'answer'")
     else:
         toolsets = _toolsets_for_runs(services)
-        if unknown := [name for name in asked.toolsets if name not in toolsets]:
+        if unknown := [name for name in arguments.toolsets if name not in toolsets]:
             wrong = one_line(unknown[0], MOST_NAME)
             raise WrongRun(f"there is no toolset {wrong!r} for runs here; use {_list(toolsets)}")
         plan = RunPlan(
             Header(
                 id=f"r-{secrets.token_hex(10)}",
-                goal=asked.goal,
-                context=asked.context,
+                goal=arguments.goal,
+                context=arguments.context,
                 principal=call.principal.id,
                 begun_at=services.now(),
-                toolsets=tuple(dict.fromkeys(asked.toolsets)),
+                toolsets=tuple(dict.fromkeys(arguments.toolsets)),
                 model=services.model.name,
-                limits=services.model.run_limits(asked.max_iterations, float(asked.timeout_seconds)),
+                limits=services.model.run_limits(arguments.max_iterations, float(arguments.timeout_seconds)),
             )
         )
     if not call.trusted:  # by the time a person approves, it may be forgotten that the caller read it
-        await services.taints.keep(call.principal.id, _texts_hash(asked))
+        await services.taints.keep(call.principal.id, _texts_hash(arguments))
     return plan
 
 
-async def _plan_answer(services: RunServices, call: Call, asked: RunArguments) -> RunPlan:
-    if asked.run_id is None:
+async def _plan_answer(services: RunServices, call: Call, arguments: RunArguments) -> RunPlan:
+    if arguments.run_id is None:
         raise WrongRun("'answer' is given without 'run_id'; name the run that asked")
-    if asked.answer is None or not asked.answer.strip():
+    if arguments.answer is None or not arguments.answer.strip():
         raise WrongRun("'run_id' is given without 'answer'; agent_trace(run_id) shows the run's status and question")
     usual = RunArguments().model_dump()
     names = ("goal", "context", "toolsets", "max_iterations", "timeout_seconds")
-    if others := [name for name in names if getattr(asked, name) != usual[name]]:
+    if others := [name for name in names if getattr(arguments, name) != usual[name]]:
         raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps the values it started with")
-    run = await own_run(services, call, asked.run_id)
+    run = await own_run(services, call, arguments.run_id)
     if run.ask is None:
         raise RunNotThere(run.id, STATE_PHRASES[run.state], "answered")
-    return RunPlan(run.header, asked.answer, run.ask.id, run.ask.question)
+    return RunPlan(run.header, arguments.answer, run.ask.id, run.ask.question)
 
 
 async def own_run(services: RunViewServices, call: Call, run: str) -> Run:
@@ -174,9 +174,11 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _texts_hash(asked: RunArguments) -> str:
+def _texts_hash(arguments: RunArguments) -> str:
     """Return a hash of the texts that a run gets, whatever its limits and its model."""
-    return hashlib.sha256(canonical([asked.goal, asked.context, asked.run_id, asked.answer])).hexdigest()
+    return hashlib.sha256(
+        canonical([arguments.goal, arguments.context, arguments.run_id, arguments.answer])
+    ).hexdigest()
 
 
 # --- carrying out -----------------------------------------------------------------------------------------------------
@@ -257,15 +259,15 @@ def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
     return report
 
 
-async def recalled(services: RunServices, call: Call, asked: RunArguments) -> RunAnswer | None:
+async def recalled(services: RunServices, call: Call, arguments: RunArguments) -> RunAnswer | None:
     """Return the run that a person agreed to, if it was begun or answered before the process died."""
     try:
-        run = await own_run(services, call, asked.run_id or begun_for(call))
+        run = await own_run(services, call, arguments.run_id or begun_for(call))
     except NoSuchRun:
         return None
-    if asked.run_id is not None:
+    if arguments.run_id is not None:
         answers = [(frame.by, frame.text) for frame in run.frames if isinstance(frame, PersonAnswered)]
-        if run.ask is not None or (call.principal.id, asked.answer) not in answers:
+        if run.ask is not None or (call.principal.id, arguments.answer) not in answers:
             return None
     return await answered(services, run)
 
@@ -308,20 +310,20 @@ async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str,
     return await summary(waits, page) if waits else None
 
 
-async def trace(services: RunViewServices, call: Call, asked: TraceArguments) -> RunTrace:
+async def trace(services: RunViewServices, call: Call, arguments: TraceArguments) -> RunTrace:
     """Return a page of the run's explanation, with its status and outcome."""
-    run = await own_run(services, call, asked.run_id)
+    run = await own_run(services, call, arguments.run_id)
     shown, text = present(run), explain(run)
-    if asked.offset and asked.offset >= len(text):
+    if arguments.offset and arguments.offset >= len(text):
         raise WrongRun(f"the explanation has {len(text):,} characters; set offset to next_offset, or to 0")
-    end = page_end(text, asked.offset)
+    end = page_end(text, arguments.offset)
     return RunTrace(
         run_id=run.id,
         status=shown.status,
-        answer="" if asked.offset else shown.text[:MOST_TEXT],
+        answer="" if arguments.offset else shown.text[:MOST_TEXT],
         question=shown.question[:MOST_TEXT],
         proposal=await _waits_for(services.state, run, services.review_address),
-        text=text[asked.offset : end],
+        text=text[arguments.offset : end],
         next_offset=end if end < len(text) else None,
         tainted=bool(await services.taints.of_journey(run.id)),
     )

@@ -30,7 +30,7 @@ MOST_LISTED = 100
 PENDING: tuple[State, ...] = ("pending",)
 
 
-async def status(services: TrustServices, call: Call, _asked: NoArguments) -> TrustStatus:
+async def status(services: TrustServices, call: Call, _arguments: NoArguments) -> TrustStatus:
     """Return the caller's own trust record."""
     trust_record = await trust_record_of(services.state, call.principal, now=services.now())
     grant = grant_of(trust_record)
@@ -61,24 +61,24 @@ class NoSuchOwnProposal(KnowledgeError):
         super().__init__(f"you made no proposal {asked[:40]!r}; call proposal_status() to list your pending proposals")
 
 
-async def proposal_status(services: TrustServices, call: Call, asked: ProposalStatusArguments) -> ProposalStatus:
+async def proposal_status(services: TrustServices, call: Call, arguments: ProposalStatusArguments) -> ProposalStatus:
     """Return what became of a proposal, waiting for it if asked and as long as not too many others wait."""
-    if asked.proposal_id is None:
+    if arguments.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
-    proposal = await _own(services, call, asked.proposal_id)
-    if asked.wait_seconds and proposal.open and has_room(services):
-        with anyio.move_on_after(asked.wait_seconds):
+    proposal = await _own(services, call, arguments.proposal_id)
+    if arguments.wait_seconds and proposal.open and has_room(services):
+        with anyio.move_on_after(arguments.wait_seconds):
             await closed(services, proposal.id)
-        proposal = await _own(services, call, asked.proposal_id)
+        proposal = await _own(services, call, arguments.proposal_id)
     return await _told(services, call, proposal)
 
 
-async def withdraw(services: TrustServices, call: Call, asked: WithdrawArguments) -> ProposalStatus:
+async def withdraw(services: TrustServices, call: Call, arguments: WithdrawArguments) -> ProposalStatus:
     """Take a proposal of the caller back, if nobody has decided about it yet."""
-    proposal = await _own(services, call, asked.proposal_id)
+    proposal = await _own(services, call, arguments.proposal_id)
     trust = services.state.trust
     taken = await trust.withdraw(proposal.id, call.principal.id, at=services.now())
-    proposal = taken or await _own(services, call, asked.proposal_id)
+    proposal = taken or await _own(services, call, arguments.proposal_id)
     return await _told(services, call, proposal)
 
 

@@ -45,7 +45,7 @@ EMOJI_NAMES = {
 """Zulip's names of emoji that people paste. Source: Zulip's tools/setup/emoji/emoji_names.py."""
 
 
-async def plan_message(chat: Chat, asked: SendArguments) -> MessagePlan:
+async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
     """Return the plan of a message.
 
     Raises:
@@ -53,10 +53,10 @@ async def plan_message(chat: Chat, asked: SendArguments) -> MessagePlan:
         UnknownName, AmbiguousServiceName, NotAllowed, Deactivated: about a channel or person.
     """
     server = await chat.client.limits()
-    where, notes = await _where(chat, asked, server)
+    where, notes = await _where(chat, arguments, server)
     # The notes name existing topics, which anybody may have written.
     quotes = (f"zulip:{place_name(replace(where, topic=None))}",) if notes else ()
-    parts = _parts(prepared(asked.text), server.longest_message, asked)
+    parts = _parts(prepared(arguments.text), server.longest_message, arguments)
     if len(parts) > 1:
         notes = [*notes, f"sent as {len(parts)} messages, because Zulip takes {server.longest_message} characters"]
     if where.channel is not None:
@@ -70,22 +70,22 @@ async def plan_message(chat: Chat, asked: SendArguments) -> MessagePlan:
         url=url,
         parts=parts,
         note="; ".join(notes) or None,
-        arguments_hash=ToolSpec.hash_of(asked),
+        arguments_hash=ToolSpec.hash_of(arguments),
         quotes=quotes,
         among_reviews=chat.is_for_reviews(where),
     )
-    return replace(plan, halted=answered(plan, "analysis")) if asked.dry_run else plan
+    return replace(plan, halted=answered(plan, "analysis")) if arguments.dry_run else plan
 
 
-async def plan_reaction(chat: Chat, asked: ReactArguments) -> MessagePlan:
+async def plan_reaction(chat: Chat, arguments: ReactArguments) -> MessagePlan:
     """Return the plan of a reaction, halted if it is there (or gone) already.
 
     Raises:
         Missing: there is no such message, or it may not be read.
         Unclear: that is not the name of an emoji.
     """
-    emoji = emoji_name(asked.emoji)
-    message = await chat.message(asked.message_id)
+    emoji = emoji_name(arguments.emoji)
+    message = await chat.message(arguments.message_id)
     me = await chat.me()
     own = [one.emoji for one in message.reactions if one.user_id == me.id]
     where = await chat.place_of(message)
@@ -94,19 +94,19 @@ async def plan_reaction(chat: Chat, asked: ReactArguments) -> MessagePlan:
         where=where,
         place=place_name(where),
         url=link_to(chat.site, await chat.server(), message),
-        reaction=PlannedReaction(message, emoji, asked.remove),
-        arguments_hash=ToolSpec.hash_of(asked),
+        reaction=PlannedReaction(message, emoji, arguments.remove),
+        arguments_hash=ToolSpec.hash_of(arguments),
         quotes=(f"zulip:{place_name(where)}",),
         among_reviews=chat.is_for_reviews(where),
     )
-    if (emoji in own) is not asked.remove:
+    if (emoji in own) is not arguments.remove:
         why = "it is there already"
-        if asked.remove:
+        if arguments.remove:
             # An emoji has several names, and only Zulip knows which are the same.
             listed = ", ".join(f":{name}:" for name in own)
             why = f"it is not there under that name; yours there: {listed}" if own else "it is not there"
         return replace(plan, halted=answered(plan, "unchanged", why))
-    return replace(plan, halted=answered(plan, "analysis")) if asked.dry_run else plan
+    return replace(plan, halted=answered(plan, "analysis")) if arguments.dry_run else plan
 
 
 def prepared(text: str) -> str:
@@ -143,16 +143,16 @@ def emoji_name(asked: str) -> str:
     return name
 
 
-async def _where(chat: Chat, asked: SendArguments, server: ZulipServer) -> tuple[ChatPlace, list[str]]:
+async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> tuple[ChatPlace, list[str]]:
     """Return where the message goes, and notes about the topic."""
-    if (asked.channel is None) == (not asked.people):
+    if (arguments.channel is None) == (not arguments.people):
         raise Unclear("name a channel and a topic, or people, and not both")
-    if asked.people:
-        if asked.topic is not None:
+    if arguments.people:
+        if arguments.topic is not None:
             raise Unclear("a message to people has no topic; leave it out, or name a channel")
-        return ChatPlace(people=await chat.with_unique_names(await chat.recipients(asked.people, active=True))), []
-    channel = await chat.channel(asked.channel or "")
-    topic = " ".join((asked.topic or "").split())
+        return ChatPlace(people=await chat.with_unique_names(await chat.recipients(arguments.people, active=True))), []
+    channel = await chat.channel(arguments.channel or "")
+    topic = " ".join((arguments.topic or "").split())
     if not topic:
         raise Unclear(f"a message to #{channel.name} needs a topic; zulip_list_channels lists the existing ones")
     if any(_is_refused(letter) for letter in topic):
@@ -186,8 +186,8 @@ async def _topic_notes(chat: Chat, channel: Channel, topic: str) -> list[str]:
     return [f"this begins a new topic; there is {by_folded[near[0]]!r}"] if near else []
 
 
-def _parts(text: str, longest: int, asked: SendArguments) -> tuple[str, ...]:
-    if len(text) > longest and asked.too_long == "refuse":
+def _parts(text: str, longest: int, arguments: SendArguments) -> tuple[str, ...]:
+    if len(text) > longest and arguments.too_long == "refuse":
         raise Unclear(f"the text has {len(text)} characters, Zulip takes {longest}; shorten it, or have it split")
     try:
         return split(text, longest)

@@ -30,14 +30,14 @@ from mcp_server.toolsets.zulip.schemas import (
 )
 
 
-async def channels(services: ActServices, _call: Call, asked: ChannelsArguments) -> Channels:
+async def channels(services: ActServices, _call: Call, arguments: ChannelsArguments) -> Channels:
     """Answer zulip_list_channels."""
-    return await message_views.channels(services.zulip, asked.channel)
+    return await message_views.channels(services.zulip, arguments.channel)
 
 
-async def read(services: ActServices, _call: Call, asked: ReadMessagesArguments) -> Messages:
+async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> Messages:
     """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
-    answer = await message_views.read(services.zulip, asked)
+    answer = await message_views.read(services.zulip, arguments)
     by_place: dict[str, list[MessageLine]] = {}
     for line in answer.messages:
         by_place.setdefault(line.place, []).append(line)
@@ -48,9 +48,9 @@ async def read(services: ActServices, _call: Call, asked: ReadMessagesArguments)
     return answer
 
 
-async def search(services: ActServices, _call: Call, asked: SearchMessagesArguments) -> Messages:
+async def search(services: ActServices, _call: Call, arguments: SearchMessagesArguments) -> Messages:
     """Answer zulip_search_messages."""
-    return await message_views.search(services.zulip, asked)
+    return await message_views.search(services.zulip, arguments)
 
 
 async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequence[str]:
@@ -60,32 +60,32 @@ async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequ
     return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in answer.channels) if answer.tainted else ()
 
 
-async def plan_send(services: ActServices, call: Call, asked: SendArguments) -> CallPlan[MessageActed]:
+async def plan_send(services: ActServices, call: Call, arguments: SendArguments) -> CallPlan[MessageActed]:
     """Plan a message. Changes nothing."""
-    return _call_plan(services, await planned_sending(services, call, asked))
+    return _call_plan(services, await planned_sending(services, call, arguments))
 
 
-async def plan_react(services: ActServices, _call: Call, asked: ReactArguments) -> CallPlan[MessageActed]:
+async def plan_react(services: ActServices, _call: Call, arguments: ReactArguments) -> CallPlan[MessageActed]:
     """Plan a reaction. Changes nothing."""
-    return _call_plan(services, await plan_reaction(services.zulip, asked))
+    return _call_plan(services, await plan_reaction(services.zulip, arguments))
 
 
-async def recall_send(services: ActServices, call: Call, asked: SendArguments) -> MessageActed | None:
+async def recall_send(services: ActServices, call: Call, arguments: SendArguments) -> MessageActed | None:
     """Return the outcome of a message whose process died."""
-    return await message_act(services, await planned_sending(services, call, asked)).recall(services, call)
+    return await message_act(services, await planned_sending(services, call, arguments)).recall(services, call)
 
 
-async def recall_react(services: ActServices, call: Call, asked: ReactArguments) -> MessageActed | None:
+async def recall_react(services: ActServices, call: Call, arguments: ReactArguments) -> MessageActed | None:
     """Return the outcome of a reaction whose process died."""
-    return await message_act(services, await plan_reaction(services.zulip, asked)).recall(services, call)
+    return await message_act(services, await plan_reaction(services.zulip, arguments)).recall(services, call)
 
 
-async def planned_sending(services: ActServices, call: Call, asked: SendArguments) -> MessagePlan:
+async def planned_sending(services: ActServices, call: Call, arguments: SendArguments) -> MessagePlan:
     """Return the plan of the message, halted if a person approved this very call a while ago and it was done."""
-    plan = await plan_message(services.zulip, asked)
+    plan = await plan_message(services.zulip, arguments)
     if plan.halted is not None:
         return plan
-    earlier = await earlier_act(services, call, SEND, asked, REPEAT_WINDOW)
+    earlier = await earlier_act(services, call, SEND, arguments, REPEAT_WINDOW)
     return replace(plan, halted=sent_before(plan, earlier)) if earlier else plan
 
 

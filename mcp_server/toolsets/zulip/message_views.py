@@ -74,25 +74,25 @@ async def channels(chat: Chat, asked: str | None) -> Channels:
     )
 
 
-async def read(chat: Chat, asked: ReadMessagesArguments) -> Messages:
+async def read(chat: Chat, arguments: ReadMessagesArguments) -> Messages:
     """Return messages of a place, oldest first.
 
     Raises:
         Unclear: the arguments do not say which messages.
         BadCursor: the cursor belongs to another call.
     """
-    named = asked.model_dump(include={"channel", "topic", "people", "anchor", "since"})
+    named = arguments.model_dump(include={"channel", "topic", "people", "anchor", "since"})
     key = question({"of": "messages", **named})
-    start = await _start(chat, asked)
-    direction, anchor = _from_cursor(asked.cursor, key) if asked.cursor else (start.direction, start.anchor)
-    if asked.cursor is None and start.since is not None:
-        window = await messages_since(chat, start.where, start.since, asked.limit)
+    start = await _start(chat, arguments)
+    direction, anchor = _from_cursor(arguments.cursor, key) if arguments.cursor else (start.direction, start.anchor)
+    if arguments.cursor is None and start.since is not None:
+        window = await messages_since(chat, start.where, start.since, arguments.limit)
     else:
-        window = await _window(chat, asked, start.where, direction, anchor)
+        window = await _window(chat, arguments, start.where, direction, anchor)
     kept = [message for message in window.messages if chat.allows(message)]
     has_more = not (window.found_oldest if direction == "older" else window.found_newest)
     if not kept:
-        nothing_unread = asked.anchor == "first_unread" and not asked.cursor
+        nothing_unread = arguments.anchor == "first_unread" and not arguments.cursor
         notes = [NOTHING_UNREAD if nothing_unread else NOTHING]
     elif direction == "older":
         notes = [MORE_OLDER if has_more else NO_OLDER]
@@ -109,7 +109,7 @@ async def read(chat: Chat, asked: ReadMessagesArguments) -> Messages:
     return await _messages(chat, kept, cursor, notes)
 
 
-async def search(chat: Chat, asked: SearchMessagesArguments) -> Messages:
+async def search(chat: Chat, arguments: SearchMessagesArguments) -> Messages:
     """Return the newest messages with these words, newest last; the cursor continues with older ones.
 
     With an allow list each channel on it is searched by itself, so that nothing of others counts, not even their number.
@@ -117,27 +117,27 @@ async def search(chat: Chat, asked: SearchMessagesArguments) -> Messages:
     Raises:
         BadCursor: the cursor belongs to another search.
     """
-    if asked.topic is not None and asked.channel is None:
+    if arguments.topic is not None and arguments.channel is None:
         raise Unclear("a topic is searched within its channel: name that, too")
-    named = asked.model_dump(include={"channel", "topic", "sender", "query"})
+    named = arguments.model_dump(include={"channel", "topic", "sender", "query"})
     key = question({"of": "found messages", **named})
-    anchor: Anchor = _from_cursor(asked.cursor, key)[1] if asked.cursor else "newest"
-    sender = await chat.person(asked.sender) if asked.sender else None
+    anchor: Anchor = _from_cursor(arguments.cursor, key)[1] if arguments.cursor else "newest"
+    sender = await chat.person(arguments.sender) if arguments.sender else None
 
     async def search_in(where: ChatPlace) -> MessageWindow:
         return await chat.client.messages(
             where,
             anchor=anchor,
-            before=asked.limit,
-            with_anchor=not asked.cursor,
-            search=asked.query,
+            before=arguments.limit,
+            with_anchor=not arguments.cursor,
+            search=arguments.query,
             sender=sender,
         )
 
-    places = await _places_to_search(chat, asked)
+    places = await _places_to_search(chat, arguments)
     windows = await in_parallel([partial(search_in, where) for where in places], at_most=MOST_AT_ONCE)
     found = {message.id: message for window in windows for message in window.messages if chat.allows(message)}
-    newest = [found[number] for number in sorted(found)][-asked.limit :]
+    newest = [found[number] for number in sorted(found)][-arguments.limit :]
     has_more = len(found) > len(newest) or any(not window.found_oldest for window in windows)
     cursor = seal(key, ("older", newest[0].id)) if has_more and newest else None
     notes = [(MORE_OLDER if cursor else NO_OLDER) if newest else NOTHING]
@@ -158,10 +158,10 @@ def _from_cursor(cursor: str, key: str) -> tuple[Direction, int]:
     return ("older" if direction == "older" else "newer"), int(message_id)
 
 
-async def _places_to_search(chat: Chat, asked: SearchMessagesArguments) -> Sequence[ChatPlace]:
-    if asked.channel is not None:
-        channel = await chat.channel(asked.channel)
-        topic = await chat.topic(channel, asked.topic) if asked.topic is not None else None
+async def _places_to_search(chat: Chat, arguments: SearchMessagesArguments) -> Sequence[ChatPlace]:
+    if arguments.channel is not None:
+        channel = await chat.channel(arguments.channel)
+        topic = await chat.topic(channel, arguments.topic) if arguments.topic is not None else None
         return [ChatPlace(channel, topic)]
     if not chat.limited:
         # A bot's own history covers only the time when it was subscribed, so public channels are searched besides.
@@ -170,56 +170,56 @@ async def _places_to_search(chat: Chat, asked: SearchMessagesArguments) -> Seque
     return [*[ChatPlace(channel) for channel in await chat.channels()], *direct]
 
 
-async def _start(chat: Chat, asked: ReadMessagesArguments) -> _Start:
+async def _start(chat: Chat, arguments: ReadMessagesArguments) -> _Start:
     """Return where the first page begins.
 
     Raises:
         Unclear: the arguments contradict each other, or name too little.
     """
-    _require_clear(asked)
-    where = await _where(chat, asked)
-    if asked.since is not None:
+    _require_clear(arguments)
+    where = await _where(chat, arguments)
+    if arguments.since is not None:
         try:
-            return _Start(where or ChatPlace(), "newer", "oldest", in_utc(asked.since))
+            return _Start(where or ChatPlace(), "newer", "oldest", in_utc(arguments.since))
         except ValueError:
-            shown = asked.since[:40]
+            shown = arguments.since[:40]
             why = f"since is an ISO date like 2026-11-20 or 2026-11-20T14:00Z, not {shown!r}"
             raise Unclear(why) from None
-    if asked.anchor in ENDS:
+    if arguments.anchor in ENDS:
         if where is None:
             raise Unclear("name a channel, or people, or the id or address of a message as anchor")
-        if asked.anchor == "newest":
+        if arguments.anchor == "newest":
             return _Start(where, "older", "newest")
-        return _Start(where, "newer", "oldest" if asked.anchor == "oldest" else "first_unread")
-    if "://" in asked.anchor:
-        return await _start_at_address(chat, asked.anchor, where)
-    message_id = number_of(asked.anchor) or 0
+        return _Start(where, "newer", "oldest" if arguments.anchor == "oldest" else "first_unread")
+    if "://" in arguments.anchor:
+        return await _start_at_address(chat, arguments.anchor, where)
+    message_id = number_of(arguments.anchor) or 0
     if not 0 < message_id < LAST_ID:
-        raise Unclear(f"anchor is {', '.join(ENDS)}, the id of a message or its address, not {asked.anchor[:60]!r}")
+        raise Unclear(f"anchor is {', '.join(ENDS)}, the id of a message or its address, not {arguments.anchor[:60]!r}")
     if where is None:
         where = await chat.place_of(await chat.message(message_id))
     return _Start(where, "around", message_id)
 
 
-def _require_clear(asked: ReadMessagesArguments) -> None:
-    if asked.channel is not None and asked.people:
+def _require_clear(arguments: ReadMessagesArguments) -> None:
+    if arguments.channel is not None and arguments.people:
         raise Unclear("name a channel or people, not both")
-    if asked.topic is not None and asked.channel is None:
+    if arguments.topic is not None and arguments.channel is None:
         raise Unclear("a topic is read in its channel: name that, too")
-    if asked.since is not None:
-        if asked.anchor != "newest":
+    if arguments.since is not None:
+        if arguments.anchor != "newest":
             raise Unclear("since begins at a point in time and anchor at a message: give one of them")
-        if asked.channel is None and not asked.people:
+        if arguments.channel is None and not arguments.people:
             raise Unclear("since needs a channel or people")
 
 
-async def _where(chat: Chat, asked: ReadMessagesArguments) -> ChatPlace | None:
-    if asked.people:
-        return ChatPlace(people=await chat.recipients(asked.people))
-    if asked.channel is None:
+async def _where(chat: Chat, arguments: ReadMessagesArguments) -> ChatPlace | None:
+    if arguments.people:
+        return ChatPlace(people=await chat.recipients(arguments.people))
+    if arguments.channel is None:
         return None
-    channel = await chat.channel(asked.channel)
-    return ChatPlace(channel, await chat.topic(channel, asked.topic) if asked.topic is not None else None)
+    channel = await chat.channel(arguments.channel)
+    return ChatPlace(channel, await chat.topic(channel, arguments.topic) if arguments.topic is not None else None)
 
 
 async def _start_at_address(chat: Chat, address: str, where: ChatPlace | None) -> _Start:
@@ -242,17 +242,19 @@ async def _start_at_address(chat: Chat, address: str, where: ChatPlace | None) -
 
 
 async def _window(
-    chat: Chat, asked: ReadMessagesArguments, where: ChatPlace, direction: Direction, anchor: Anchor
+    chat: Chat, arguments: ReadMessagesArguments, where: ChatPlace, direction: Direction, anchor: Anchor
 ) -> MessageWindow:
-    half = asked.limit // 2
+    half = arguments.limit // 2
     before, after = {
-        "older": (asked.limit, 0),
-        "newer": (0, asked.limit),
-        "around": (half, asked.limit - 1 - half),  # and the anchor itself
+        "older": (arguments.limit, 0),
+        "newer": (0, arguments.limit),
+        "around": (half, arguments.limit - 1 - half),  # and the anchor itself
     }[direction]
     if anchor == "first_unread":
         after -= 1  # the anchor itself comes, too
-    return await chat.client.messages(where, anchor=anchor, before=before, after=after, with_anchor=not asked.cursor)
+    return await chat.client.messages(
+        where, anchor=anchor, before=before, after=after, with_anchor=not arguments.cursor
+    )
 
 
 async def _messages(chat: Chat, messages: Sequence[Message], cursor: str | None, notes: Sequence[str]) -> Messages:
