@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from agents.engine.agent import Agent
 from agents.engine.events import canonical
 from agents.engine.graph import Phase
-from agents.engine.progress.feedback import told as feedback_told
+from agents.engine.progress.feedback import feedback_list
 from agents.engine.state import Feedback, JourneyState, TransitionRecord
 from agents.engine.work.answers import unanswered_in
 from agents.prompts.context import Budget, PromptSection, fitted
@@ -98,7 +98,7 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
     body, missing = _text(agent, state, share), _missing(state, share)
     found = _found(agent, state) if phase.feedback else ()
-    heard = feedback_told(found, phase.feedback, int(FEEDBACK_TOKENS * share))
+    heard = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * share))
     missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
     if sections := _sections(agent, state, body):
         around = [

@@ -1,7 +1,7 @@
 """Several agents as one: their graphs one after the other, in one journey. Pure.
 
-Each part goes on as if it were alone: what it is asked and what it looks at is told in its own names, those of other parts with
-their prefix. So no part knows whether it stands in a chain, and the engine does not know that there are chains.
+Each part works as if it were alone. It sees its own phases under their own names, and those of other parts under names with a prefix.
+So no agent has to know whether it is part of a chain, and the engine does not know that there are chains.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import partial
 from itertools import count, zip_longest
 from typing import TypeVar
 
-from agents.engine.agent import NOT_MET, Agent, Condition, ConditionFinding, Look, ModelAdvice, Provide, SubmitFacts
+from agents.engine.agent import NOT_MET, Agent, Condition, ConditionFinding, Look, Provide, SubmitFacts
 from agents.engine.decide import REJECTED
 from agents.engine.events import Json, Note
 from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition, transitions_from
-from agents.engine.state import JourneyState, TransitionRecord
+from agents.engine.state import JourneyState
 from agents.prompts.context import PromptSection
 
 T = TypeVar("T")
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AgentPart:
-    """An agent's place in a larger one. Its phases have `prefix` before their names: "" or something that ends with a dot.
+    """An agent in a chain. The names of its phases begin with `prefix`: "" or a text that ends with a dot.
 
-    `following` is where the work goes from its end, as the target of a link; "" for the part that stands next.
+    `following` is where the work continues after its end, as the target of a link; "" for the next part.
     """
 
     prefix: str
@@ -35,16 +35,48 @@ class AgentPart:
 
     @property
     def name(self) -> str:
-        """Return how the part is called: by its prefix, or as the agent."""
+        """Return the name of the part: its prefix, or the agent's name."""
         return self.prefix.removesuffix(".") or self.agent.name
+
+    @property
+    def first(self) -> str:
+        """Return the first phase, by its name in the chain."""
+        return self.prefix + self.agent.graph.initial
+
+    @property
+    def phases(self) -> Iterator[Phase]:
+        """Yield the agent's phases, without those in which it is complete."""
+        return (phase for phase in self.agent.graph.phases if phase.name not in self.agent.graph.complete)
+
+    @property
+    def endings(self) -> list[Transition]:
+        """Return the agent's transitions to its end."""
+        return [t for t in self.agent.graph.transitions if t.target in self.agent.graph.complete]
+
+    def speaker(self, name: str) -> str:
+        """Return the name of a speaker in the chain.
+
+        An agent that speaks for itself speaks for the part: if it is two parts, it has two conversations.
+        """
+        return self.name if name in ("", self.agent.name) else self.prefix + name
+
+    def own_names(self) -> Mapping[str, str]:
+        """Return the part's name for each phase of the chain that it names differently.
+
+        A phase of another part that has the name of one of its own gets a dot before it.
+        """
+        if not self.prefix:
+            return {}
+        names = [phase.name for phase in self.agent.graph.phases]
+        return {**{name: f".{name}" for name in names}, **{self.prefix + name: name for name in names}}
 
 
 @dataclass(frozen=True, slots=True)
 class PartLink:
-    """A way from the end of a part that is tried before the one to the next part.
+    """A transition from the end of a part that is tried before the one to the next part.
 
-    `target` is a phase by its whole name, or the prefix of a part, whose first phase is meant. `condition` looks at what a part
-    recorded, in its own names: that of the prefix `looks`, or the part `source` itself.
+    `target` is a phase by its name in the chain, or the prefix of a part, for its first phase. `condition` judges the part with the
+    prefix `looks`, or the part `source` itself if that is None.
     """
 
     source: str
@@ -57,8 +89,18 @@ class PartLink:
 
     @property
     def looked_at(self) -> str:
-        """Return the prefix of the part that the condition looks at."""
+        """Return the prefix of the part that the condition judges."""
         return self.source if self.looks is None else self.looks
+
+
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """A link at one of the endings of a part. `name` is that of its condition in the chain."""
+
+    part: AgentPart
+    end: Transition
+    link: PartLink
+    name: str
 
 
 def composed(
@@ -72,17 +114,17 @@ def composed(
     texts: Mapping[str, str] | None = None,
     origin: str = "built in",
 ) -> Agent:
-    """Return the agent that is these parts in their order, complete in `end` after the last.
+    """Return the agent that does the work of these parts in order, and is complete in `end` after the last.
 
-    `texts` are those that `end` names. Inputs of all parts are inputs of it.
+    `texts` are those that `end` names. The inputs of all parts are its inputs.
     """
-    joints = _joints(parts, links)
-    transitions = [way for number, part in enumerate(parts) for way in _ways(number, part, parts, end, joints)]
+    chain, joints = _Chain(tuple(parts)), _joints(parts, links)
+    transitions = [way for number, part in enumerate(parts) for way in _transitions(number, part, parts, end, joints)]
     graph = PhaseGraph(
         name,
         (*(phase for part in parts for phase in _phases(part)), end),
         tuple(transitions),
-        _first(parts[0]),
+        parts[0].first,
         (end.name,),
     )
     return Agent(
@@ -90,76 +132,77 @@ def composed(
         title=title,
         summary=summary,
         graph=graph,
-        forms=_named(parts, lambda part: part.agent.forms),
-        conditions={**_named(parts, _conditions), **_linked(parts, joints)},
-        texts={**_named(parts, lambda part: part.agent.texts), **(texts or {})},
-        questions=_named(parts, lambda part: part.agent.questions),
-        values=partial(_values, tuple(parts)),
-        done=partial(_done, tuple(parts)),
-        notes=partial(_notes, tuple(parts)),
+        forms=_prefixed(parts, lambda part: part.agent.forms),
+        conditions={**_prefixed(parts, _conditions), **_link_conditions(parts, joints)},
+        texts={**_prefixed(parts, lambda part: part.agent.texts), **(texts or {})},
+        questions=_prefixed(parts, lambda part: part.agent.questions),
+        values=chain.values,
+        done=chain.done,
+        notes=chain.notes,
         origin=origin,
         inputs=_inputs(parts),
-        provides=_named(parts, _provides),
-        budgets=_named(parts, lambda part: part.agent.budgets),
-        sections=partial(_sections, tuple(parts)),
-        documents=partial(_documents, tuple(parts)),
-        models=_models(parts),
-        refuses=partial(_refused, tuple(parts)),
+        provides=_prefixed(parts, _provides),
+        budgets=_prefixed(parts, lambda part: part.agent.budgets),
+        sections=chain.sections,
+        documents=chain.documents,
+        models={part.speaker(speaker): advice for part in parts for speaker, advice in part.agent.models.items()},
+        refuses=chain.refuses,
         profile={"parts": [{"part": part.name, "agent": part.agent.name, **part.agent.profile} for part in parts]},
     )
+
+
+def _prefixed(parts: Sequence[AgentPart], of: Callable[[AgentPart], Mapping[str, T]]) -> dict[str, T]:
+    return {part.prefix + name: value for part in parts for name, value in of(part).items()}
+
+
+def _inputs(parts: Sequence[AgentPart]) -> Mapping[str, Json]:
+    properties: dict[str, Json] = {}
+    required: dict[str, None] = {}
+    for part in parts:
+        for input_, schema in part.agent.inputs.get("properties", {}).items():
+            properties.setdefault(input_, schema)
+        required |= dict.fromkeys(part.agent.inputs.get("required", ()))
+    if not properties:
+        return {}
+    return {"type": "object", "properties": properties, **({"required": [*required]} if required else {})}
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
-def _first(part: AgentPart) -> str:
-    return part.prefix + part.agent.graph.initial
-
-
-def _own(part: AgentPart) -> Iterator[Phase]:
-    """Yield the part's phases but those in which it is complete."""
-    return (phase for phase in part.agent.graph.phases if phase.name not in part.agent.graph.complete)
-
-
 def _phases(part: AgentPart) -> Iterator[Phase]:
-    for phase in _own(part):
+    for phase in part.phases:
         yield replace(
             phase,
             name=part.prefix + phase.name,
             prompt=phase.prompt and part.prefix + phase.prompt,
             prompt_again=phase.prompt_again and part.prefix + phase.prompt_again,
-            speaker=phase.speaker and _whose(part, phase.speaker),
+            speaker=phase.speaker and part.speaker(phase.speaker),
         )
 
 
-def _whose(part: AgentPart, speaker: str) -> str:
-    """Return how a speaker of the part is called in the whole; "" is the part itself, and so is who is called as its agent.
-
-    An agent that is two parts speaks in each for itself.
-    """
-    return part.name if speaker in ("", part.agent.name) else part.prefix + speaker
-
-
-def _ways(
+def _transitions(
     number: int, part: AgentPart, parts: Sequence[AgentPart], end: Phase, joints: Sequence[_Joint]
 ) -> Iterator[Transition]:
-    standing_next = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
-    following = _target(part.following, parts) if part.following else standing_next
+    following = parts[number + 1].first if number + 1 < len(parts) else end.name
+    if part.following:
+        following = _target(part.following, parts)
     for way in part.agent.graph.transitions:
-        source, condition = part.prefix + way.source, _name(part, way.condition)
+        source = part.prefix + way.source
+        condition = way.condition if way.condition in (ALWAYS, REJECTED) else part.prefix + way.condition
         if way.target not in part.agent.graph.complete:
             yield replace(way, source=source, target=part.prefix + way.target, condition=condition)
             continue
         for joint in joints:
             if (joint.part.prefix, joint.end) != (part.prefix, way):
                 continue
-            link, target = joint.link, _target(joint.link.target, parts)
-            # What a person is asked before the end they are asked before any way on, and not before a way back.
-            asked = Transition(source, target) if link.is_backward else way
+            link = joint.link
+            # A person is asked before every way onward from this end, and before no way back.
+            asked = Transition(source, following) if link.is_backward else way
             yield replace(
                 asked,
                 source=source,
-                target=target,
+                target=_target(link.target, parts),
                 condition=joint.name,
                 is_backward=link.is_backward,
                 priority=link.priority,
@@ -167,31 +210,16 @@ def _ways(
         yield replace(way, source=source, target=following, condition=condition)
 
 
-def _target(asked: str, parts: Sequence[AgentPart]) -> str:
-    """Return the phase that is meant by a part's prefix, or by its own name."""
-    return next((_first(part) for part in parts if part.prefix == asked), asked)
-
-
-def _name(part: AgentPart, condition: str) -> str:
-    return condition if condition in (ALWAYS, REJECTED) else part.prefix + condition
-
-
-@dataclass(frozen=True, slots=True)
-class _Joint:
-    """A link where a part would come to its end by the way `end`. `name` is that of the condition on which it is gone."""
-
-    part: AgentPart
-    end: Transition
-    link: PartLink
-    name: str
+def _target(target: str, parts: Sequence[AgentPart]) -> str:
+    return next((part.first for part in parts if part.prefix == target), target)
 
 
 def _joints(parts: Sequence[AgentPart], links: Sequence[PartLink]) -> Sequence[_Joint]:
-    """Return all of them, each with a name that no other condition of the whole has: it would be judged in its place."""
+    """Return every link at every ending of its part. No two conditions of the chain have the same name."""
     taken = {ALWAYS, REJECTED, *(part.prefix + name for part in parts for name in part.agent.conditions)}
     found: list[_Joint] = []
     for part in parts:
-        for end in _endings(part):
+        for end in part.endings:
             for link in (one for one in links if one.source == part.prefix):
                 name = next(name for name in _joint_names(part, end, link) if name not in taken)
                 taken.add(name)
@@ -200,8 +228,8 @@ def _joints(parts: Sequence[AgentPart], links: Sequence[PartLink]) -> Sequence[_
 
 
 def _joint_names(part: AgentPart, end: Transition, link: PartLink) -> Iterator[str]:
-    """Yield how the condition may be called: in short, then with where the link leaves, at last with a number."""
-    short = link.name if len(_endings(part)) == 1 else f"{end.condition}.{link.name}"
+    """Yield names for the condition: a short one, then with the place of the link, finally with a number."""
+    short = link.name if len(part.endings) == 1 else f"{end.condition}.{link.name}"
     yield link.looked_at + short
     yield f"{link.looked_at}{part.name}.{short}"
     full = f"{link.looked_at}{part.name}.{end.source}.{end.condition}.{link.name}"
@@ -209,65 +237,46 @@ def _joint_names(part: AgentPart, end: Transition, link: PartLink) -> Iterator[s
     yield from (f"{full}.{number}" for number in count(2))
 
 
-def _endings(part: AgentPart) -> list[Transition]:
-    """Return the ways by which the part comes to its end."""
-    return [way for way in part.agent.graph.transitions if way.target in part.agent.graph.complete]
-
-
-# --- what each part looks at --------------------------------------------------------------------------------------------
-
-
-def _scoped(part: AgentPart, known: Mapping[str, T]) -> dict[str, T]:
-    """Return what is known by phase: the part's own in its own names only.
-
-    What others have by a name of its own is told with a dot before it.
-    """
-    names = _names(part)
-    return {names.get(name, name): value for name, value in known.items()}
-
-
-def _names(part: AgentPart) -> Mapping[str, str]:
-    """Return how the part calls the phases whose names in the whole it calls otherwise."""
-    if not part.prefix:
-        return {}
-    own = [phase.name for phase in part.agent.graph.phases]
-    return {**{name: f".{name}" for name in own}, **{part.prefix + name: name for name in own}}
+# --- what each part sees ----------------------------------------------------------------------------------------------
 
 
 def seen_by(part: AgentPart, facts: SubmitFacts) -> SubmitFacts:
-    """Return the facts as the part sees them."""
+    """Return the facts with the part's names."""
     if not part.prefix:
         return facts
+    names = part.own_names()
     return replace(
         facts,
-        phase=_names(part).get(facts.phase, facts.phase),
-        works=_scoped(part, facts.works),
-        answers=_scoped(part, facts.answers),
+        phase=names.get(facts.phase, facts.phase),
+        works=_renamed(facts.works, names),
+        answers=_renamed(facts.answers, names),
     )
 
 
 def state_for(part: AgentPart, state: JourneyState) -> JourneyState:
-    """Return the state as the part sees it."""
+    """Return the state with the part's names."""
     if not part.prefix:
         return state
-    asked, word, names = state.checkpoint, state.word, _names(part)
+    asked, word, names = state.checkpoint, state.word, part.own_names()
     return replace(
         state,
         phase=names.get(state.phase, state.phase),
-        phase_visits=_scoped(part, state.phase_visits),
-        work=_scoped(part, state.work),
-        metrics=_scoped(part, state.metrics),
-        answers=_scoped(part, state.answers),
+        phase_visits=_renamed(state.phase_visits, names),
+        work=_renamed(state.work, names),
+        metrics=_renamed(state.metrics, names),
+        answers=_renamed(state.answers, names),
         checkpoint=asked and replace(asked, phase=names.get(asked.phase, asked.phase)),
         word=word and replace(word, phase=names.get(word.phase, word.phase)),
         feedback=tuple(replace(one, phase=names.get(one.phase, one.phase)) for one in state.feedback),
-        transition_history=tuple(_moved(one, names) for one in state.transition_history),
+        transition_history=tuple(
+            replace(one, source=names.get(one.source, one.source), target=names.get(one.target, one.target))
+            for one in state.transition_history
+        ),
     )
 
 
-def _moved(record: TransitionRecord, names: Mapping[str, str]) -> TransitionRecord:
-    source, target = (names.get(phase, phase) for phase in (record.source, record.target))
-    return replace(record, source=source, target=target)
+def _renamed(by_phase: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    return {names.get(phase, phase): value for phase, value in by_phase.items()}
 
 
 def _conditions(part: AgentPart) -> Mapping[str, Condition]:
@@ -278,27 +287,26 @@ async def _judge(part: AgentPart, condition: Condition, facts: SubmitFacts, look
     return await condition(seen_by(part, facts), look)
 
 
-def _linked(parts: Sequence[AgentPart], joints: Sequence[_Joint]) -> dict[str, Condition]:
+def _link_conditions(parts: Sequence[AgentPart], joints: Sequence[_Joint]) -> dict[str, Condition]:
     by_prefix = {part.prefix: part for part in parts}
-    return {
-        joint.name: partial(
-            _from_end, joint.part, joint.end, partial(_judge, by_prefix[joint.link.looked_at], joint.link.condition)
-        )
-        for joint in joints
-    }
+    conditions: dict[str, Condition] = {}
+    for joint in joints:
+        link = partial(_judge, by_prefix[joint.link.looked_at], joint.link.condition)
+        conditions[joint.name] = partial(_at_end, joint.part, joint.end, link)
+    return conditions
 
 
-async def _from_end(
+async def _at_end(
     part: AgentPart, end: Transition, link: Condition, facts: SubmitFacts, look: Look
 ) -> ConditionFinding:
-    """Judge whether the part would go to its end by that way, and then whether the link is gone from there."""
+    """Judge whether the part would reach its end by this transition, and then whether the link is taken from there."""
     for way in transitions_from(part.agent.graph, end.source):
         condition = part.agent.conditions.get(way.condition)
         met = way.condition == ALWAYS or (condition is not None and (await _judge(part, condition, facts, look)).met)
         if met:
-            # A link is tried before all ways of the part, also before those that it would take sooner.
+            # The graph tries a link before all transitions of the part, even those that the part would take first.
             return await link(facts, look) if way == end else NOT_MET
-    # What is missing at the end says the way to the next part: it is not told twice.
+    # The transition to the next part says what is missing at this end.
     return NOT_MET
 
 
@@ -310,84 +318,57 @@ async def _provide(part: AgentPart, provide: Provide, facts: SubmitFacts, look: 
     return await provide(seen_by(part, facts), look)
 
 
-# --- what is told -------------------------------------------------------------------------------------------------------
+# --- what the chain says ----------------------------------------------------------------------------------------------
 
 
-def _named(parts: Sequence[AgentPart], of: Callable[[AgentPart], Mapping[str, T]]) -> dict[str, T]:
-    return {part.prefix + name: value for part in parts for name, value in of(part).items()}
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """The parts, with the functions of an agent that ask the part of the present phase."""
 
+    parts: tuple[AgentPart, ...]
 
-def _part_at(parts: Sequence[AgentPart], phase: str) -> AgentPart | None:
-    """Return the part that a phase belongs to."""
-    return next((part for part in parts if phase in {part.prefix + one.name for one in _own(part)}), None)
+    def at(self, phase: str) -> AgentPart | None:
+        """Return the part to which a phase belongs."""
+        return next((part for part in self.parts if any(part.prefix + one.name == phase for one in part.phases)), None)
 
+    def values(self, state: JourneyState) -> Mapping[str, str]:
+        part = self.at(state.phase)
+        return part.agent.values(state_for(part, state)) if part else {}
 
-def _values(parts: Sequence[AgentPart], state: JourneyState) -> Mapping[str, str]:
-    part = _part_at(parts, state.phase)
-    return part.agent.values(state_for(part, state)) if part else {}
+    def sections(self, state: JourneyState, body: str) -> Sequence[PromptSection]:
+        part = self.at(state.phase)
+        return part.agent.sections(state_for(part, state), body) if part else ()
 
+    def notes(self, phase: str, before: Json, after: Json) -> Sequence[Note]:
+        part = self.at(phase)
+        return part.agent.notes(phase.removeprefix(part.prefix), before, after) if part else ()
 
-def _sections(parts: Sequence[AgentPart], state: JourneyState, body: str) -> Sequence[PromptSection]:
-    part = _part_at(parts, state.phase)
-    return part.agent.sections(state_for(part, state), body) if part else ()
+    def done(self, state: JourneyState) -> Sequence[str]:
+        """Return what the present part did and which parts are through; at the end what each part did, the last part first."""
+        present = self.at(state.phase)
+        visited = [part for part in self.parts if part.first in state.phase_visits]
+        if present:
+            before = self.parts[: self.parts.index(present)]
+            through = [f"{part.name} ({part.agent.title}) is through" for part in visited if part in before]
+            return [*present.agent.done(state_for(present, state)), *through]
+        lines = [[f"{part.name}: {line}" for line in part.agent.done(state_for(part, state))] for part in visited[::-1]]
+        # One line of each part before the second line of any: there may be room for no more.
+        return [line for row in zip_longest(*lines) for line in row if line is not None]
 
+    def documents(self, state: JourneyState) -> Mapping[str, str]:
+        """Return the documents by the name of their part, and the newest document of each agent by the agent's name too."""
 
-def _done(parts: Sequence[AgentPart], state: JourneyState) -> Sequence[str]:
-    """Return what the present part did, and before it which parts are through; at the end what each did, the last first."""
-    present = _part_at(parts, state.phase)
-    if present:
-        before = [part for part in parts[: parts.index(present)] if _visited(part, state)]
-        through = [f"{part.name} ({part.agent.title}) is through" for part in before]
-        return [*present.agent.done(state_for(present, state)), *through]
-    visited = [part for part in reversed(parts) if _visited(part, state)]
-    told = [[f"{part.name}: {line}" for line in part.agent.done(state_for(part, state))] for part in visited]
-    # One line of each before the second of any: there may be room for no more.
-    return [line for lines in zip_longest(*told) for line in lines if line is not None]
+        def worked_at(part: AgentPart) -> int:
+            works = (state.work.get(part.prefix + phase.name) for phase in part.phases)
+            return max((work.seq for work in works if work), default=0)
 
+        found: dict[str, str] = {}
+        newest: dict[str, str] = {}
+        for part in sorted(self.parts, key=worked_at):
+            for name, text in part.agent.documents(state_for(part, state)).items():
+                found[part.name if name == part.agent.name else f"{part.name}.{name}"] = text
+                newest[name] = text
+        return {**newest, **found}
 
-def _visited(part: AgentPart, state: JourneyState) -> bool:
-    return _first(part) in state.phase_visits
-
-
-def _notes(parts: Sequence[AgentPart], phase: str, before: Json, after: Json) -> Sequence[Note]:
-    part = _part_at(parts, phase)
-    return part.agent.notes(phase.removeprefix(part.prefix), before, after) if part else ()
-
-
-def _documents(parts: Sequence[AgentPart], state: JourneyState) -> Mapping[str, str]:
-    """Return the documents by the name of their part; and the newest of each agent by the agent's own name."""
-    found: dict[str, str] = {}
-    newest: dict[str, str] = {}
-    for part in sorted(parts, key=lambda part: _worked_at(part, state)):
-        for name, text in part.agent.documents(state_for(part, state)).items():
-            found[part.name if name == part.agent.name else f"{part.name}.{name}"] = text
-            newest[name] = text
-    return {**newest, **found}
-
-
-def _worked_at(part: AgentPart, state: JourneyState) -> int:
-    """Return the event that holds the newest work of the part, 0 if it has none."""
-    own = (state.work.get(part.prefix + phase.name) for phase in _own(part))
-    return max((work.seq for work in own if work), default=0)
-
-
-def _inputs(parts: Sequence[AgentPart]) -> Mapping[str, Json]:
-    properties: dict[str, Json] = {}
-    required: list[str] = []
-    for part in parts:
-        properties |= {
-            name: form for name, form in part.agent.inputs.get("properties", {}).items() if name not in properties
-        }
-        required += [name for name in part.agent.inputs.get("required", ()) if name not in required]
-    if not properties:
-        return {}
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
-
-
-def _refused(parts: Sequence[AgentPart], inputs: Mapping[str, Json]) -> Sequence[str]:
-    told = [text for part in parts for text in part.agent.refuses(inputs)]
-    return list(dict.fromkeys(told))
-
-
-def _models(parts: Sequence[AgentPart]) -> Mapping[str, ModelAdvice]:
-    return {_whose(part, speaker): advice for part in parts for speaker, advice in part.agent.models.items()}
+    def refuses(self, inputs: Mapping[str, Json]) -> Sequence[str]:
+        return list(dict.fromkeys(text for part in self.parts for text in part.agent.refuses(inputs)))

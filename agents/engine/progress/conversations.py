@@ -1,4 +1,4 @@
-"""Which conversations a journey went on in, and what was done in each. Pure."""
+"""The conversations in which a journey was led, and what was done in each. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agents.engine.events import Forked, Logged, PhaseChanged, Started, WorkReco
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation: the phases that it was in, in their order, each once; how often work came from it, and its tokens."""
+    """A conversation: its phases in order, each once, the number of its submits, and their tokens."""
 
     id: str
     phases: list[str] = field(default_factory=list)
@@ -19,7 +19,7 @@ class Conversation:
 
 
 def conversations(log: Iterable[Logged]) -> Sequence[Conversation]:
-    """Return the conversations in the order in which they began. What the server did by itself was said in none of them."""
+    """Return the conversations in the order in which they began. The server's own work belongs to none of them."""
     found: dict[str, Conversation] = {}
     current, phase = "", ""
     for logged in log:
@@ -32,14 +32,9 @@ def conversations(log: Iterable[Logged]) -> Sequence[Conversation]:
                 current, phase = conversation or current, target
             case WorkRecorded() as work if not work.automatic:
                 one = found.setdefault(current, Conversation(current))
-                _said(one, phase)
+                one.phases += [phase] if phase not in one.phases else []
                 one.submits += 1
                 one.tokens += work.usage.tokens_in + work.usage.tokens_out
     if current not in found and current:
         found[current] = Conversation(current, [phase])
     return [one for id_, one in found.items() if id_]
-
-
-def _said(one: Conversation, phase: str) -> None:
-    if phase not in one.phases:
-        one.phases.append(phase)

@@ -1,4 +1,4 @@
-"""What went wrong, for who tries again: filtered by its kind, the newest kept where there is too much. Pure."""
+"""Feedback for the next attempt: by kind, and the newest if there is too much. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ KINDS: dict[FeedbackKind, str] = {
     "soft_failure": "soft failure",
     "hard_failure": "hard failure",
 }
-"""How each kind is called in front of people and models."""
+"""The names of the kinds for people and models."""
 LEAST_CHARS = 80
-"""So much of the newest is told whatever the room is: less says nothing."""
+"""The newest feedback keeps at least so many characters: less would say nothing."""
 CUT = " [...]"
 
 
 def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedback]:
-    """Return the newest feedback whose texts fit so many tokens together, oldest first: first in, first out."""
+    """Return the newest feedback that fits so many tokens, oldest first."""
     kept = 0
     for one in reversed(feedback):
         tokens -= count_tokens(one.text)
@@ -30,12 +30,12 @@ def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedbac
     return feedback[len(feedback) - kept :]
 
 
-def told(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int) -> str:
-    """Return the feedback of these kinds as a list within so many tokens, oldest first; the oldest are left out, and counted.
+def feedback_list(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int) -> str:
+    """Return the feedback of these kinds as a list of at most so many tokens, oldest first.
 
-    The newest is always told, cut if it alone is too long.
+    The oldest that do not fit are only counted. The newest is always shown, cut if it is too long.
     """
-    lines = [_line(one) for one in feedback if one.kind in kinds]
+    lines = [f"- {KINDS[f.kind]} in {f.phase}: {' '.join(f.text.split())}" for f in feedback if f.kind in kinds]
     kept: list[str] = []
     for number, line in enumerate(reversed(lines), 1):
         if count_tokens("\n".join([*_left_out(len(lines) - number), line, *kept])) > tokens:
@@ -44,19 +44,12 @@ def told(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: 
     left = _left_out(len(lines) - len(kept))
     if lines and not kept:
         left = _left_out(len(lines) - 1)
-        kept = [_cut(lines[-1], tokens - count_tokens("".join(f"{line}\n" for line in left)))]
+        newest, rest = lines[-1], tokens - count_tokens("".join(f"{line}\n" for line in left))
+        room = max(LEAST_CHARS, rest * 4 - len(CUT))
+        kept = [newest if len(newest) <= room else newest[:room].rstrip() + CUT]
     return "\n".join([*left, *kept])
 
 
-def _cut(line: str, tokens: int) -> str:
-    room = max(LEAST_CHARS, tokens * 4 - len(CUT))
-    return line if len(line) <= room else line[:room].rstrip() + CUT
-
-
 def _left_out(number: int) -> list[str]:
-    room = "it does not fit here, the events have it" if number == 1 else "they do not fit here, the events have them"
-    return [f"- ({number} older left out: {room})"] if number else []
-
-
-def _line(one: Feedback) -> str:
-    return f"- {KINDS[one.kind]} in {one.phase}: {' '.join(one.text.split())}"
+    why = "it does not fit here, the events have it" if number == 1 else "they do not fit here, the events have them"
+    return [f"- ({number} older left out: {why})"] if number else []

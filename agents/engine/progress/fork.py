@@ -1,4 +1,4 @@
-"""A journey that goes another way from some version on: the same log up to there, under an id of its own."""
+"""A journey that continues another one differently from one of its versions, under its own id."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from knowledge.history.acts import storable
 async def fork(
     store: JourneyStore, of: str, at_version: int, *, journey: str, by: str, at: datetime, conversation: str = ""
 ) -> Appended:
-    """Begin `journey` where `of` stood at that version, as the journey of `by`; that it was forked is its next version.
+    """Begin `journey` with the log of `of` up to that version, as the journey of `by`. The fork itself is its next version.
 
-    `conversation` is the one in which it goes on; all others begin anew. With "" it goes on in those of the other journey.
-    Notes that were made at that version come along. What happens to either from now on is not known to the other.
+    It continues in `conversation`, and all others begin again; with "" it continues in those of the other journey. Notes that were
+    recorded at that version are copied too. Neither journey sees what happens in the other from now on.
 
     Raises:
         NoSuchJourney: there is no such journey, or it never had that version.
-        JourneyExists: another one has the new id.
+        JourneyExists: another journey has the new id.
     """
     log = upto(of, await store.events(of), at_version)
-    whose = storable(by)
-    last = Logged(len(log) + 1, at_version + 1, at, whose, Forked(of, at_version, whose, conversation))
+    principal = storable(by)
+    last = Logged(len(log) + 1, at_version + 1, at, principal, Forked(of, at_version, principal, conversation))
     return await store.adopt(journey, [*log, last])

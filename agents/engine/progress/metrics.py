@@ -1,4 +1,4 @@
-"""What the phases of a journey took: visits, time and tokens, and where most of each went. Pure."""
+"""The cost of the phases of a journey: visits, time and tokens, and the phases with the most of each. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from agents.engine.events import CheckpointReached, Decided, Logged, PhaseChanged
-from agents.engine.state import JourneyState, PhaseMetrics
+from agents.engine.state import JourneyState
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """What one phase took so far. `seconds` have the running visit in them, and `waited_s` is the part for a person's word.
+    """The cost of one phase so far. `seconds` include the present visit, and `waited_s` of them waited for a person.
 
-    `counted` are those of the tokens that no host reported, so that they were counted from prompts and works.
+    `counted` are the tokens that no host reported, so that the server counted them from prompts and works.
     """
 
     phase: str
@@ -35,18 +35,18 @@ class PhaseRow:
 
     @property
     def seconds_per_visit(self) -> float:
-        """Return how long a visit takes on average; 0 if there was none."""
+        """Return the average time of a visit, or 0 without visits."""
         return self.seconds / self.visits if self.visits else 0.0
 
     @property
     def tokens_per_visit(self) -> float:
-        """Return what a visit costs on average; 0 if there was none."""
+        """Return the average tokens of a visit, or 0 without visits."""
         return self.tokens / self.visits if self.visits else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseAverage:
-    """What one phase takes in journeys that come to it. `back` is how many of its visits were not the first of their journey."""
+    """The cost of one phase in the journeys that reach it. `back` counts the visits that were not the first of their journey."""
 
     phase: str
     journeys: int
@@ -59,60 +59,52 @@ class PhaseAverage:
 
     @property
     def visits_per_journey(self) -> float:
-        """Return how often a journey that comes to the phase visits it."""
+        """Return the visits of a journey that reaches the phase."""
         return self.visits / self.journeys
 
     @property
     def seconds_per_journey(self) -> float:
-        """Return how long the phase takes in one journey, all its visits together."""
+        """Return the time of the phase in one journey, all visits together."""
         return self.seconds / self.journeys
 
     @property
     def seconds_per_visit(self) -> float:
-        """Return how long one visit takes."""
+        """Return the time of one visit."""
         return self.seconds / self.visits
 
     @property
     def tokens_per_journey(self) -> float:
-        """Return what the phase costs in one journey."""
+        """Return the tokens of the phase in one journey."""
         return self.tokens / self.journeys
 
 
 def table(
     state: JourneyState, now: datetime, *, order: Sequence[str] = (), waited: Mapping[str, float] | None = None
 ) -> Sequence[PhaseRow]:
-    """Return a row for each phase that was visited, in the order of the phases given, others after them by name.
+    """Return a row for each visited phase, in this `order`, other phases after them by name.
 
-    `waited` is what `waits` returns of the journey's log.
+    `waited` is what `waits` returns for the journey's log.
     """
+    rows, running = [], _running(state, now)
+    for phase in _sorted(state.metrics, order):
+        took = state.metrics[phase]
+        seconds = took.seconds + (running if phase == state.phase else 0.0)
+        waiting = min((waited or {}).get(phase, 0.0), seconds)
+        rows.append(
+            PhaseRow(phase, took.visits, took.submits, seconds, waiting, took.tokens_in, took.tokens_out, took.counted)
+        )
+    return rows
+
+
+def _sorted(phases: Iterable[str], order: Sequence[str]) -> list[str]:
     place = {phase: number for number, phase in enumerate(order)}
-    phases = sorted(state.metrics, key=lambda phase: (place.get(phase, len(place)), phase))
-    running = _running(state, now)
-    waiting = waited or {}
-    return [
-        _row(phase, state.metrics[phase], running if phase == state.phase else 0.0, waiting.get(phase, 0.0))
-        for phase in phases
-    ]
-
-
-def _row(phase: str, took: PhaseMetrics, running: float, waited: float) -> PhaseRow:
-    seconds = took.seconds + running
-    return PhaseRow(
-        phase,
-        took.visits,
-        took.submits,
-        seconds,
-        min(waited, seconds),
-        took.tokens_in,
-        took.tokens_out,
-        took.counted,
-    )
+    return sorted(phases, key=lambda phase: (place.get(phase, len(place)), phase))
 
 
 def by_part(rows: Iterable[PhaseRow], parts: Mapping[str, str]) -> Sequence[PhaseRow]:
-    """Return what all phases of each part took together, in the order of the first of them. A phase of no part is one itself.
+    """Return the sum of the phases of each part, in the order of their first phases. A phase of no part is a part itself.
 
-    `visits` are those of the part's phases; `phase` is the name of the part.
+    `phase` is the name of the part.
     """
     found: dict[str, PhaseRow] = {}
     for row in rows:
@@ -124,7 +116,7 @@ def by_part(rows: Iterable[PhaseRow], parts: Mapping[str, str]) -> Sequence[Phas
 
 
 def _running(state: JourneyState, now: datetime) -> float:
-    """Return the seconds of the present visit: until now, until it was cancelled, and none where the work is complete."""
+    """Return the seconds of the present visit, until now or until the journey was cancelled; 0 if it is complete."""
     if state.status == "complete":
         return 0.0
     until = now
@@ -134,12 +126,12 @@ def _running(state: JourneyState, now: datetime) -> float:
 
 
 def _between(start: datetime, end: datetime) -> float:
-    # Clocks of two machines may disagree: nothing takes less than no time.
+    # The clocks of two machines may disagree: nothing takes less than no time.
     return max(0.0, (end - start).total_seconds())
 
 
 def waits(log: Iterable[Logged], now: datetime) -> Mapping[str, float]:
-    """Return for how many seconds each phase waited for a person who had to decide before it could go on."""
+    """Return for how many seconds each phase waited for the decision of a person."""
     found: dict[str, float] = {}
     since: tuple[str, datetime] | None = None
     for logged in log:
@@ -155,25 +147,23 @@ def waits(log: Iterable[Logged], now: datetime) -> Mapping[str, float]:
 
 
 def slowest(rows: Sequence[PhaseRow]) -> PhaseRow | None:
-    """Return the phase that took most time; None if none took any."""
+    """Return the phase with the most time, or None if no phase took any."""
     return max((row for row in rows if row.seconds > 0), key=lambda row: row.seconds, default=None)
 
 
 def costliest(rows: Sequence[PhaseRow]) -> PhaseRow | None:
-    """Return the phase that took most tokens; None if none took any."""
+    """Return the phase with the most tokens, or None if no phase took any."""
     return max((row for row in rows if row.tokens > 0), key=lambda row: row.tokens, default=None)
 
 
 def averages(tables: Iterable[Sequence[PhaseRow]], *, order: Sequence[str] = ()) -> Sequence[PhaseAverage]:
-    """Return what each phase takes over many journeys, in the order of the phases given, others after them by name."""
+    """Return the averages of each phase over many journeys, in this `order`, other phases after them by name."""
     rows: dict[str, list[PhaseRow]] = {}
     for one in tables:
         for row in one:
             if row.visits:
                 rows.setdefault(row.phase, []).append(row)
-    place = {phase: number for number, phase in enumerate(order)}
-    phases = sorted(rows, key=lambda phase: (place.get(phase, len(place)), phase))
-    return [_average(phase, rows[phase]) for phase in phases]
+    return [_average(phase, rows[phase]) for phase in _sorted(rows, order)]
 
 
 def _average(phase: str, rows: Sequence[PhaseRow]) -> PhaseAverage:
@@ -191,12 +181,12 @@ def _average(phase: str, rows: Sequence[PhaseRow]) -> PhaseAverage:
 
 
 def bottleneck(phases: Sequence[PhaseAverage]) -> PhaseAverage | None:
-    """Return the phase in which most time of all these journeys went; None if none took any."""
+    """Return the phase with the most time in all these journeys together, or None if no phase took any."""
     return max((one for one in phases if one.seconds > 0), key=lambda one: one.seconds, default=None)
 
 
 def lasting(seconds: float) -> str:
-    """Return how long something took, as a person says it."""
+    """Return a duration as a person says it."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds else "0 s"
     if seconds < 2 * _MINUTE:

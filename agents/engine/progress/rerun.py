@@ -1,7 +1,7 @@
-"""A journey again, step by step, from one of its versions: what was recorded after it is submitted and said once more.
+"""Repeating a journey from one of its versions: what was recorded after it is submitted and decided again, step by step.
 
-The answers are those on record, what they lead to is found anew: with the agent, the conditions and the pages of today. Tools are
-not called again, and what the server does by itself it does as it is asked.
+The submissions are those on record. Where they lead is computed again, with the agent, conditions and pages of today. Tools are not
+called again, and the work of automatic phases is done again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from agents.engine.state import JourneyState
 from agents.engine.work.form import DROP, has_ids, joined
 from agents.errors import AgentError, BadStart
 
-MOST_TOLD = 300
+MOST_REMARK_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class RerunOutcome:
-    """Where a step led: the journey's status and phase then, and its moves, as `from`, `to` and why."""
+    """The outcome of a step: the journey's status and phase after it, and its moves as `from`, `to` and reason."""
 
     status: str
     phase: str
@@ -38,71 +38,68 @@ class RerunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RerunStep:
-    """What led to a version: work that a host submitted in `phase`, or what a person said there; and where that led."""
+    """A recorded step: the work that a host submitted in `phase`, or a person's decision there, and its outcome."""
 
     version: int
     phase: str
-    what: Submission | JourneyDecision
-    led: RerunOutcome
+    act: Submission | JourneyDecision
+    outcome: RerunOutcome
     automatic: Mapping[str, Json]
-    """What the server did by itself on the way, by phase."""
+    """The work of automatic phases in this step, by phase."""
     feedback: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Return what it is: `submit`, or the decision."""
-        return "submit" if isinstance(self.what, Submission) else self.what.decision
+        """Return `submit`, or the decision."""
+        return "submit" if isinstance(self.act, Submission) else self.act.decision
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """An act that was done again: where it led now, None if it was refused, with why. `remarks`: what else is different."""
+class RepeatedStep:
+    """A step that was repeated, with its outcome now, None if it was refused. `remarks` name other differences."""
 
-    act: RerunStep
+    step: RerunStep
     now: RerunOutcome | None
     refused: str = ""
     remarks: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
-        """Return whether it led where it led before."""
-        return self.now == self.act.led
+        """Return whether the outcome is the same as before."""
+        return self.now == self.step.outcome
 
 
-def acts_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[RerunStep]:
-    """Return what was submitted and said after that version, in order. Pure."""
+def steps_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[RerunStep]:
+    """Return the steps that were recorded after that version, in order. Pure."""
     state = fold(logged for logged in log if logged.version <= version)
     found: list[RerunStep] = []
     after = (logged for logged in log if logged.version > version)
     for number, group in groupby(after, key=lambda logged: logged.version):
         events = list(group)
         before, state = state, fold(events, state)
-        act = _act(number, events, before, agent)
-        if act is not None:
-            found.append(replace(act, led=outcome(events, state)))
+        if (step := _step(number, events, before, state, agent)) is not None:
+            found.append(step)
     return found
 
 
-def outcome(events: Sequence[Logged], state: JourneyState) -> RerunOutcome:
-    """Return where the events of a version led, `state` being the state then."""
-    moves = [event for logged in events if isinstance(event := logged.event, PhaseChanged)]
-    return RerunOutcome(state.status, state.phase, tuple((move.source, move.target, move.reason) for move in moves))
-
-
-def _act(version: int, events: Sequence[Logged], before: JourneyState, agent: Agent) -> RerunStep | None:
+def _step(
+    version: int, events: Sequence[Logged], before: JourneyState, after: JourneyState, agent: Agent
+) -> RerunStep | None:
+    """Return the step of these events, or None for a fork, which nobody submitted or decided."""
     steps = [logged.event for logged in events]
+    moves = tuple((step.source, step.target, step.reason) for step in steps if isinstance(step, PhaseChanged))
+    outcome = RerunOutcome(after.status, after.phase, moves)
     automatic = {step.phase: step.work for step in steps if isinstance(step, WorkRecorded) and step.automatic}
     feedback = tuple(step.text for step in steps if isinstance(step, FeedbackAdded))
-    nowhere = RerunOutcome(before.status, before.phase)
     for step in steps:
         if isinstance(step, Decided):
-            return RerunStep(version, step.phase, _opinion(step), nowhere, automatic, feedback)
+            return RerunStep(version, step.phase, _decision(step), outcome, automatic, feedback)
         if isinstance(step, WorkRecorded) and not step.automatic:
-            return RerunStep(version, step.phase, _submission(step, before, agent), nowhere, automatic, feedback)
-    return None  # it was forked there, which is nobody's word
+            return RerunStep(version, step.phase, _submission(step, before, agent), outcome, automatic, feedback)
+    return None
 
 
-def _opinion(word: Decided) -> JourneyDecision:
+def _decision(word: Decided) -> JourneyDecision:
     changes: Mapping[str, Json] = word.changes if isinstance(word.changes, dict) else {}
     if word.answers:
         changes = {id_: one.get("answer", "") for id_, one in word.answers.items()}
@@ -118,78 +115,80 @@ def _submission(recorded: WorkRecorded, before: JourneyState, agent: Agent) -> S
 
 
 def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
-    """Return what a submit brought that made `after` of `before`: what is new or another, and the ids of what was dropped.
+    """Return a submission that makes `after` of `before`: what is new or changed, and the ids of what was dropped.
 
-    A value that was given once more as it stood there cannot be told from one that was not given.
+    A value that the host gave again unchanged cannot be told from one that it did not give.
     """
-    whole: Mapping[str, Json] = after if isinstance(after, dict) else {}
+    new: Mapping[str, Json] = after if isinstance(after, dict) else {}
     old: Mapping[str, Json] = before if isinstance(before, dict) else {}
-    told: dict[str, Json] = {}
+    changes: dict[str, Json] = {}
     dropped: list[str] = []
-    for name, value in whole.items():
+    for name, value in new.items():
         there = old.get(name)
         if name in asks or name not in old:
-            told[name] = value
+            changes[name] = value
         elif there == value:
             continue
         elif there and has_ids(there) and has_ids(value):
             known, kept = {item["id"]: item for item in there}, {item["id"] for item in value}
-            told |= {name: new} if (new := [item for item in value if known.get(item["id"]) != item]) else {}
+            if changed := [item for item in value if known.get(item["id"]) != item]:
+                changes[name] = changed
             dropped += [id_ for id_ in known if id_ not in kept]
         else:
-            told[name] = value
-    least = {**told, DROP: dropped} if dropped else told
-    if joined(old, least, asks) == whole:
-        return least
-    # Something was dropped and given once more, so that it stands elsewhere now: all of it is given anew.
+            changes[name] = value
+    submission = {**changes, DROP: dropped} if dropped else changes
+    if joined(old, submission, asks) == new:
+        return submission
+    # An item was dropped and given again, which changes its place in the list: everything is replaced.
     ids = [item["id"] for value in old.values() if has_ids(value) for item in value]
-    return {**whole, DROP: list(dict.fromkeys(ids))}
+    return {**new, DROP: list(dict.fromkeys(ids))}
 
 
-async def again(
-    runner: Runner, journey: str, acts: Sequence[RerunStep], *, by: str, person: str, channel: Channel
-) -> AsyncIterator[Again]:
-    """Do these acts once more in `journey`, which stands where they began, and yield each with where it led.
+async def repeat(
+    runner: Runner, journey: str, steps: Sequence[RerunStep], *, by: str, person: str, channel: Channel
+) -> AsyncIterator[RepeatedStep]:
+    """Repeat these steps in `journey`, which is at the version where they began, and yield each with its outcome.
 
-    Work is submitted as that of `by`; what a person said is said again by `person`, in that channel. The first act that leads
-    elsewhere, or is refused, is the last.
+    Work is submitted by `by`; decisions are made by `person` in that channel. It ends after the first step that has another outcome
+    or is refused.
     """
-    for act in acts:
+    for step in steps:
         at = (await runner.store.journey(journey)).version
         try:
-            if isinstance(act.what, Submission):
-                here = await runner.submit(journey, at, act.what, by=by)
+            if isinstance(step.act, Submission):
+                here = await runner.submit(journey, at, step.act, by=by)
             else:
-                here = await runner.decide(journey, at, replace(act.what, channel=channel), by=person)
+                here = await runner.decide(journey, at, replace(step.act, channel=channel), by=person)
         except AgentError as error:
-            yield Again(act, None, str(error))
+            yield RepeatedStep(step, None, str(error))
             return
-        log = [logged for logged in await runner.store.events(journey) if logged.version == here.state.version]
-        done = _act(here.state.version, log, here.state, here.agent)
-        told = Again(act, outcome(log, here.state), remarks=_remarks(act, done))
-        yield told
-        if not told.same:
+        events = [logged for logged in await runner.store.events(journey) if logged.version == here.state.version]
+        now = _step(here.state.version, events, here.state, here.state, here.agent)
+        if now is None:
+            return
+        repeated = RepeatedStep(step, now.outcome, remarks=_remarks(step, now))
+        yield repeated
+        if not repeated.same:
             return
 
 
-def _remarks(act: RerunStep, done: RerunStep | None) -> tuple[str, ...]:
-    """Return what is different though it may have led to the same place."""
-    if done is None:
-        return ()
-    told = [
+def _remarks(before: RerunStep, now: RerunStep) -> tuple[str, ...]:
+    """Return the differences besides the outcome."""
+    remarks = [
         f"what the server found in {phase} is different now"
-        for phase, work in done.automatic.items()
-        if phase in act.automatic and act.automatic[phase] != work
+        for phase, work in now.automatic.items()
+        if phase in before.automatic and before.automatic[phase] != work
     ]
-    told += [f"missing now: {text[:MOST_TOLD]}" for text in done.feedback if text not in act.feedback]
-    return (*told, *(f"no longer missing: {text[:MOST_TOLD]}" for text in act.feedback if text not in done.feedback))
+    remarks += [f"missing now: {text[:MOST_REMARK_CHARS]}" for text in now.feedback if text not in before.feedback]
+    no_longer = [text[:MOST_REMARK_CHARS] for text in before.feedback if text not in now.feedback]
+    return (*remarks, *(f"no longer missing: {text}" for text in no_longer))
 
 
-def checked_place(of: str, version: int, state: JourneyState, journey: str) -> None:
-    """Return if the fork stands where acts after that version of the other journey can be done.
+def check_fork(of: str, version: int, state: JourneyState, journey: str) -> None:
+    """Check that steps after that version of the other journey can be repeated in this fork.
 
     Raises:
-        BadStart: it is no fork of it, or was forked later.
+        BadStart: it is no fork of that journey, or was forked later.
     """
     if state.forked_from != of:
         raise BadStart(f"{journey} was not forked from {of}; without it a new fork is begun")

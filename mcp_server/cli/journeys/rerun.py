@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from agents.engine.progress.rerun import Again, RerunStep, acts_after, again, checked_place
+from agents.engine.progress.rerun import RepeatedStep, RerunOutcome, RerunStep, check_fork, repeat, steps_after
 from agents.engine.runner import AT_VERSION, FORK_OF
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.journeys.lead import LocalHost, local_host
@@ -44,32 +44,32 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
         runner = at.app.services.journeys
         here = await runner.position(args.id)
         await runner.store.journey(args.id, version=args.version)
-        acts = acts_after(await runner.store.events(args.id), args.version, here.agent)[: args.steps]
-        if not acts:
+        steps = steps_after(await runner.store.events(args.id), args.version, here.agent)[: args.steps]
+        if not steps:
             say(f"nothing was submitted or decided after version {args.version} of {args.id}")
             return NOT_DONE
-        if refused := await _refused(args, acts):
+        if refused := await _refused(args, steps):
             say(f"nothing was done: {refused}")
             return NOT_DONE
         fork = await _fork(at, args)
         taints = at.app.services.taints
         await taints.note(at.who.id, fork, tuple(await taints.of_journey(args.id)))
-        done: list[Again] = []
+        done: list[RepeatedStep] = []
         channel = keyboard.decision_channel()
-        async for one in again(runner, fork, acts, by=at.who.id, person=os_user(), channel=channel):
+        async for one in repeat(runner, fork, steps, by=at.who.id, person=os_user(), channel=channel):
             done.append(one)
             if not settings.json:
                 for line in _lines(one):
                     print(visible(line))
         state = await runner.store.journey(fork)
-    same = len(done) == len(acts) and all(one.same for one in done)
+    same = len(done) == len(steps) and all(one.same for one in done)
     if settings.json:
-        steps = [_fields(one) for one in done]
-        print_ascii({"journey_id": fork, "of": args.id, "from": args.version, "same": same, "steps": steps})
+        repeated = [_fields(one) for one in done]
+        print_ascii({"journey_id": fork, "of": args.id, "from": args.version, "same": same, "steps": repeated})
     else:
         way = "went as before" if same else "went as before, then differently"
         count = sum(one.same for one in done)
-        print(visible(f"{count} of {len(acts)} steps {way}; {at_version(fork, state)}"))
+        print(visible(f"{count} of {len(steps)} steps {way}; {at_version(fork, state)}"))
     return DONE if same else ANOTHER_WAY
 
 
@@ -78,17 +78,17 @@ async def _fork(at: LocalHost, args: argparse.Namespace) -> str:
     if args.into is None:
         inputs = {FORK_OF: args.id, AT_VERSION: args.version}
         return str((await at.call("journey_start", agent="", brief="", inputs=inputs))["journey_id"])
-    checked_place(args.id, args.version, await at.app.services.journeys.store.journey(args.into), args.into)
+    check_fork(args.id, args.version, await at.app.services.journeys.store.journey(args.into), args.into)
     return str(args.into)
 
 
-async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
+async def _refused(args: argparse.Namespace, steps: Sequence[RerunStep]) -> str:
     """Return why nothing is done, "" if it is confirmed."""
-    words = [act for act in acts if act.name != "submit"]
+    words = [step for step in steps if step.name != "submit"]
     if args.yes or not words:
         return ""
     # People's decisions are repeated in the name of whoever runs this, so that person has to know which they are.
-    named = ", ".join(f"{act.name} at {act.phase}" for act in words[:MOST_NAMED])
+    named = ", ".join(f"{step.name} at {step.phase}" for step in words[:MOST_NAMED])
     if not keyboard.is_terminal():
         return f"it repeats people's decisions in your name ({visible(named)}); run it in a terminal, or add --yes"
     more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
@@ -96,21 +96,21 @@ async def _refused(args: argparse.Namespace, acts: Sequence[RerunStep]) -> str:
     return "" if confirmed else "not confirmed"
 
 
-def _lines(one: Again) -> list[str]:
-    act = one.act
-    head = f"version {act.version}, {act.name} in {act.phase}"
+def _lines(one: RepeatedStep) -> list[str]:
+    step = one.step
+    head = f"version {step.version}, {step.name} in {step.phase}"
     if one.now is None:
-        return [f"{head}: was {act.led}; refused now: {one.refused}"]
-    outcome = f"{one.now}, as before" if one.same else f"was {act.led}; now {one.now}"
-    return [f"{head}: {outcome}", *(f"  {remark}" for remark in one.remarks)]
+        return [f"{head}: was {step.outcome}; refused now: {one.refused}"]
+    outcome = f"{head}: {one.now}, as before" if one.same else f"{head}: was {step.outcome}; now {one.now}"
+    return [outcome, *(f"  {remark}" for remark in one.remarks)]
 
 
-def _fields(one: Again) -> dict[str, Any]:
+def _fields(one: RepeatedStep) -> dict[str, Any]:
     return {
-        "version": one.act.version,
-        "act": one.act.name,
-        "phase": one.act.phase,
-        "before": _outcome(one.act.led),
+        "version": one.step.version,
+        "act": one.step.name,
+        "phase": one.step.phase,
+        "before": _outcome(one.step.outcome),
         "now": _outcome(one.now) if one.now else None,
         "same": one.same,
         "refused": one.refused,
@@ -118,6 +118,6 @@ def _fields(one: Again) -> dict[str, Any]:
     }
 
 
-def _outcome(led: Any) -> dict[str, Any]:
-    moves = [{"from": source, "to": target, "reason": reason} for source, target, reason in led.moves]
-    return {"state": led.status, "phase": led.phase, "moves": moves}
+def _outcome(outcome: RerunOutcome) -> dict[str, Any]:
+    moves = [{"from": source, "to": target, "reason": reason} for source, target, reason in outcome.moves]
+    return {"state": outcome.status, "phase": outcome.phase, "moves": moves}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agents.engine.events import FeedbackAdded, canonical
 from agents.engine.fold import FEEDBACK_TOKENS, fold
 from agents.engine.graph import FEEDBACK_KINDS, FeedbackKind
-from agents.engine.progress.feedback import KINDS, LEAST_CHARS, newest_within, told
+from agents.engine.progress.feedback import KINDS, LEAST_CHARS, feedback_list, newest_within
 from agents.engine.state import Feedback, get_state, restore_state
 from knowledge.tokens import count_tokens
 from tests.support.agents.engine_agents import PLAN, begun, making, with_phase
@@ -91,29 +91,29 @@ def test_whatever_comes_each_kind_keeps_its_newest_that_fit_and_every_state_goes
 
 def test_only_the_kinds_that_are_asked_for_are_told_oldest_first() -> None:
     feedback = some("validation", "soft_failure", "hard_failure", "validation")
-    lines = told(feedback, ("validation", "hard_failure"), 1_000).splitlines()
+    lines = feedback_list(feedback, ("validation", "hard_failure"), 1_000).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "- validation failure in JUDGE",
         "- hard failure in JUDGE",
         "- validation failure in JUDGE",
     ]
-    assert told(feedback, (), 1_000) == ""
-    assert told([], FEEDBACK_KINDS, 1_000) == ""
+    assert feedback_list(feedback, (), 1_000) == ""
+    assert feedback_list([], FEEDBACK_KINDS, 1_000) == ""
 
 
 def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     feedback = some(*JUDGED * 20, words=20)
-    lines = told(feedback, JUDGED, 200).splitlines()
+    lines = feedback_list(feedback, JUDGED, 200).splitlines()
     assert lines[0] == f"- ({20 - len(lines) + 1} older left out: they do not fit here, the events have them)"
     assert lines[-1].startswith("- soft failure in JUDGE: 20 honey")
     assert len(lines) > 2
-    one = told(some("soft_failure", "soft_failure", words=40), JUDGED, 90)
+    one = feedback_list(some("soft_failure", "soft_failure", words=40), JUDGED, 90)
     assert one.startswith("- (1 older left out: it does not fit here, the events have it)\n")
 
 
 def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:
     feedback = [*some("validation", "validation"), Feedback("validation", "CHECK", "mites " * 3_000, 9)]
-    text = told(feedback, CHECKS, 100)
+    text = feedback_list(feedback, CHECKS, 100)
     assert text.splitlines()[0].startswith("- (2 older left out")
     assert text.splitlines()[1].startswith("- validation failure in CHECK: mites mites")
     assert text.endswith(" [...]")
@@ -121,11 +121,11 @@ def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:
 
 
 def test_the_newest_is_whole_where_it_is_short_however_little_room_there_is() -> None:
-    assert told(some("validation", words=3), CHECKS, 0) == "- validation failure in JUDGE: 1 honey honey honey"
+    assert feedback_list(some("validation", words=3), CHECKS, 0) == "- validation failure in JUDGE: 1 honey honey honey"
 
 
 def test_feedback_of_several_lines_is_one_line_of_the_list() -> None:
-    text = told([Feedback("validation", "CHECK", "one\n- two\n\n# three", 1)], CHECKS, 100)
+    text = feedback_list([Feedback("validation", "CHECK", "one\n- two\n\n# three", 1)], CHECKS, 100)
     assert text == "- validation failure in CHECK: one - two # three"
 
 
@@ -135,7 +135,7 @@ def test_what_is_told_never_takes_more_room_than_there_is(
     came: list[tuple[FeedbackKind, int]], asked: set[FeedbackKind], tokens: int
 ) -> None:
     feedback = [Feedback(kind, "JUDGE", f"{n} ".ljust(size, "x"), n) for n, (kind, size) in enumerate(came)]
-    text = told(feedback, asked, tokens)
+    text = feedback_list(feedback, asked, tokens)
     assert count_tokens(text) <= max(tokens, LEAST_CHARS // 4 + HEADER + 3)
     mine = [one for one in feedback if one.kind in asked]
     assert bool(mine) == bool(text)

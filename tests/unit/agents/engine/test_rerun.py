@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.engine.agent import Agent, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import canonical
-from agents.engine.progress.rerun import Again, RerunOutcome, RerunStep, acts_after, again, checked_place, given
+from agents.engine.progress.rerun import RepeatedStep, RerunOutcome, RerunStep, check_fork, given, repeat, steps_after
 from agents.engine.runner import AT_VERSION, FORK_OF, JourneyDecision, Submission
 from agents.engine.work.form import joined
 from agents.errors import BadStart
@@ -57,16 +57,16 @@ async def whole_way(led: Led) -> None:
 
 async def acts(led: Led, version: int) -> list[RerunStep]:
     here = await led.position()
-    return list(acts_after(await led.runner.store.events(led.journey), version, here.agent))
+    return list(steps_after(await led.runner.store.events(led.journey), version, here.agent))
 
 
-async def repeated(led: Led, version: int, agent: Agent | None = None, look: Pages | None = None) -> list[Again]:
+async def repeated(led: Led, version: int, agent: Agent | None = None, look: Pages | None = None) -> list[RepeatedStep]:
     """Do again, with that agent, what came after a version."""
     runner = led.runner if agent is None else runner_of(agent, led.runner.store, look or led.look)
     fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: version}, by=ADA)
     return [
         one
-        async for one in again(
+        async for one in repeat(
             runner, fork.journey, await acts(led, version), by="bob@vscode", person="ann", channel="page"
         )
     ]
@@ -78,7 +78,7 @@ async def test_from_every_version_the_same_acts_lead_the_same_way(tmp_path: Path
     async with leading(inquiry(), tmp_path) as led:
         await whole_way(led)
         done = await repeated(led, version)
-        assert [one.act.version for one in done] == list(range(version + 1, 11))
+        assert [one.step.version for one in done] == list(range(version + 1, 11))
         assert all(one.same and not one.remarks for one in done), [one for one in done if not one.same]
         first, last = await led.state(), await led.runner.store.journeys(limit=1)
         state = await led.runner.store.journey(last[0].id)
@@ -104,15 +104,15 @@ async def test_acts_are_what_hosts_and_people_did_and_where_it_led(tmp_path: Pat
             "submit",
             "submit",
         ]
-        answer, document, back = told[1].what, told[2].what, told[5].what
+        answer, document, back = told[1].act, told[2].act, told[5].act
         assert isinstance(answer, JourneyDecision)
         assert answer.changes == {"q1": "Two.", "note": "Ada."}
         assert isinstance(document, Submission)
         assert (document.work, document.signals) == ({"document": DOCUMENT}, ("soft",))
         assert isinstance(back, JourneyDecision)
         assert (back.note, back.changes) == ("not those bees", {"phase": "ASK"})
-        assert str(told[1].led) == "ASK -> WRITE (open_questions), active"
-        assert str(told[0].led) == "ASK, waiting"
+        assert str(told[1].outcome) == "ASK -> WRITE (open_questions), active"
+        assert str(told[0].outcome) == "ASK, waiting"
 
 
 async def test_where_conditions_are_others_today_the_first_difference_is_the_last_step(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ async def test_where_conditions_are_others_today_the_first_difference_is_the_las
     async with leading(now, tmp_path) as led:
         await whole_way(led)
         done = await repeated(led, 8, stricter)
-        assert [(one.act.version, one.same) for one in done] == [(9, True), (10, False)]
+        assert [(one.step.version, one.same) for one in done] == [(9, True), (10, False)]
         assert done[-1].now == RerunOutcome("active", "JUDGE")
-        assert done[-1].act.led == RerunOutcome("complete", "DONE", (("JUDGE", "DONE", "passed"),))
+        assert done[-1].step.outcome == RerunOutcome("complete", "DONE", (("JUDGE", "DONE", "passed"),))
         assert "missing now: a score of 95 passes" in done[-1].remarks
 
 
@@ -161,7 +161,7 @@ async def test_a_word_that_needs_the_person_s_own_hand_is_not_relayed(tmp_path: 
         await led.submit(notes=[{"id": "1", "text": "a"}, {"id": "2", "text": "b"}])
         await led.decide("approve")
         fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: 2}, by=ADA)
-        told = again(led.runner, fork.journey, await acts(led, 2), by=ADA, person="ann", channel="relayed")
+        told = repeat(led.runner, fork.journey, await acts(led, 2), by=ADA, person="ann", channel="relayed")
         done = [one async for one in told]
         assert [one.now for one in done] == [None]
         assert "only the person can decide" in done[0].refused
@@ -171,9 +171,9 @@ async def test_only_a_fork_of_the_journey_that_began_early_enough_is_gone_on_wit
     async with leading(inquiry(), tmp_path) as led:
         await whole_way(led)
         fork = await led.runner.start("", "", {FORK_OF: led.journey, AT_VERSION: 4}, by=ADA)
-        checked_place(led.journey, 4, fork.state, fork.journey)
-        checked_place(led.journey, 7, fork.state, fork.journey)
+        check_fork(led.journey, 4, fork.state, fork.journey)
+        check_fork(led.journey, 7, fork.state, fork.journey)
         with pytest.raises(BadStart, match="at version 4, after version 3"):
-            checked_place(led.journey, 3, fork.state, fork.journey)
+            check_fork(led.journey, 3, fork.state, fork.journey)
         with pytest.raises(BadStart, match="was not forked from"):
-            checked_place(led.journey, 4, await led.state(), led.journey)
+            check_fork(led.journey, 4, await led.state(), led.journey)
