@@ -1,4 +1,4 @@
-"""What was learned before: on which pages it lies, and what stands on each. Pure."""
+"""The pages of earlier learnings: their paths, and their sections. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from agents.engine.agent import Learning
-from knowledge.pages.document import Document, Heading
+from knowledge.pages.document import Document
 from knowledge.pages.paths import LEARNINGS_FOLDER
 
 FOLDER = LEARNINGS_FOLDER
@@ -20,42 +20,37 @@ _UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
 
 
 def slug(name: str) -> str:
-    """Return the name as a part of a path: letters, digits, `_` and `-` of any script, small; "" if nothing is left.
+    """Return the name as a part of a path: lower-case letters and digits of any script, `_` and `-`; "" if nothing is left.
 
-    It cannot lead elsewhere, is never hidden, and is no `_index`.
+    It leaves the folder in no way, is never hidden, and never `_index`.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return _BETWEEN.sub("-", folded).strip("-_")[:LONGEST_NAME].rstrip("-_")
 
 
 def learning_page(agent: str, domain: str) -> str:
-    """Return the path of the page for what that agent learned in that domain, in general without one."""
+    """Return the path of the page for what that agent learned in that domain; "" is every agent or domain."""
     return f"{FOLDER}/{slug(agent) or ALL}/{slug(domain) or GENERAL}.md"
 
 
 def learning_pages(agent: str, domain: str) -> Sequence[str]:
-    """Return the paths of the pages that may tell what was learned, the nearest to that agent and domain first."""
-    asked = [(who, what) for who in (agent, ALL) for what in (domain, GENERAL)]
-    return tuple(dict.fromkeys(learning_page(who, what) for who, what in asked))
+    """Return the paths of the pages for that agent and domain, the most specific first."""
+    pages = [learning_page(who, what) for who in (agent, ALL) for what in (domain, GENERAL)]
+    return tuple(dict.fromkeys(pages))
 
 
 def learnings_on(document: Document) -> Sequence[Learning]:
-    """Return what stands on a page, section by section, each with the headings inside it; empty sections are left out.
+    """Return the sections of a page, each with its subsections, without empty ones.
 
-    What stands before the first heading has the section "".
+    The text before the first heading is the section "".
     """
     lines = document.text.split("\n")
-    begins = [heading for heading in document.headings if heading.level <= SECTION_LEVEL]
-    ends = [*(heading.line - 1 for heading in begins), len(lines)]
+    headings = [heading for heading in document.headings if heading.level <= SECTION_LEVEL]
+    ends = [*(heading.line - 1 for heading in headings), len(lines)]
     found = [Learning(document.path, "", "\n".join(lines[document.body_line - 1 : ends[0]]).strip())]
-    for heading, end in zip(begins, ends[1:], strict=True):
-        text = "\n".join(lines[_after(heading, lines) : end]).strip()
-        found.append(Learning(document.path, heading.text, text))
+    for heading, end in zip(headings, ends[1:], strict=True):
+        start = heading.line
+        if not lines[start - 1].lstrip().startswith("#"):  # a heading of several lines, underlined
+            start = next(n for n in range(start, len(lines)) if _UNDERLINE.fullmatch(lines[n])) + 1
+        found.append(Learning(document.path, heading.text, "\n".join(lines[start:end]).strip()))
     return [one for one in found if one.text]
-
-
-def _after(heading: Heading, lines: Sequence[str]) -> int:
-    """Return how many lines lie before the text of a section: a heading may be underlined instead of marked with `#`."""
-    if lines[heading.line - 1].lstrip().startswith("#"):
-        return heading.line
-    return next(n for n in range(heading.line, len(lines)) if _UNDERLINE.fullmatch(lines[n])) + 1

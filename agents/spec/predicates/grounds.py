@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
-from agents.engine.evidence.quote_check import LEAST_CHARACTERS, stands_in
+from agents.engine.evidence.quote_check import LEAST_CHARACTERS, contains_quote
 from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.yaml.block import Some
@@ -106,7 +106,7 @@ class _Texts:
 
     def have(self, words: str) -> bool:
         """Return whether the words are in one of the texts, or are one: a text too short to quote may be copied entirely."""
-        return BETWEEN.strip() not in words and (stands_in(words, self._joined) or same(words) in self._complete)
+        return BETWEEN.strip() not in words and (contains_quote(self._joined, words) or same(words) in self._complete)
 
 
 def _words(item: Json, name: str) -> list[str]:

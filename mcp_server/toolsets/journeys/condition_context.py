@@ -11,7 +11,7 @@ from agents.catalogue import cognitive_entries
 from agents.engine.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
 from agents.engine.events import ToolSuccess
 from agents.engine.evidence.learned import learning_pages, learnings_on
-from agents.engine.evidence.quote_check import misplaced
+from agents.engine.evidence.quote_check import quote_problem
 from agents.engine.state import JourneyState
 from agents.errors import NoSuchJourney
 from agents.spec.files import FOLDERS, AgentFiles
@@ -55,7 +55,7 @@ class KnowledgeLook:
         """Return "" if the quote stands there, else why not."""
         await checkpoint()  # a work may have thousands of them, and others are served meanwhile
         document = await self._document(citation.path)
-        return document if isinstance(document, str) else misplaced(document, citation)
+        return document if isinstance(document, str) else quote_problem(document, citation)
 
     async def _document(self, path: str) -> Document | str:
         """Return the page as it is on disk now, or why there is none."""

@@ -400,7 +400,7 @@ def test_the_demo_shows_facts_of_a_real_server(ann: Person) -> None:
     assert facts["search"]["hits"][0]["path"] == "guides/deploy.md"
     assert facts["live"]["found"].endswith("Noor brings the camera.")
     assert (facts["journey"]["waited"], facts["journey"]["ended"]) == ("waiting", "complete")
-    assert "does not stand" in facts["journey"]["missing"]
+    assert "is not in" in facts["journey"]["missing"]
     assert facts["trust"]["proposed"]["state"] == "executed"
     assert "level 0" in facts["trust"]["refused"]["why"]
     assert not (ann.kb / "field-notes.md").exists()

@@ -24,7 +24,7 @@ from agents.engine.agent import (
 )
 from agents.engine.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.engine.evidence.learned import learning_pages, learnings_on
-from agents.engine.evidence.quote_check import misplaced
+from agents.engine.evidence.quote_check import quote_problem
 from agents.engine.fold import fold
 from agents.engine.progress.position import JourneyPosition
 from agents.engine.runner import JourneyDecision, Runner, Submission
@@ -160,7 +160,7 @@ class Pages:
         text = self.texts.get(citation.path)
         if text is None:
             return f"there is no page {citation.path!r}"
-        return misplaced(parse(citation.path, text.encode()), citation)
+        return quote_problem(parse(citation.path, text.encode()), citation)
 
     async def place(self, path: str) -> Place:
         if path in self.texts:

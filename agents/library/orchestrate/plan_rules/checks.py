@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Literal
 
 from agents.engine.events import Json
-from agents.engine.evidence.quote_check import stands_in
+from agents.engine.evidence.quote_check import contains_quote
 from agents.engine.work.form import ids
 from agents.engine.work.gaps import folded, listing, short
 from agents.library.orchestrate.plan_rules.durations import UNITS, durations_in, in_words, limits_in, seconds_of
@@ -289,7 +289,7 @@ def limit_holds(u: Undertaking, _a: Arguments) -> Iterator[FoundProblem]:
         yield FoundProblem(WHOLE, {"why": f"{short(limit.text, 60)!r} is not a duration: write a number with {UNITS}"})
     elif limit.source == "the brief":
         copied = str(u.plan["limit"]["words"])
-        if not stands_in(copied, u.brief):
+        if not contains_quote(u.brief, copied):
             yield FoundProblem(WHOLE, {"why": "its words are not in the brief: copy at least 8 letters of it"})
         elif limit.seconds not in [said.seconds for said in durations_in(copied)]:
             yield FoundProblem(WHOLE, {"why": f"its words do not say {limit.text}"})
@@ -312,7 +312,7 @@ def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
     wholes = {folded(sentence) for sentence, _ in _parts(u.brief)}
     for item in _items(u, a["of"]):
         text = _text(item, a["field"])
-        if not (stands_in(text, u.brief) or (text and folded(text) in wholes)):
+        if not (contains_quote(u.brief, text) or (text and folded(text) in wholes)):
             yield FoundProblem(item["id"], {"field": a["field"]})
 
 

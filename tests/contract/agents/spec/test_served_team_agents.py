@@ -68,7 +68,7 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         altered = {**WEIGHED["weighed"][0], "evidence": [{**QUOTE, "quote": "The cap is 30 calls an hour."}]}
         wrong = {**WEIGHED, "weighed": [altered, WEIGHED["weighed"][1]]}
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=wrong)
-        assert "weighed[w1].evidence[0]: the quote does not stand in a.md" in at["prompt"]
+        assert "weighed[w1].evidence[0]: the quote is not in a.md" in at["prompt"]
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
         assert (at["state"], at["checkpoint"]["question"][:21]) == ("waiting", "Is this the decision?")
         at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")

@@ -18,7 +18,7 @@ from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
 from agents.catalogue import built_in, main_entries
 from agents.engine.agent import Citation
 from agents.engine.events import Decided, Logged, Started
-from agents.engine.evidence.quote_check import misplaced
+from agents.engine.evidence.quote_check import quote_problem
 from agents.engine.fold import fold
 from agents.engine.runner import JourneyDecision, Submission
 from agents.engine.state import Feedback, Word
@@ -66,9 +66,9 @@ SECTION, RETRIES = "How levels of trust work", "Retries wait for 2.5 seconds"
 @pytest.mark.parametrize(
     ("quote", "why"),
     [
-        ("[The](https://example.com/made/up/by/a/model)", "does not stand in"),
-        ("%%made up by a model%%cap", "does not stand in"),
-        ("![The cap](made-up.png)", "does not stand in"),
+        ("[The](https://example.com/made/up/by/a/model)", "is not in"),
+        ("%%made up by a model%%cap", "is not in"),
+        ("![The cap](made-up.png)", "is not in"),
         ("**********__The__**********", "too short"),
         ("|-------|-----|", "too short"),
         ("---------------------------", "too short"),
@@ -79,7 +79,7 @@ SECTION, RETRIES = "How levels of trust work", "Retries wait for 2.5 seconds"
 )
 def test_a_quote_of_markup_or_a_heading_shows_nothing(quote: str, why: str) -> None:
     """The quote is really there. One that needs no reading of the page is met by the model's word alone."""
-    assert why in misplaced(PAGE, Citation("trust.md", SECTION, quote))
+    assert why in quote_problem(PAGE, Citation("trust.md", SECTION, quote))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_quote_of_markup_or_a_heading_shows_nothing(quote: str, why: str) -> N
     ],
 )
 def test_a_quote_with_words_of_the_page_stands_whatever_markup_is_around_them(section: str, quote: str) -> None:
-    assert misplaced(PAGE, Citation("trust.md", section, quote)) == ""
+    assert quote_problem(PAGE, Citation("trust.md", section, quote)) == ""
 
 
 # --- around the person ------------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def test_a_page_that_is_quoted_very_often_is_read_once() -> None:
     page = parse("bees.md", f"# Bees\n\n{lines}\n".encode())
     began = time.process_time()
     wrong = [
-        misplaced(page, Citation("bees.md", "Bees", f"Line {number} says that bees number {number} {verb}"))
+        quote_problem(page, Citation("bees.md", "Bees", f"Line {number} says that bees number {number} {verb}"))
         for number in range(250)
         for verb in ("fly", "walk")
     ]

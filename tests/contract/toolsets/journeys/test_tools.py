@@ -135,7 +135,7 @@ async def test_work_that_is_not_enough_is_kept_and_the_answer_says_what_is_missi
             "journey_submit", journey_id=journey, version=1, work={"notes": TWO["notes"][:1], "quotes": [altered, GOOD]}
         )
         assert (stays["state"], stays["phase"], stays["version"]) == ("active", "COLLECT", 2)
-        assert "the quote does not stand in a.md" in stays["prompt"]
+        assert "the quote is not in a.md" in stays["prompt"]
         assert "two notes are needed" in stays["prompt"]
         assert "21 calls" not in stays["prompt"]
         assert stays["work_schema"] is None

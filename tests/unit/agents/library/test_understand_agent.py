@@ -157,7 +157,7 @@ async def test_a_learner_is_calibrated_by_their_words_and_objectives_with_source
         ({**CALIBRATED, "knows": []}, "knows is empty"),
         (change(CALIBRATED, "knows", 1, learner_said=" "), "guesses: k2"),
         ({**CALIBRATED, "objectives": []}, "no objective yet"),
-        (change(CALIBRATED, "objectives", 0, source=ALTERED), "objectives[o1].source: the quote does not stand in"),
+        (change(CALIBRATED, "objectives", 0, source=ALTERED), "objectives[o1].source: the quote is not in"),
         (change(CALIBRATED, "objectives", 1, source=ELSEWHERE), "but in section 'Bees > Winter'"),
         (change(CALIBRATED, "objectives", 0, source=NOWHERE), "there is no page 'notes/wasps.md'"),
         (change(CALIBRATED, "objectives", 1, needs=["o7"]), "o2 needs what is not there: o7"),
@@ -359,7 +359,7 @@ async def test_a_lesson_passes_its_objective_and_the_last_one_passes_all() -> No
         ({"lessons": [lesson("o1", *CHECKS, citations=[])]}, "has no citation"),
         (
             {"lessons": [lesson("o1", *CHECKS, citations=[WINTER, ALTERED])]},
-            "lessons[o1].citations[1]: the quote does not",
+            "lessons[o1].citations[1]: the quote is not",
         ),
         ({"lessons": [lesson("o1", *CHECKS, citations=[ELSEWHERE])]}, "but in section 'Bees > Winter'"),
         ({"lessons": [lesson("o1", *CHECKS, citations=[NOWHERE])]}, "there is no page 'notes/wasps.md'"),

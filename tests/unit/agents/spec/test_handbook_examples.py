@@ -173,7 +173,7 @@ DECIDE_MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "every_option_weighed",
         "WEIGH",
         without(WEIGHED, weighed=[{**WEIGHED["weighed"][0], "evidence": [ALTERED]}, WEIGHED["weighed"][1]]),
-        "weighed[w1].evidence[0]: the quote does not stand",
+        "weighed[w1].evidence[0]: the quote is not in",
     ),
     (
         "every_option_weighed",
@@ -196,7 +196,7 @@ DECIDE_MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "page_written",
         "WRITE",
         {**WRITTEN, "says": {**SAYS, "quote": "Honey is harvested in the last week of May."}},
-        "does not stand",
+        "is not in",
     ),
     ("page_refused", "WRITE", WRITTEN, "no proposal of kb_merge was rejected"),
 ]
@@ -326,7 +326,7 @@ REVIEW_MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "timeline_stands",
         "COLLECT",
         without(COLLECTED, events=[{**EVENTS[0], "evidence": [ALTERED]}, *EVENTS[1:]]),
-        "events[e1].evidence[0]: the quote does not stand",
+        "events[e1].evidence[0]: the quote is not in",
     ),
     ("causes_explained", "EXPLAIN", {"causes": EXPLAINED["causes"][:1]}, "name at least two causes: what set it off"),
     (

@@ -312,7 +312,7 @@ TRIED = {
         [causes({"kind": "slow"}), causes({"kind": "quick", "event": "e1", "evidence": [WINTER]}, {"kind": "slow"})],
         [
             (causes({"kind": "quick", "event": "e9", "evidence": [WINTER]}), "causes[c1]: event names e9, which GATHER.events"),
-            (causes({"kind": "quick", "event": "e1", "evidence": [ALTERED]}), "causes[c1]: evidence[0]: the quote does not stand"),
+            (causes({"kind": "quick", "event": "e1", "evidence": [ALTERED]}), "causes[c1]: evidence[0]: the quote is not in"),
         ],
     ),
     "each, beside others of the same work": Tried(
@@ -335,8 +335,8 @@ TRIED = {
         "quotes_resolve: {field: causes, count: 2}",
         [causes({"evidence": [WINTER]}, {"evidence": [FLOWERS]}), causes({"evidence": [WINTER, VARROA]})],
         [
-            (causes({"evidence": [WINTER, ALTERED]}), "causes[c1].evidence[1]: the quote does not stand in notes/bees.md"),
-            (causes({"evidence": [WINTER, ELSEWHERE]}), "causes[c1].evidence[1]: the quote does not stand in section 'Varroa'"),
+            (causes({"evidence": [WINTER, ALTERED]}), "causes[c1].evidence[1]: the quote is not in notes/bees.md"),
+            (causes({"evidence": [WINTER, ELSEWHERE]}), "causes[c1].evidence[1]: the quote is not in section 'Varroa'"),
             (causes({"evidence": [WINTER, NOWHERE]}), "causes[c1].evidence[1]: there is no page"),
             (causes({"evidence": [WINTER]}, {"evidence": [WINTER]}), "causes rests on 1 quote, at least 2 are needed"),
         ],
@@ -362,7 +362,7 @@ TRIED = {
             (causes({"what": "Keep wasps"}), "causes[c1].what are not in the brief, the inputs, the person's answers, what"),
             (causes({"what": "eep bee"}), "causes[c1].what are not in"),
             (causes({"what": "eep bees on"}), "causes[c1].what are not in"),
-            (causes({"what": "Keep bees", "evidence": [ALTERED]}), "causes[c1]: the quote does not stand in notes/bees.md"),
+            (causes({"what": "Keep bees", "evidence": [ALTERED]}), "causes[c1]: the quote is not in notes/bees.md"),
             (causes({"what": "Keep wasps", "evidence": [WINTER]}), "causes[c1].what are not in"),
         ],
     ),

@@ -166,7 +166,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "positions_collected",
         "COLLECT",
         change(COLLECTED, "positions", 0, evidence=[ALTERED]),
-        "positions[p1]: the quote does not stand in notes/bees.md",
+        "positions[p1]: the quote is not in notes/bees.md",
     ),
     (
         "positions_collected",

@@ -132,7 +132,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
         "criteria[k2].text says the same as criteria[k1].text",
     ),
     ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, evidence=[]), "criteria[k1] rests on nothing"),
-    ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, evidence=[ALTERED]), "the quote does not stand"),
+    ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, evidence=[ALTERED]), "the quote is not in"),
     ("criteria_testable", "CRITERIA", change(HELD, "criteria", 0, words="It shall be nice"), "[k1].words are not in"),
     ("evidence_for_each", "EXAMINE", {"evidence": EXAMINED["evidence"][:1]}, "evidence.criterion has nothing for k2"),
     ("evidence_for_each", "EXAMINE", STRANGE, "evidence.criterion names k9"),

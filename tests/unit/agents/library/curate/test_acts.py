@@ -409,7 +409,7 @@ async def test_pages_that_are_as_they_are_told_to_be_are_verified(pages: list[Js
         (
             [now("m1", BEES, AT_BEES, ALTERED)],
             [deed("a1", "kb_merge", BEES)],
-            "pages[m1].says: the quote does not stand in",
+            "pages[m1].says: the quote is not in",
         ),
         ([now("m1", BEES, AT_BEES, ELSEWHERE)], [deed("a1", "kb_merge", BEES)], "but in section 'Bees > Winter'"),
         ([now("m1", BEES, "")], [deed("a1", "kb_delete", BEES)], "m1: there is a page notes/bees.md again"),

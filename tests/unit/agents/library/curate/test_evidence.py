@@ -126,7 +126,7 @@ async def test_evidence_that_stands_where_it_says_is_found() -> None:
     [
         ({}, "there is no evidence yet"),
         (LACKING, "something is said to be missing"),
-        (change(DIVED, "evidence", 1, citation=ALTERED), "evidence[e2].citation: the quote does not stand in"),
+        (change(DIVED, "evidence", 1, citation=ALTERED), "evidence[e2].citation: the quote is not in"),
         (change(DIVED, "evidence", 1, citation=ELSEWHERE), "but in section 'Bees > Winter'"),
         (change(DIVED, "evidence", 0, citation=NOWHERE), "there is no page 'notes/wasps.md'"),
     ],

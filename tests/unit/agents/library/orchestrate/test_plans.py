@@ -67,7 +67,7 @@ async def test_that_a_requirement_cannot_be_met_is_shown_and_named(cannot: Work)
     [
         ({**CANNOT, "requirement": "r9"}, "name one of r1, r2"),
         ({**CANNOT, "shown_by": []}, "nothing shows that it cannot be met"),
-        ({**CANNOT, "shown_by": [ALTERED]}, "cannot.shown_by[0]: the quote does not stand"),
+        ({**CANNOT, "shown_by": [ALTERED]}, "cannot.shown_by[0]: the quote is not in"),
         ({**CANNOT, "shown_by": [VARROA, NOWHERE]}, "cannot.shown_by[1]: there is no page"),
     ],
 )
@@ -110,7 +110,7 @@ async def test_every_step_is_done_and_shown_or_named_as_undone(work: Work) -> No
         (change(DONE, "done", 0, shown_by=[]), ["nothing shows yet that s1 is done"]),
         (change(DONE, "done", 0, shown_by=[], said=" "), ["nothing shows yet that s1 is done"]),
         (change(DONE, "done", 0, shown_by=[], artefacts=["code:a.py"]), ["nothing shows yet that s1 is done"]),
-        (change(DONE, "done", 0, shown_by=[ALTERED]), ["done[s1].shown_by[0]", "does not stand in"]),
+        (change(DONE, "done", 0, shown_by=[ALTERED]), ["done[s1].shown_by[0]", "is not in"]),
         (change(DONE, "done", 0, shown_by=[], said="ann", artefacts=["kb:wax.md"]), ["done[s1]", "wax.md"]),
         (
             {"done": DONE["done"][1:], "undone": [{"id": "s1", "why": "no scales"}]},
