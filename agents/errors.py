@@ -1,4 +1,4 @@
-"""What can go wrong while work moves through phases: one root, facts as attributes, the sentence built once."""
+"""The errors of journeys: one root, facts as attributes, and the sentence built from them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from knowledge.errors import KnowledgeError
 class AgentError(KnowledgeError):
     """Root of every error of this package. `str(error)` is safe to show to a model or a person.
 
-    `MOST_CHARS` of it are worth showing: what is wrong with a work, or what changed meanwhile, takes some room.
+    Up to `MOST_CHARS` of it are shown: the problems of a work, or what changed meanwhile, need more room than other errors.
     """
 
     MOST_CHARS = 2_000
 
 
 class BadGraph(AgentError):
-    """A graph that no work could be led through; `problems` are all that is wrong with it, one sentence each."""
+    """A graph that cannot be used; `problems` has one sentence for each mistake."""
 
     def __init__(self, graph: str, problems: Sequence[str]) -> None:
         self.graph, self.problems = graph, tuple(problems)
@@ -25,7 +25,7 @@ class BadGraph(AgentError):
 
 
 class NoSuchJourney(AgentError):
-    """There is no journey with that id, or it never had that version."""
+    """There is no journey with that id, or it has no such version."""
 
     def __init__(self, journey: str, version: int | None = None, newest: int | None = None) -> None:
         self.journey, self.version, self.newest = journey, version, newest
@@ -44,7 +44,7 @@ class JourneyExists(AgentError):
 
 
 class StaleJourney(AgentError):
-    """Somebody else moved the journey first; `changed` says how since `expected`, one sentence each, oldest first."""
+    """Somebody else moved the journey first; `changed` has one sentence for each step since `expected`, oldest first."""
 
     def __init__(self, journey: str, expected: int, actual: int, changed: Sequence[str]) -> None:
         self.journey, self.expected, self.actual, self.changed = journey, expected, actual, tuple(changed)
@@ -55,7 +55,7 @@ class StaleJourney(AgentError):
 
 
 class WaitsForPerson(AgentError):
-    """Work was submitted while a person is to decide about what is there."""
+    """Work was submitted while a person has to decide about the recorded work."""
 
     def __init__(self, journey: str, phase: str) -> None:
         self.journey, self.phase = journey, phase
@@ -65,7 +65,7 @@ class WaitsForPerson(AgentError):
 
 
 class JourneyOver(AgentError):
-    """Nothing moves the journey any more, or not in this way."""
+    """The journey is complete or cancelled, so this can no longer be done with it."""
 
     def __init__(self, journey: str, status: str) -> None:
         self.journey, self.status = journey, status
@@ -78,7 +78,7 @@ class JourneyOver(AgentError):
 
 
 class NotToDecide(AgentError):
-    """A decision that does not fit where the journey stands."""
+    """A decision that is not possible in the present state."""
 
     def __init__(self, journey: str, decision: str, reason: str) -> None:
         self.journey, self.decision, self.reason = journey, decision, reason
@@ -86,7 +86,7 @@ class NotToDecide(AgentError):
 
 
 class NeedsOwnHand(AgentError):
-    """A relayed word where the agent asks for the person's own."""
+    """A relayed decision where the agent asks for the person's own."""
 
     def __init__(self, journey: str, phase: str) -> None:
         self.journey, self.phase = journey, phase
@@ -97,7 +97,7 @@ class NeedsOwnHand(AgentError):
 
 
 class NoSuchAgent(AgentError):
-    """There is no agent of that name that could be used; `reason` says what there is, or what is wrong with it."""
+    """There is no usable agent of that name; `reason` names the ones there are, or what is wrong with its definition."""
 
     def __init__(self, agent: str, reason: str) -> None:
         self.agent, self.reason = agent, reason
@@ -105,7 +105,7 @@ class NoSuchAgent(AgentError):
 
 
 class PhaseGone(AgentError):
-    """The journey stands in a phase that its agent does not have any more."""
+    """The journey is in a phase that its agent no longer has."""
 
     def __init__(self, journey: str, agent: str, phase: str, phases: Sequence[str]) -> None:
         self.journey, self.agent, self.phase = journey, agent, phase
@@ -116,7 +116,7 @@ class PhaseGone(AgentError):
 
 
 class NoSuchDocument(AgentError):
-    """The journey has no memory document of that name; `known` are those that it has."""
+    """The journey has no memory document of that name; `known` are the ones that it has."""
 
     def __init__(self, journey: str, document: str, known: Sequence[str]) -> None:
         self.journey, self.document, self.known = journey, document, tuple(known)
@@ -125,7 +125,7 @@ class NoSuchDocument(AgentError):
 
 
 class BadWork(AgentError):
-    """Work that is not as the phase asks for it; `problems` name each wrong field. Nothing was recorded."""
+    """Work that does not have the form of its phase; `problems` name each wrong field. Nothing was recorded."""
 
     def __init__(self, journey: str, phase: str, problems: Sequence[str]) -> None:
         self.journey, self.phase, self.problems = journey, phase, tuple(problems)
@@ -137,7 +137,7 @@ class BadStart(AgentError):
 
 
 class ToolOutsidePhase(AgentError):
-    """A call for a journey with a tool that its phase does not use."""
+    """A tool call for a journey whose phase does not use that tool."""
 
     def __init__(self, journey: str, phase: str, tool: str, tools: Sequence[str]) -> None:
         self.journey, self.phase, self.tool, self.tools = journey, phase, tool, tuple(tools)
@@ -148,7 +148,7 @@ class ToolOutsidePhase(AgentError):
 
 
 class BadLog(AgentError):
-    """Events that cannot have happened one after the other; `seq` is the first that does not fit."""
+    """Events that cannot follow each other; `seq` is the first wrong one."""
 
     def __init__(self, seq: int, reason: str) -> None:
         self.seq, self.reason = seq, reason
@@ -156,7 +156,7 @@ class BadLog(AgentError):
 
 
 class UnknownEvent(AgentError):
-    """A recorded event that this program cannot read: it is of a newer one, or damaged."""
+    """A recorded event that this program cannot read: a newer program wrote it, or it is damaged."""
 
     def __init__(self, type_: str, reason: str) -> None:
         self.type, self.reason = type_, reason
@@ -164,15 +164,15 @@ class UnknownEvent(AgentError):
 
 
 class BadState(AgentError):
-    """A form of a state that this program did not write."""
+    """A JSON object that is not the state of a journey."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"that is no state of a journey: {reason}")
+        super().__init__(f"this is not the state of a journey: {reason}")
 
 
 class BadJourneyFile(AgentError):
-    """A file that is no whole, unchanged export of a journey; `line` is the first that is wrong."""
+    """A file that is not a complete, unchanged export of a journey; `line` is the first wrong one."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason

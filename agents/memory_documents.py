@@ -1,4 +1,4 @@
-"""What journeys left behind as Markdown: the memory documents of agents, and of the parts of larger ones. Pure."""
+"""The memory documents of a journey: Markdown that its agent, and each part of a chain, leaves behind. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.prompts.prompt import OUTGROWN
 
 @dataclass(frozen=True, slots=True)
 class MemoryDocument:
-    """A document, once: by the name of its part, and by other names under which it is read, too."""
+    """A document with the name of its part, and the other names under which it can be read."""
 
     name: str
     text: str
@@ -21,7 +21,7 @@ class MemoryDocument:
 
 
 def documents(agent: Agent, state: JourneyState) -> Mapping[str, str]:
-    """Return the documents by every name; none of works that another version of the agent took."""
+    """Return the documents by all their names; none if another version of the agent recorded the works."""
     try:
         return agent.documents(state)
     except OUTGROWN:
@@ -29,22 +29,22 @@ def documents(agent: Agent, state: JourneyState) -> Mapping[str, str]:
 
 
 def each(agent: Agent, state: JourneyState) -> Sequence[MemoryDocument]:
-    """Return each document once. Of an agent with parts the name of the part comes first, then that of the part's agent."""
+    """Return each document once. In a chain its name is that of the part, and the other name that of the part's agent."""
     names: dict[str, list[str]] = {}
     found = documents(agent, state)
     for name, text in found.items():
         names.setdefault(text, []).append(name)
-    # The names of agents come before those of parts (agents.engine.progress.composition): the last one says most.
+    # A chain lists the names of agents before those of parts, and the name of the part is the more specific one.
     order = list(found)
-    told = [MemoryDocument(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
-    return sorted(told, key=lambda one: order.index(one.name))
+    each_once = [MemoryDocument(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
+    return sorted(each_once, key=lambda one: order.index(one.name))
 
 
 def document(agent: Agent, state: JourneyState, journey: str, name: str) -> str:
     """Return the document of that name.
 
     Raises:
-        NoSuchDocument: there is none; says which there are.
+        NoSuchDocument: there is no such document; the message names the ones there are.
     """
     found = documents(agent, state)
     if name not in found:

@@ -1,4 +1,4 @@
-"""An agent: a phase graph, and for each phase what is asked for in words and as data, and what its conditions look at."""
+"""An agent: a phase graph, and for each phase its prompt, the form of its work, and the conditions that judge it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agents.engine.state import JourneyState
 from agents.prompts.context import Budget, PromptSection
 
 Place = Literal["page", "directory", ""]
-"""What lies at a path of the knowledge base; "" for nothing."""
+"""What is at a path of the knowledge base; "" for nothing."""
 ScentLevel = Literal["sufficient", "partial", "lost"]
 ProposalState = Literal["pending", "done", "rejected", "ended"]
-"""Waiting for a person; carried out; rejected; or over without an effect (withdrawn, expired, failed, superseded)."""
+"""Waiting for a person; carried out; rejected; or ended without effect (withdrawn, expired, failed, superseded)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a work rests on: words that stand in a section of a page. `section` is "" for what stands before the first heading."""
+    """Evidence of a work: words in a section of a page. `section` is "" for the part before the first heading."""
 
     path: str
     section: str
@@ -30,10 +30,10 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A tool that answered a call of this journey, and the few facts of its answer that conditions look at.
+    """A successful tool call of this journey, with the facts of its result that conditions read.
 
-    `facts` has, where the answer has them: `path`, `revision`, `status` (done, partial, unchanged, conflict, analysis,
-    proposed), `proposal` (its id) and `scent`. `phase` is the phase in which it was called.
+    `facts` has those that the result has: `path`, `revision`, `status` (done, partial, unchanged, conflict, analysis, proposed),
+    `proposal` (its id) and `scent`. `phase` is the phase in which the tool was called.
     """
 
     tool: str
@@ -43,7 +43,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a proposal that a call of this journey made. `note` is what the person said; `path` the page it is about."""
+    """The state of a proposal that a call of this journey made. `note` is the person's; `path` is the page of the proposal."""
 
     tool: str
     state: ProposalState
@@ -52,28 +52,28 @@ class Fate:
 
 
 class Look(Protocol):
-    """What conditions may look at beside the work: the knowledge base, and what the server itself knows of this journey.
+    """What conditions can look at besides the work: the knowledge base, and what the server knows about this journey.
 
-    Nothing of it depends on what a model says of itself. Answers are as of now, and nothing is changed by looking.
+    Nothing depends on what a model says about itself. Answers are current, and looking changes nothing.
     """
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote really stands in that section of that page, white space aside; else why not, in one sentence.
+        """Return "" if the quote is really in that section of that page, apart from white space; else the reason in one sentence.
 
         The sentence never repeats text of the page.
         """
         ...
 
     async def place(self, path: str) -> Place:
-        """Return what lies at exactly that path."""
+        """Return what is at exactly that path."""
         ...
 
     async def revision(self, path: str) -> str:
-        """Return the present revision of the page at that path, "" if there is none."""
+        """Return the current revision of the page at that path, or "" if there is no page."""
         ...
 
     async def scent(self, query: str) -> ScentLevel:
-        """Return whether a search for this finds enough, by the server's own measure."""
+        """Return whether a search for this finds enough, by the server's measure."""
         ...
 
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
@@ -81,47 +81,44 @@ class Look(Protocol):
         ...
 
     async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
-        """Return the tools that answered calls of this journey in its present phase, oldest first.
-
-        Those since the phase was entered, or those of all visits to it.
-        """
+        """Return the successful tool calls of the present phase, oldest first: of this visit, or of all visits."""
         ...
 
     async def proposal(self, proposal_id: str) -> Fate | None:
-        """Return what became of a proposal of this journey; None if this journey made none with that id."""
+        """Return the state of a proposal of this journey, or None if this journey made no such proposal."""
         ...
 
     async def tools(self) -> Collection[str]:
-        """Return the names of the tools that the server lists: those of a connector only where one is configured."""
+        """Return the names of the tools that the server lists: those of a connector only if it is configured."""
         ...
 
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
-        """Return what was learned before by that agent, or by all, in that domain, or in general: the nearest first.
+        """Return what that agent and all agents learned in that domain and in general, the most specific first.
 
-        Pages whose text nobody vouches for are left out.
+        Pages without a trusted author are left out.
         """
         ...
 
     async def learners(self) -> Collection[str]:
-        """Return the names of the agents that are told what was learned before."""
+        """Return the names of the agents whose prompts include earlier learnings."""
         ...
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
-        """Return words worth searching for, of this text and of what the knowledge base has near it, best first."""
+        """Return search terms from this text and from similar pages of the knowledge base, best first."""
         ...
 
     async def configured(self, path: str) -> str | None:
-        """Return the text of a file below `_agents/` or `_skills/`, by its exact path; None if there is none.
+        """Return the text of a file in `_agents/` or `_skills/` by its exact path, or None if there is no such file.
 
         Raises:
-            KnowledgeError, OSError: it is there and cannot be read now.
+            KnowledgeError, OSError: the file exists but cannot be read now.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Something that was learned before: a section of a page below `_learnings/`."""
+    """An earlier learning: a section of a page in `_learnings/`."""
 
     path: str
     section: str
@@ -130,7 +127,7 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class JourneySpent:
-    """What a journey took so far. `iteration` counts attempts from 1: each way back begins another."""
+    """The cost of a journey so far. `iteration` counts attempts from 1: each move back begins another one."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -142,11 +139,11 @@ NOTHING_SPENT = JourneySpent()
 
 @dataclass(frozen=True, slots=True)
 class SubmitFacts:
-    """What a submit is judged by. `given` is what this submit brought, `work` the phase's work with it joined.
+    """The facts by which a submit is judged. `given` is what it brought, `work` the work of the phase joined with it.
 
-    `works` has the newest work of every phase that has any, the present one with `work`. `signals` are the model's hints.
-    `answers` has what a person answered: by phase and id of the question, its words (`question`) and theirs (`answer`).
-    `spent` is what the journey took so far, with this submit. `documents` are those that it left behind so far, by name.
+    `works` has the newest work of every phase, the present one with `work`. `signals` are the model's hints. `answers` has a
+    person's answers by phase and id of the question: its words (`question`) and theirs (`answer`). `spent` is the cost so far,
+    including this submit. `documents` are the journey's memory documents by name.
     """
 
     phase: str
@@ -167,9 +164,8 @@ class SubmitFacts:
 class ConditionFinding:
     """Whether a condition is met.
 
-    `missing`: if not, what is not there yet: short sentences, each of which names what to do, with the id of the item that
-    it is about, and never text of a page. `detail`: for a way back, what it is about, for who comes back. `feedback`: if it
-    is met, what the next attempts should know, of the kind `kind`.
+    `missing` says in short sentences what is not there yet: each names what to do, with the id of the item, and never text of a
+    page. `detail` tells the host that comes back why. `feedback`, of the kind `kind`, is for the next attempts if it is met.
     """
 
     met: bool
@@ -181,53 +177,33 @@ class ConditionFinding:
 
 MET = ConditionFinding(met=True)
 NOT_MET = ConditionFinding(met=False)
-"""Not met, with nothing to say about it: another transition says what is missing, or nobody tried to meet this one."""
+"""Not met, without a sentence: another transition says what is missing, or nobody tried to meet this one."""
 Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
 Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json]]]
-"""Returns the work of an automatic phase. `SubmitFacts.work` is what is recorded of it from before."""
+"""Returns the work of an automatic phase. `SubmitFacts.work` is the recorded one."""
 
 
 class WorkForm(Protocol):
-    """What the work of a phase must look like."""
+    """The form of the work of a phase."""
 
     @property
     def schema(self) -> Mapping[str, Json]:
-        """Return its JSON Schema, lean, as a model should see it."""
+        """Return the lean JSON Schema for the model."""
         ...
 
     @property
     def asks(self) -> frozenset[str]:
-        """Return the fields that say something about one submit only, so that the next one does not inherit them."""
+        """Return the fields of one submit only, which the next submit does not inherit."""
         ...
 
     def problems(self, work: Json) -> Sequence[str]:
-        """Return what does not fit, one short sentence for each wrong field; nothing if the work fits."""
+        """Return one short sentence for each wrong field; none if the work fits."""
         ...
-
-
-def _nothing_more(_state: JourneyState) -> Mapping[str, str]:
-    return {}
-
-
-def _no_notes(_phase: str, _before: Json, _after: Json) -> Sequence[Note]:
-    return ()
-
-
-def _nothing_done(_state: JourneyState) -> Sequence[str]:
-    return ()
-
-
-def _nothing_refused(_inputs: Mapping[str, Json]) -> Sequence[str]:
-    return ()
-
-
-def _no_sections(_state: JourneyState, _body: str) -> Sequence[PromptSection]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAdvice:
-    """Which class of model suits a work. `model_class`: `largest`, `balanced` or `fastest`; `example` names one of that class."""
+    """The class of model that suits a work: `largest`, `balanced` or `fastest`; `example` names a model of that class."""
 
     model_class: str
     reason: str
@@ -236,21 +212,21 @@ class ModelAdvice:
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent, whole.
+    """An agent.
 
-    `forms` has the form of every phase's work, by the name of the phase; phases in which the work is complete have none.
-    `conditions` are those of the graph, by name. `texts` has the Markdown templates that the phases name (`prompt`,
-    `prompt_again`); `values` returns what stands for their own `{{ placeholders }}`. `done` says in short lines what was done
-    already, all phases, most important first. `told` returns the notes (`data.question.added`, `data.source.found`) that a
-    new work of a phase is worth. `questions` has for each phase with a checkpoint what a person is asked there.
-    `origin` says where the agent comes from: "built in", or its file. `inputs` is the JSON Schema of what it takes beside the brief.
-    `provides` has what does the work of each automatic phase. `budgets` has what a phase may take in and bring, where that is
-    another than usual. `sections` returns the parts of a prompt around the phase's own words (`body`), for an agent that has
-    more to tell than fits: they are trimmed by their priority. `documents` are what the work left behind, by name, as Markdown.
-    `models` says for speakers, or for the whole agent under "", which class of model suits, and why. `profile` has facts for
-    whoever chooses an agent, as JSON: `function`, `steps`, `budget` (`input`, `output`), `priority` (sections, first kept longest),
-    and of one that is made of several `parts`: of each its `part`, `agent`, and its own profile. `refuses` returns why inputs that
-    have the right form can lead nowhere, one sentence for each, before anything is begun with them.
+    `forms` has the form of each phase's work by the phase's name; phases in which the work is complete have none. `conditions` are
+    those of the graph by name. `texts` are the Markdown templates that the phases name (`prompt`, `prompt_again`); `values` fills in
+    their own `{{ placeholders }}`. `done` says in short lines what was done, in all phases, most important first. `notes` returns the
+    notes (`data.question.added`, `data.source.found`) for new work of a phase, from its work before and after. `questions` has the
+    question to a person at the checkpoint of each phase. `origin` is "built in", or the agent's file. `inputs` is the JSON Schema of
+    what it takes besides the brief. `refuses` returns one sentence for each reason why valid inputs cannot work, before a journey
+    begins with them.
+
+    `provides` does the work of each automatic phase. `budgets` has the tokens of prompts and works for phases with unusual ones.
+    `sections` returns the parts of a prompt around the phase's own text (`body`), for an agent that has more to say than fits; they
+    are trimmed by priority. `documents` are the memory documents by name, as Markdown. `models` says which class of model suits a
+    speaker, or under "" the whole agent. `profile` has facts for choosing an agent, as JSON: `function`, `steps`, `budget` (`input`,
+    `output`), `priority` (sections, the longest kept first); an agent of several `parts` has for each its `part`, `agent` and profile.
     """
 
     name: str
@@ -261,20 +237,20 @@ class Agent:
     conditions: Mapping[str, Condition]
     texts: Mapping[str, str]
     questions: Mapping[str, str] = field(default_factory=dict)
-    values: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
-    done: Callable[[JourneyState], Sequence[str]] = _nothing_done
-    notes: Callable[[str, Json, Json], Sequence[Note]] = _no_notes
+    values: Callable[[JourneyState], Mapping[str, str]] = lambda _state: {}
+    done: Callable[[JourneyState], Sequence[str]] = lambda _state: ()
+    notes: Callable[[str, Json, Json], Sequence[Note]] = lambda _phase, _before, _after: ()
     origin: str = "built in"
     inputs: Mapping[str, Json] = field(default_factory=dict)
     provides: Mapping[str, Provide] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    sections: Callable[[JourneyState, str], Sequence[PromptSection]] = _no_sections
-    documents: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
+    sections: Callable[[JourneyState, str], Sequence[PromptSection]] = lambda _state, _body: ()
+    documents: Callable[[JourneyState], Mapping[str, str]] = lambda _state: {}
     models: Mapping[str, ModelAdvice] = field(default_factory=dict)
     profile: Mapping[str, Json] = field(default_factory=dict)
-    refuses: Callable[[Mapping[str, Json]], Sequence[str]] = _nothing_refused
+    refuses: Callable[[Mapping[str, Json]], Sequence[str]] = lambda _inputs: ()
 
     @property
     def known_conditions(self) -> frozenset[str]:
-        """Return the names that transitions may use: a person's rejection meets `REJECTED` without any function."""
+        """Return the names that transitions can use: a person's rejection meets `REJECTED` without a function."""
         return frozenset((*self.conditions, REJECTED))

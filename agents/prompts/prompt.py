@@ -1,15 +1,16 @@
-"""What a host is told at each point of a journey: a function of the agent and of where the journey stands. Pure."""
+"""The prompt that a host gets at each point of a journey: a function of the agent and the journey's state. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from agents.engine.agent import Agent
 from agents.engine.events import canonical
 from agents.engine.graph import Phase
 from agents.engine.progress.feedback import feedback_list
-from agents.engine.state import Feedback, JourneyState, TransitionRecord
+from agents.engine.state import JourneyState
 from agents.engine.work.answers import unanswered_in
 from agents.prompts.context import Budget, PromptSection, fitted
 from knowledge.tokens import count_tokens
@@ -17,17 +18,17 @@ from knowledge.tokens import count_tokens
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
 FEEDBACK_TOKENS, ASKED_TOKENS = 400, 900
 MOST_TOKENS = 2_300
-"""Of a prompt and the schema beside it; what else an answer says has the rest of 2,500."""
+"""The most tokens of a prompt and the schema beside it; the other fields of an answer have the rest of 2,500."""
 QUESTIONS_TOKENS = 800
-"""Of these for questions to a person, which an answer tells beside the prompt, too."""
+"""The part of these for questions to a person, which an answer has beside the prompt too."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
-"""How much of its room each filled-in text gets, until all of them fit together."""
+"""The shares of its room that each filled-in text gets, until all of them fit together."""
 COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
-"""Placeholders that every template may use, beside `inputs.NAME` and those of its own agent."""
+"""Placeholders for every template, beside `inputs.NAME` and those of its own agent."""
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 CUT = " [...]"
 OUTGROWN = (LookupError, TypeError, ValueError, AttributeError)
-"""What is raised by an agent that meets work of another form: one that an older version of it took."""
+"""The exceptions of an agent that meets work of another form, recorded by an older version of it."""
 
 RETURNING = """\
 You come back to {{ phase }}, visit {{ visit }}.
@@ -46,8 +47,19 @@ ANSWERED = (
     "{question id: their words}, or put one answer to all questions in note. If these are the wrong questions, use `reject` "
     "(note: why). Never answer yourself."
 )
+OWN_HAND = (
+    "The person must decide this personally, in a form of this host, on the review page or with "
+    "`knowledge-forge journeys`. You can't relay it."
+)
+DECIDED = (
+    "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
+    "(changes: a JSON merge patch of the work, or a note); reject (note: why). Never decide yourself."
+)
 BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
-"""Told where an agent was changed while a journey stood there: no other journey rests in such a phase."""
+"""For a journey that was in a phase when its agent made the phase automatic: no other journey is left in one."""
+OTHER_VERSION = (
+    "the recorded work was made with another version of this agent; read it with journey_status(view='report')"
+)
 REASONS = {
     "reject": "the person rejected the submitted work",
     "modify": "the person asked for changes",
@@ -61,76 +73,159 @@ def placeholders(text: str) -> set[str]:
 
 
 def render(text: str, values: Mapping[str, str]) -> str:
-    """Return the template with its placeholders filled in, once: what is filled in is not looked at again."""
+    """Return the template with its placeholders filled in. Placeholders inside the values are left alone."""
     return PLACEHOLDER.sub(lambda found: values.get(found.group(1), ""), text)
 
 
 def prompt(agent: Agent, state: JourneyState) -> str:
-    """Return all that a host needs to go on from here, whether it was here before or not.
+    """Return everything that a host needs to continue the journey, whether it has seen it before or not.
 
-    What people and models wrote is cut until it fits, together with the schema that comes with it.
+    Texts of people and models are cut until it fits, together with the schema that comes with it.
     """
     form = agent.forms.get(state.phase) if state.status == "active" else None
     budget = agent.budgets.get(state.phase, Budget())
     room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
     if state.checkpoint and state.checkpoint.asks:
         room = min(room, MOST_TOKENS - QUESTIONS_TOKENS)
-    told = ""
+    text = ""
     for share in SHARES:
-        told = _prompt(agent, state, share, room)
-        if count_tokens(told) <= room:
+        text = _Prompt(agent, state, share).text(room)
+        if count_tokens(text) <= room:
             break
-    return told
+    return text
 
 
-def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
-    if state.status == "cancelled":
-        return f"{agent.title} was cancelled{_said(state, ': ', share)}. Nothing more can be submitted, but the journey can be forked."
-    if state.status == "complete":
-        return _parts(
-            f"{agent.title} is complete.", "Work done:\n" + _done(agent, state, share), _text(agent, state, share)
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """The parts of a prompt, each cut to this share of its room."""
+
+    agent: Agent
+    state: JourneyState
+    share: float
+
+    def cut(self, text: str, tokens: int) -> str:
+        return cut(text, int(tokens * self.share))
+
+    def text(self, room: int) -> str:
+        agent, state = self.agent, self.state
+        if state.status == "cancelled":
+            note = f": {self.cut(state.word.note, DETAIL_TOKENS)}" if state.word and state.word.note else ""
+            return f"{agent.title} was cancelled{note}. Nothing more can be submitted, but the journey can be forked."
+        if state.status == "complete":
+            return _paragraphs(f"{agent.title} is complete.", f"Work done:\n{self.done()}", self.body())
+        if state.status == "waiting":
+            return self.waiting()
+        phase = agent.graph.phase(state.phase)
+        if phase.automatic:
+            return f"{agent.title}: {phase.name}. {BY_ITSELF}"
+        head = f"{agent.title}: {phase.name}" + (f" ({phase.purpose})" if phase.purpose else "")
+        body, missing = self.body(), _paragraphs(self.feedback(phase), _missing(self.state, self.share))
+        try:
+            sections = agent.sections(state, body)
+        except OUTGROWN:
+            sections = ()
+        if sections:
+            last = PromptSection("", _paragraphs(self.word(), missing), bare=True)
+            around = [PromptSection("", head, bare=True), *sections, last]
+            budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
+            return fitted(around, room, budget=budget)
+        # The text for coming back has what was done already.
+        done = "" if self.comes_back(phase) else self.done()
+        return _paragraphs(head, self.brief(), self.word(), f"Work done so far:\n{done}" if done else "", body, missing)
+
+    def waiting(self) -> str:
+        checkpoint = self.state.checkpoint
+        at = checkpoint.phase if checkpoint else self.state.phase
+        asked, how = question(self.agent, self.state), DECIDED
+        if checkpoint and checkpoint.asks:
+            asked, how = self.cut(asked, ASKED_TOKENS), ANSWERED
+        if checkpoint and checkpoint.own_hand:
+            how = OWN_HAND
+        return _paragraphs(
+            f"{self.agent.title}: a person must decide on {at} before anything else can be submitted.",
+            self.brief(),
+            asked,
+            f"Recorded:\n{self.done()}",
+            how,
         )
-    if state.status == "waiting":
-        return _waiting(agent, state, share)
-    phase = agent.graph.phase(state.phase)
-    if phase.automatic:
-        return f"{agent.title}: {phase.name}. {BY_ITSELF}"
-    head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
-    body, missing = _text(agent, state, share), _missing(state, share)
-    found = _found(agent, state) if phase.feedback else ()
-    heard = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * share))
-    missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
-    if sections := _sections(agent, state, body):
-        around = [
-            PromptSection("", head, bare=True),
-            *sections,
-            PromptSection("", _parts(_word(state, share), missing), bare=True),
-        ]
-        budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
-        return fitted(around, room, budget=budget)
-    if not _again(state) or _anew(phase, state):
-        done = _done(agent, state, share)
-        return _parts(
-            head, _brief(state, share), _word(state, share), done and f"Work done so far:\n{done}", body, missing
-        )
-    return _parts(head, _brief(state, share), _word(state, share), body, missing)
+
+    def comes_back(self, phase: Phase) -> bool:
+        """Return whether the conversation has been in this phase before, or was sent back to it for a reason."""
+        return _again(self.state) and not (phase.fresh and self.state.backward_trigger is None)
+
+    def body(self) -> str:
+        """Return the phase's own text: the one for a first visit, or for coming back."""
+        phase = self.agent.graph.phase(self.state.phase)
+        again = _again(self.state) and phase.name not in self.agent.graph.complete
+        template = self.agent.texts.get(phase.prompt_again if again else phase.prompt, "")
+        values = self.values()
+        if not again or not self.comes_back(phase):
+            return render(template, values).strip()
+        return (render(RETURNING, values) + render(template, values).strip() + ONLY).strip()
+
+    def values(self) -> dict[str, str]:
+        """Return the value of each placeholder, cut to its share of the room."""
+        state = self.state
+        try:
+            own = {name: self.cut(value, VALUE_TOKENS) for name, value in self.agent.values(state).items()}
+        except OUTGROWN:
+            own = {}
+        texts = {name: value if isinstance(value, str) else canonical(value) for name, value in state.inputs.items()}
+        return {
+            **{f"inputs.{name}": self.cut(text, DETAIL_TOKENS) for name, text in texts.items()},
+            **own,
+            "agent": self.agent.title,
+            "phase": state.phase,
+            "visit": str(state.visit),
+            "brief": self.cut(state.brief, BRIEF_TOKENS),
+            "why": _why_back(state),
+            "detail": f"Detail: {self.cut(detail, DETAIL_TOKENS)}" if (detail := _detail(state)) else "",
+            "done": self.done() or "- nothing",
+            "said": self.word(),
+        }
+
+    def brief(self) -> str:
+        return f"Brief: {self.cut(self.state.brief, BRIEF_TOKENS)}"
+
+    def done(self) -> str:
+        return bullets(done_lines(self.agent, self.state), int(DONE_TOKENS * self.share))
+
+    def word(self) -> str:
+        """Return the person's last words, unless they decided about moving on, which other parts of the prompt say."""
+        state, word = self.state, self.state.word
+        if word is None:
+            return ""
+        if word.decision == "reject" and word.phase == state.phase and word.note != _detail(state):
+            # The journey went further back and has returned: the rejected work was submitted in this phase.
+            why = f": {self.cut(word.note, DETAIL_TOKENS)}" if word.note else ""
+            return f"The person rejected the work submitted in this phase{why}"
+        return f"The person said: {self.cut(word.note, DETAIL_TOKENS)}" if word.decision == "answer" else ""
+
+    def feedback(self, phase: Phase) -> str:
+        if not phase.feedback:
+            return ""
+        # What a submit lacked is shown while it is new (`_missing`). Only validation by the server itself stays.
+        validating = {one.name for one in self.agent.graph.phases if one.automatic}
+        found = [one for one in self.state.feedback if one.kind != "validation" or one.phase in validating]
+        text = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * self.share))
+        return f"Feedback so far:\n{text}" if text else ""
 
 
 def stayed(state: JourneyState) -> bool:
-    """Return whether the newest step was work that was not enough to go on."""
+    """Return whether the newest step was work that is not enough to move on."""
     kept = state.work.get(state.phase)
-    # A step may leave a phase and come back to it: then this visit has no work yet.
+    # A step may leave a phase and come back to it: this visit has no work yet then.
     here = kept is not None and (kept.version, kept.visit) == (state.version, state.visit)
     return state.status == "active" and here and bool(_missing(state))
 
 
-def short(state: JourneyState) -> str:
-    """Return what a host is told whose submit was recorded and is not enough; what it was told before still holds."""
+def incomplete(state: JourneyState) -> str:
+    """Return the prompt after work that is recorded but not enough: everything that the host was told before still holds."""
     return f"Recorded. {state.phase} is not complete yet.\n{_missing(state)}"
 
 
 def question(agent: Agent, state: JourneyState) -> str:
-    """Return what a person is asked at the open checkpoint; "" if none is open."""
+    """Return the question to a person at the open checkpoint; "" if none is open."""
     if state.checkpoint is None:
         return ""
     if state.checkpoint.asks:
@@ -139,107 +234,34 @@ def question(agent: Agent, state: JourneyState) -> str:
     return asked or f"May the work continue from {state.checkpoint.phase} to {state.checkpoint.target}?"
 
 
-def answer_ways(state: JourneyState) -> str:
-    """Return how the open checkpoint is answered, for the host's model."""
-    if state.checkpoint is not None and state.checkpoint.own_hand:
-        return (
-            "The person must decide this personally, in a form of this host, on the review page or with "
-            "`knowledge-forge journeys`. You can't relay it."
-        )
-    if state.checkpoint is not None and state.checkpoint.asks:
-        return ANSWERED
-    return (
-        "Show the person the recorded work, ask the question, wait, and relay their answer with journey_decide: approve; modify "
-        "(changes: a JSON merge patch of the work, or a note); reject (note: why). Never decide yourself."
-    )
-
-
-def _waiting(agent: Agent, state: JourneyState, share: float) -> str:
-    at = state.checkpoint.phase if state.checkpoint else state.phase
-    head = f"{agent.title}: a person must decide on {at} before anything else can be submitted."
-    recorded = "Recorded:\n" + _done(agent, state, share)
-    asked = question(agent, state)
-    if state.checkpoint and state.checkpoint.asks:
-        asked = cut(asked, int(ASKED_TOKENS * share))
-    return _parts(head, _brief(state, share), asked, recorded, answer_ways(state))
-
-
 def questions_asked(state: JourneyState) -> Mapping[str, str]:
-    """Return the questions that a person is asked at the open checkpoint and did not answer yet, by id; none elsewhere."""
+    """Return the unanswered questions of the open checkpoint, by id; none if there is no such checkpoint."""
     asked = state.checkpoint
     if asked is None or not asked.asks or asked.phase not in state.work:
         return {}
     return unanswered_in(state.work[asked.phase].content, asked.asks, state.answers.get(asked.phase, {}))
 
 
-def _found(agent: Agent, state: JourneyState) -> Sequence[Feedback]:
-    """Return the feedback without what a submit merely lacked, which is told where it was lacking, for as long as it is new.
-
-    What validates is a phase that nobody is asked in.
-    """
-    validating = {phase.name for phase in agent.graph.phases if phase.automatic}
-    return [one for one in state.feedback if one.kind != "validation" or one.phase in validating]
-
-
-def _sections(agent: Agent, state: JourneyState, body: str) -> Sequence[PromptSection]:
-    try:
-        return agent.sections(state, body)
-    except OUTGROWN:
-        return ()
-
-
 def _again(state: JourneyState) -> bool:
     return state.visit > 1 or state.backward_trigger is not None
 
 
-def _anew(phase: Phase, state: JourneyState) -> bool:
-    """Return whether whoever works here now was not here before, and nobody sent the work back for a reason."""
-    return phase.fresh and state.backward_trigger is None
-
-
-def _text(agent: Agent, state: JourneyState, share: float) -> str:
-    """Return the phase's own words: those of the first visit, or of coming back."""
-    phase = agent.graph.phase(state.phase)
-    again = _again(state) and phase.name not in agent.graph.complete
-    template = agent.texts.get(phase.prompt_again if again else phase.prompt, "")
-    values = values_of(agent, state, share)
-    if not again or _anew(phase, state):
-        return render(template, values).strip()
-    return (render(RETURNING, values) + render(template, values).strip() + ONLY).strip()
-
-
-def values_of(agent: Agent, state: JourneyState, share: float = 1.0) -> dict[str, str]:
-    """Return what stands for each placeholder, each in its share of the room that it may take."""
-    own = {name: cut(value, int(VALUE_TOKENS * share)) for name, value in _own(agent, state).items()}
-    inputs = {f"inputs.{name}": cut(_plain(value), int(DETAIL_TOKENS * share)) for name, value in state.inputs.items()}
-    return {
-        **inputs,
-        **own,
-        "agent": agent.title,
-        "phase": state.phase,
-        "visit": str(state.visit),
-        "brief": cut(state.brief, int(BRIEF_TOKENS * share)),
-        "why": why_back(state),
-        "detail": f"Detail: {cut(detail, int(DETAIL_TOKENS * share))}" if (detail := _detail(state)) else "",
-        "done": _done(agent, state, share) or "- nothing",
-        "said": _word(state, share),
-    }
-
-
-def why_back(state: JourneyState) -> str:
+def _why_back(state: JourneyState) -> str:
     """Return why the present phase is worked on again, as the name of the condition or in words; "" on a first visit."""
     trigger = state.backward_trigger
     if trigger is not None or state.visit <= 1:
         return REASONS.get(trigger or "", trigger or "")
-    moved = _sent_back(state)
-    if moved is None:
+    # The journey came forward again: everything after the newest move back is worked on again because of it.
+    back = next((move for move in reversed(state.transition_history) if move.is_backward), None)
+    if back is None:
         return state.transition_history[-1].reason if state.transition_history else ""
-    return f"the work went back to {moved.target}: {REASONS.get(moved.reason, moved.reason)}"
+    return f"the work went back to {back.target}: {REASONS.get(back.reason, back.reason)}"
 
 
-def _sent_back(state: JourneyState) -> TransitionRecord | None:
-    """Return the newest way back, by which all that lies behind it is worked on again."""
-    return next((moved for moved in reversed(state.transition_history) if moved.is_backward), None)
+def _missing(state: JourneyState, share: float = 1.0) -> str:
+    """Return what the newest submit lacked, if nothing has happened since."""
+    texts = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
+    return "Still missing:\n" + cut("\n".join(texts), int(MISSING_TOKENS * share)) if texts else ""
 
 
 def _detail(state: JourneyState) -> str:
@@ -248,84 +270,37 @@ def _detail(state: JourneyState) -> str:
     return state.transition_history[-1].detail if state.transition_history else ""
 
 
-def _brief(state: JourneyState, share: float) -> str:
-    return f"Brief: {cut(state.brief, int(BRIEF_TOKENS * share))}"
-
-
-def _word(state: JourneyState, share: float) -> str:
-    """Return what the person said last, if it is no decision about going on that the rest tells anyway."""
-    if state.word is None:
-        return ""
-    if state.word.decision == "reject" and state.word.phase == state.phase and state.word.note != _detail(state):
-        # Whoever was sent back further is here again: what was not agreed with was submitted here.
-        why = f": {cut(state.word.note, int(DETAIL_TOKENS * share))}" if state.word.note else ""
-        return f"The person rejected the work submitted in this phase{why}"
-    if state.word.decision != "answer":
-        return ""
-    return f"The person said: {cut(state.word.note, int(DETAIL_TOKENS * share))}"
-
-
-def _said(state: JourneyState, before: str, share: float) -> str:
-    return f"{before}{cut(state.word.note, int(DETAIL_TOKENS * share))}" if state.word and state.word.note else ""
-
-
-def _missing(state: JourneyState, share: float = 1.0) -> str:
-    """Return what the newest submit lacked, if nothing happened since."""
-    told = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
-    return "Still missing:\n" + cut("\n".join(told), int(MISSING_TOKENS * share)) if told else ""
-
-
-def _own(agent: Agent, state: JourneyState) -> Mapping[str, str]:
-    try:
-        return agent.values(state)
-    except OUTGROWN:
-        return {}
-
-
 def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
     """Return what was done already, in short lines."""
     try:
         return agent.done(state)
     except OUTGROWN:
-        return [
-            "the recorded work was made with another version of this agent; read it with journey_status(view='report')"
-        ]
+        return [OTHER_VERSION]
 
 
-def _done(agent: Agent, state: JourneyState, share: float) -> str:
-    return lines(done_lines(agent, state), int(DONE_TOKENS * share))
-
-
-def lines(told: Sequence[str], tokens: int) -> str:
-    """Return the lines as a list, as many as fit, and how many more there are."""
+def bullets(lines: Sequence[str], tokens: int) -> str:
+    """Return as many of the lines as fit as a list, and how many more there are."""
     kept: list[str] = []
     most = tokens
-    for number, line in enumerate(told):
+    for number, line in enumerate(lines):
         item = f"- {' '.join(line.split())}"
         tokens -= count_tokens(item)
         if kept and tokens < 0:
-            return "\n".join(
-                [*kept, f"- and {len(told) - number} more; journey_status(view='report') lists everything"]
-            )
+            more = f"- and {len(lines) - number} more; journey_status(view='report') lists everything"
+            return "\n".join([*kept, more])
         kept.append(cut(item, most))
     return "\n".join(kept)
 
 
 def cut(text: str, tokens: int) -> str:
-    """Return the text, cut where it has more tokens than that."""
-    if count_tokens(text) <= tokens:
-        return text
-    return text[: tokens * 4 - len(CUT)].rstrip() + CUT
+    """Return the text, cut to so many tokens if it is longer."""
+    return text if count_tokens(text) <= tokens else text[: tokens * 4 - len(CUT)].rstrip() + CUT
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)
-
-
-def _parts(*parts: str) -> str:
+def _paragraphs(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
 def tools_at(phase: Phase, listed: Sequence[str]) -> list[str]:
-    """Return the tools that calls of the journey may use in the phase, of those that the server lists."""
+    """Return the tools of the phase that the server lists."""
     return [name for name in phase.tools if name in listed]

@@ -9,7 +9,7 @@ from agents.engine.state import JourneyState
 from agents.engine.work.form import ids
 from agents.engine.work.gaps import citations_in, listing, new_sources, short
 from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
-from agents.prompts.prompt import lines
+from agents.prompts.prompt import bullets
 
 STEPS_TOKENS = 250
 """What the list of steps to make may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
@@ -24,7 +24,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
     plan = BuildRecord(state.works)
     gap = plan.open_gap
     return {
-        "steps": lines([_step(step) for step in plan.to_make], STEPS_TOKENS) or "- none",
+        "steps": bullets([_step(step) for step in plan.to_make], STEPS_TOKENS) or "- none",
         "gap": f"- {gap['concept']}, for step {gap['step']}: {short(gap['text'], 300)}" if gap else "- none",
     }
 

@@ -14,7 +14,7 @@ from agents.library.curate.record import (
     CurationRecord,
     Item,
 )
-from agents.prompts.prompt import lines
+from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 200
 """What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
@@ -42,7 +42,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
         "place": short(place, 200) if place else "none",
         "candidates": _listed(_place(item) for item in record.candidates),
         "pages": _listed(_place(item) for item in record.targets),
-        "evidence": lines([_evidence(item) for item in record.evidence], LIST_TOKENS) or "- none",
+        "evidence": bullets([_evidence(item) for item in record.evidence], LIST_TOKENS) or "- none",
         "conclusion": short(record.conclusion, 400) or "nothing yet",
         "act": _chosen(record),
         "acts": _listed(_deed(act) for act in record.acts),

@@ -26,7 +26,7 @@ from agents.library.orchestrate.record import (
 )
 from agents.library.orchestrate.validator import refused, validated
 from agents.prompts.context import Budget
-from agents.prompts.prompt import lines
+from agents.prompts.prompt import bullets
 
 LIST_TOKENS, DONE_TOKENS = 230, 300
 """Most tokens of a list in a prompt: with the longest brief and everything that was done, the prompt fits its budget."""
@@ -47,18 +47,18 @@ def values(state: JourneyState) -> Mapping[str, str]:
     left_out = [f"'{short(text_in(item, 'words'))}': {short(text_in(item, 'why'))}" for item in u.left_out]
     tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
     return {
-        "requirements": lines([_requirement(item) for item in u.requirements], LIST_TOKENS)
+        "requirements": bullets([_requirement(item) for item in u.requirements], LIST_TOKENS)
         or "- none yet: take them out of the brief",
         # The planner may have been wrong to leave words out: the judge sees them too.
-        "left_out": f"\nLeft out of the brief by the planner, and why:\n{lines(left_out, LIST_TOKENS // 2)}"
+        "left_out": f"\nLeft out of the brief by the planner, and why:\n{bullets(left_out, LIST_TOKENS // 2)}"
         if left_out
         else "",
         "limit": f"All steps together may take {u.limit.text}." if u.limit else "There is no time limit.",
-        "steps": lines([_step(step) for step in (u.to_do or u.steps)], LIST_TOKENS) or "- none",
-        "errors": lines([item["text"] for item in u.errors], LIST_TOKENS) or "- none",
-        "warnings": lines([*(w["text"] for w in u.warnings), *u.rule_mistakes], LIST_TOKENS // 2) or "- none",
-        "issues": lines([_issue(item) for item in u.open_issues(state.phase)], LIST_TOKENS) or "- none",
-        "work": lines([*_done(u)], DONE_TOKENS) or "- nothing",
+        "steps": bullets([_step(step) for step in (u.to_do or u.steps)], LIST_TOKENS) or "- none",
+        "errors": bullets([item["text"] for item in u.errors], LIST_TOKENS) or "- none",
+        "warnings": bullets([*(w["text"] for w in u.warnings), *u.rule_mistakes], LIST_TOKENS // 2) or "- none",
+        "issues": bullets([_issue(item) for item in u.open_issues(state.phase)], LIST_TOKENS) or "- none",
+        "work": bullets([*_done(u)], DONE_TOKENS) or "- nothing",
         "pass_score": str(u.pass_score),
         "soft_score": str(u.soft_score),
         "budget": f"iteration {state.iteration} of {u.limits.iterations}, {tokens:,} of {u.limits.tokens:,} tokens",

@@ -9,7 +9,7 @@ from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import citations_in, listing, new_sources, short
 from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
-from agents.prompts.prompt import lines
+from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 220
 """What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
@@ -33,7 +33,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 
 
 def _listed(told: Sequence[str], tokens: int = LIST_TOKENS) -> str:
-    return lines(told, tokens) or "- none"
+    return bullets(told, tokens) or "- none"
 
 
 def _question(question: Item) -> str:

@@ -9,7 +9,7 @@ from agents.engine.state import JourneyState
 from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import listing, new_sources, short
 from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course, Item
-from agents.prompts.prompt import lines
+from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 120
 """What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
@@ -23,7 +23,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
     objective = course.present if state.phase == TEACH else course.next
     known = [_known(entry) for entry in course.knows.values()]
     return {
-        "to_take_in": lines(list(_to_take_in(course)), LIST_TOKENS) or "- what the person says; nothing else",
+        "to_take_in": bullets(list(_to_take_in(course)), LIST_TOKENS) or "- what the person says; nothing else",
         "objective": _objective(course, objective),
         "source": _source(course, objective),
         "knows": "; ".join(known[:8]) or "nothing is on record",

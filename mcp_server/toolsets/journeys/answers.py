@@ -58,7 +58,7 @@ async def told(
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt="" if lean else prompting.short(state) if stayed else prompting.prompt(agent, state),
+        prompt="" if lean else prompting.incomplete(state) if stayed else prompting.prompt(agent, state),
         work_schema=form.schema if form else None,
         allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
         checkpoint=await checkpoint(services, position),

@@ -208,9 +208,9 @@ def nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     ("odd", "why"),
     [
-        (float("nan"), "no plain JSON"),
-        (float("inf"), "no plain JSON"),
-        (10**5_000, "no plain JSON"),
+        (float("nan"), "not plain JSON"),
+        (float("inf"), "not plain JSON"),
+        (10**5_000, "not plain JSON"),
         (nested(70), "nested deeper than 60"),
         (nested(900), "nested deeper than 60"),
         (nested(100_000), "nested deeper than 60"),

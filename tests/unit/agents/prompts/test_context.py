@@ -47,7 +47,7 @@ def test_what_matters_least_is_left_out_first_whatever_place_it_has() -> None:
     assert "## Least" not in told
     assert told.index("## Most") < told.index("## Middle")
     assert told.endswith(
-        "(Context budget of 500 tokens; left out: Least. journey_status(view='report') has all of it.)"
+        "(Context budget of 500 tokens; left out: Least. journey_status(view='report') has everything.)"
     )
 
 
@@ -74,7 +74,7 @@ def test_what_must_be_told_is_told_whole_whatever_it_costs() -> None:
     assert "left out: May" in told
     alone = fitted([PromptSection("Must", must)], 100)
     assert must in alone
-    assert "what must be told has more" in alone
+    assert "the fixed parts have more" in alone
 
 
 def test_very_many_that_are_trimmed_are_named_in_part_and_counted() -> None:

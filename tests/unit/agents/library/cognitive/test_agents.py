@@ -598,7 +598,7 @@ async def test_whatever_is_told_stays_within_the_input_budget_and_says_what_was_
         assert size <= 1500
         told = await one.told()
         assert "(Context budget of " in told
-        assert "journey_status(view='report') has all of it.)" in told
+        assert "journey_status(view='report') has everything.)" in told
         assert "## Task Context" in told
         assert "## Task Instructions" in told
         assert "## Subject" in told, "of what can be cut, the section of the highest priority stays longest"
