@@ -155,7 +155,7 @@ async def _state(base: KnowledgeBase) -> DoctorFinding:
     if wrong := await base.state.check():
         found = f"{base.state.place} is damaged: {_few(wrong)}"
         return bad("state", found, "restore it from a backup, or move it away and register the hosts again")
-    return ok("state", f"{base.state.place}, sound")
+    return ok("state", f"{base.state.place}, no errors found")
 
 
 async def _size(base: KnowledgeBase) -> DoctorFinding:
@@ -189,7 +189,7 @@ async def _record(base: KnowledgeBase) -> DoctorFinding:
         mend = "run knowledge-forge audit verify to list them all, and compare with a backup of the state"
         return bad("record", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
-    found = f"{counted(inspection.records, 'act')}, the chain sound"
+    found = f"{counted(inspection.records, 'act')}, the chain is intact"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
         found += f"; a killed process left {len(left)} unfinished: {pages}"
@@ -237,7 +237,7 @@ async def _proposals(base: KnowledgeBase) -> DoctorFinding:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
         return note("proposals", found, "any server, or `knowledge-forge review`, carries them out")
     if not waiting:
-        return ok("proposals", "none needs a person")
+        return ok("proposals", "none is waiting for a person")
     found = f"{waiting} {'waits' if waiting == 1 else 'wait'} for a person"
     return note("proposals", found, "knowledge-forge review, or review --web")
 
@@ -260,7 +260,7 @@ async def _journeys(base: KnowledgeBase) -> DoctorFinding:
     if waiting:
         found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} active"
         return note("journeys", found, "knowledge-forge journeys list --state waiting")
-    return ok("journeys", f"{_counted(active)} active, none needs a person")
+    return ok("journeys", f"{_counted(active)} active, none is waiting for a person")
 
 
 async def _runs(base: KnowledgeBase) -> DoctorFinding | None:

@@ -106,7 +106,7 @@ def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
     if found.broken:
         print(f"the audit chain is broken ({found.records} records)")
     elif seq:
-        print(f"{found.records} records, all sound; the chain ends with {seq}:{digest.hex()}")
+        print(f"{found.records} records, all intact; the chain ends with {seq}:{digest.hex()}")
     elif not loose:
         print("no records yet")
     for broken in found.broken:

@@ -33,7 +33,7 @@ class UnknownHost(KnowledgeError):
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
-        there = f"registered are {', '.join(known)}" if known else "no host is"
+        there = f"registered are {', '.join(known)}" if known else "none is yet"
         super().__init__(f"no host {asked!r} is registered; {there} (knowledge-forge enroll NAME)")
 
 

@@ -108,7 +108,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Person:
 def test_a_sound_chain_is_told_with_its_end_which_may_be_noted(ann: Person) -> None:
     done = ann.run("verify")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("4 records, all sound; the chain ends with 4:")
+    assert done.stdout.startswith("4 records, all intact; the chain ends with 4:")
     noted = done.stdout.split()[-1]
     assert ann.here("verify", "--noted", noted).returncode == 0
     said = ann.json("verify")
@@ -156,7 +156,7 @@ def test_an_act_in_another_service_is_listed_with_its_place_and_found_by_it(ann:
         "kf-1", "bob@cursor", "zulip_send_message", "zulip:design/merge", "dd" * 32, NOW, proposal="p-7"
     )
     asyncio.run(ann.send(outbox_entry, at=NOW + 4 * DAY))
-    assert ann.here("verify").stdout.startswith("5 records, all sound")
+    assert ann.here("verify").stdout.startswith("5 records, all intact")
     (found,) = ann.json("search", "DESIGN/merge")
     assert (found["tool"], found["outcome"], found["proposal"]) == ("zulip_send_message", "sent", "p-7")
     assert found["delivery"] == {"errand": "kf-1", "target": "zulip:design/merge"}
@@ -169,7 +169,7 @@ def test_a_run_is_found_by_its_id_and_by_its_model(ann: Person) -> None:
     walk = Walk(begun(header("r-1", goal="Nobody is told.")))
     walk.respond("Nobody is told that either.")
     asyncio.run(ann.carry_through(walk))
-    assert ann.here("verify").stdout.startswith("6 records, all sound")
+    assert ann.here("verify").stdout.startswith("6 records, all intact")
     last, first = ann.json("search", "r-1")
     assert [(one["tool"], one["outcome"]) for one in (first, last)] == [("agent_run", "begun"), ("agent_run", "done")]
     assert last["run"]["tokens_in"] == walk.run.spent.tokens_in

@@ -285,7 +285,7 @@ def test_the_doctor_says_what_waits_where_the_page_is_and_whether_a_passkey_is_e
         return {f["what"]: f for f in json.loads(ann.here("doctor", "--json").stdout)}
 
     before = findings()
-    assert before["proposals"]["found"] == "none needs a person"
+    assert before["proposals"]["found"] == "none is waiting for a person"
     assert "can't be proven" in before["passkeys"]["found"]
     assert before["review"]["health"] == "ok"
     ann.propose("kb_merge", path="new.md", content="# New\n\nText.")
@@ -329,6 +329,6 @@ def test_what_was_put_into_the_state_by_hand_is_named_by_audit_verify(ann: Perso
         assert connection.changes() > 0
     told = ann.here("audit", "verify")
     assert told.returncode == 1
-    assert "all sound" in told.stdout, "the chain itself holds"
+    assert "all intact" in told.stdout, "the chain itself holds"
     assert says.format(me=ME) in told.stdout
     assert not json.loads(ann.here("audit", "verify", "--json").stdout)["sound"]
