@@ -11,9 +11,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, fields
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from knowledge.history.ports import Actor, FileChange, HistoryEntry, Intent, TrustMove
@@ -21,6 +22,8 @@ from knowledge.history.timestamps import utc_text
 from knowledge.merge.model import Contradiction, Origin, Side
 from knowledge.pages.vault import REVISION_DIGITS
 
+# `astuple` copies deeply, which takes ten times as long.
+_change_fields = attrgetter(*(field.name for field in fields(FileChange)))
 PACKING_LEVEL = 3
 """Of zlib: on Markdown a tenth more space than level 6 takes, in half its time."""
 
@@ -149,7 +152,7 @@ def packed_intent(intent: Intent) -> bytes:
         "at": entry.at,
         "actor": [entry.actor.principal, entry.actor.tool, entry.actor.arguments_hash],
         "call": entry.actor.call,
-        "changes": [astuple(change) for change in entry.changes],
+        "changes": [_change_fields(change) for change in entry.changes],
         "source": entry.source,
         "confidence": entry.confidence,
         "proposal": entry.proposal,
