@@ -8,8 +8,6 @@ from knowledge.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
-    from mcp_server.connectors.plane.board import Board
-    from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.runs.supervisor import Runs
 
@@ -20,16 +18,6 @@ class NotConfigured(KnowledgeError):
     def __init__(self, service: str) -> None:
         self.service = service
         super().__init__(f"{service} is not configured here; `knowledge-forge doctor` says how")
-
-
-def no_plane() -> Board:
-    """Raise that there is no Plane here."""
-    raise NotConfigured("Plane")
-
-
-def no_zulip() -> Chat:
-    """Raise that there is no Zulip here."""
-    raise NotConfigured("Zulip")
 
 
 def no_dispatcher() -> OutboxDispatcher:

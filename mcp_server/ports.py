@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.writer import Writer
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
-    from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.ports import Connector
-    from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.gate.caller import Clock
     from mcp_server.gate.policy import Trust
     from mcp_server.gate.taint import Taints
@@ -180,36 +178,15 @@ class HasOutbox(Protocol):
         """What does them."""
 
 
-class HasPlane(Protocol):
-    """Projects and tasks."""
-
-    @property
-    def plane(self) -> Board:
-        """The board of Plane.
-
-        Raises:
-            NotConfigured: the settings name none.
-        """
-
-
-class HasZulip(Protocol):
-    """Channels and messages."""
-
-    @property
-    def zulip(self) -> Chat:
-        """The chat of Zulip.
-
-        Raises:
-            NotConfigured: the settings name none.
-        """
-
-
-class HasElsewhere(HasPlane, HasZulip, Protocol):
+class HasConnectors(Protocol):
     """The services besides the knowledge base."""
 
     @property
     def connectors(self) -> Mapping[str, Callable[[], Connector]]:
-        """Those that are configured, by the name that their sources begin with (`plane:KB-12`); loaded when called."""
+        """Those that are configured, by the name that their sources begin with (`plane:KB-12`); each is loaded when called.
+
+        A toolset reads its own with `connectors.ports.connector_of`.
+        """
 
 
 class WaitServices(HasState, HasWaits, Protocol):
@@ -228,11 +205,11 @@ class ProtocolServices(GateServices, HasWaits, Protocol):
     """For what the protocol offers besides tools: resources, prompts, completions, tasks, forms."""
 
 
-class MentionServices(HasState, HasPages, HasElsewhere, Protocol):
+class MentionServices(HasState, HasPages, HasConnectors, Protocol):
     """To find the tasks and messages that mention a page."""
 
 
-class NoticeServices(HasState, HasReviewPage, HasPages, HasOutbox, HasElsewhere, Protocol):
+class NoticeServices(HasState, HasReviewPage, HasPages, HasOutbox, HasConnectors, Protocol):
     """To tell people in Zulip that something waits for them, and to act there."""
 
 
@@ -240,7 +217,7 @@ class TrustServices(HasState, HasReviewPage, HasTaints, HasTools, HasWaits, Prot
     """For the tools about trust and proposals."""
 
 
-class KnowledgeServices(HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasElsewhere, Protocol):
+class KnowledgeServices(HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasConnectors, Protocol):
     """For the tools on pages."""
 
 
@@ -256,7 +233,7 @@ class RunServices(RunViewServices, HasWriting, HasModel, HasOutbox, Protocol):
     """For the tools on runs."""
 
 
-class ActServices(HasState, HasReviewPage, HasTaints, HasPages, HasOutbox, HasElsewhere, Protocol):
+class ActServices(HasState, HasReviewPage, HasTaints, HasPages, HasOutbox, HasConnectors, Protocol):
     """For the tools on tasks and messages in other services."""
 
 
@@ -276,7 +253,7 @@ class AllServices(
     HasWriting,
     HasModel,
     HasOutbox,
-    HasElsewhere,
+    HasConnectors,
     Protocol,
 ):
     """Everything: to execute whichever tool a person has approved."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,7 +22,6 @@ from knowledge.trust.ports import Proposal
 from mcp_server import VERSION
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
-from mcp_server.app.factories.connectors import connecting
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import KEY_FILE, sealing_key
@@ -49,11 +48,15 @@ from mcp_server.transport.tokens import bearer
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
+    from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import journey_store
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
+    from mcp_server.connectors.ports import Connector
 else:
+    # A server without services does not load their clients.
+    connector_factory = LateModule("mcp_server.app.factories.connectors")
     journey_store = LateModule("mcp_server.app.factories.journey_store")
     outbox_dispatcher = LateModule("mcp_server.connectors.outbox_dispatcher")
 
@@ -88,9 +91,8 @@ def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[Any
     Raises:
         BadDeclaration: a tool's declaration is incomplete; the server must not start.
     """
-    access = {"plane": settings.plane, "zulip": settings.zulip}
-    configured = [name for name, known in {**access, "runs": settings.provider}.items() if known is not None]
-    only_reading = [name for name, known in access.items() if known is not None and known.read_only]
+    configured = [*settings.services, *(["runs"] if settings.provider else [])]
+    only_reading = [toolset for toolset, access in settings.services.items() if access.read_only]
     return chosen(
         [*declared(configured), *extra_tools],
         toolsets=settings.toolsets,
@@ -130,17 +132,20 @@ async def open_app(
             indexing=indexing,
             load_opinion=lambda: opinion_of(settings.provider, model, tasks),
         ) as base,
-        connecting(settings, utc_now, sleep) as connected,
         AsyncExitStack() as stack,
         anyio.create_task_group() as tasks,
     ):
+        connectors: Mapping[str, Callable[[], Connector]] = {
+            name: cache(partial(connector_factory.connector, access, stack, utc_now, sleep))
+            for name, access in settings.services.items()
+        }
         ledger = ReadingLedger(base.state, utc_now)
         review = Review(settings, base.state)
         writing_loaded = anyio.Event()
 
         @cache
         def writing() -> Writing:
-            sources = EvidenceSources(connected.services, time.monotonic)
+            sources = EvidenceSources(connectors, time.monotonic)
             loaded = base.load_writing(sources, judge_of(settings.provider, model))
             writing_loaded.set()
             return loaded
@@ -171,9 +176,7 @@ async def open_app(
             load_writing=writing,
             load_journeys=journeys,
             taints=Taints(base.state, utc_now, settings.trusted_places),
-            load_plane=connected.plane,
-            load_zulip=connected.zulip,
-            connectors=connected.services,
+            connectors=connectors,
             load_dispatcher=dispatcher,
             load_model=model,
             load_runs=runs_of(base, model, lambda: (gate, services), tasks, settings.quotas),
@@ -213,7 +216,7 @@ async def open_app(
             executor=executor,
             model=model,
             holder=holder_name(),
-            reaches_services=bool(connected.services),
+            reaches_services=bool(connectors),
             indexing=indexing,
             announcing=announcing,
         ).start(tasks)

@@ -10,7 +10,7 @@ from anyio import CapacityLimiter
 
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import IndexStore, StateStore
-from mcp_server.absent import no_dispatcher, no_model, no_plane, no_runs, no_zulip
+from mcp_server.absent import no_dispatcher, no_model, no_runs
 from mcp_server.gate.caller import Clock
 from mcp_server.gate.taint import Taints
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
-    from mcp_server.connectors.plane.board import Board
     from mcp_server.connectors.ports import Connector
-    from mcp_server.connectors.zulip.chat import Chat
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.ports import ListedTool
     from mcp_server.runs.supervisor import Runs
@@ -57,8 +55,6 @@ class Services:
     load_writing: Callable[[], Writing]
     load_journeys: Callable[[], Runner]
     taints: Taints
-    load_plane: Callable[[], Board] = no_plane
-    load_zulip: Callable[[], Chat] = no_zulip
     connectors: Mapping[str, Callable[[], Connector]] = field(default_factory=dict)
     load_dispatcher: Callable[[], OutboxDispatcher] = no_dispatcher
     load_model: Callable[[], ConfiguredModel] = no_model
@@ -94,24 +90,6 @@ class Services:
     def page_history(self) -> PageHistory:
         """Return the changes that were made."""
         return self.load_writing().page_history
-
-    @property
-    def plane(self) -> Board:
-        """Return the projects and tasks of Plane.
-
-        Raises:
-            NotConfigured: the settings name none.
-        """
-        return self.load_plane()
-
-    @property
-    def zulip(self) -> Chat:
-        """Return the channels and messages of Zulip.
-
-        Raises:
-            NotConfigured: the settings name none.
-        """
-        return self.load_zulip()
 
     @property
     def dispatcher(self) -> OutboxDispatcher:

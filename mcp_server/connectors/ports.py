@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 from knowledge.outbox.ports import Mention
 from knowledge.search.answers import Citing
+from mcp_server.absent import NotConfigured
 
 
 class Connector(Protocol):
@@ -22,3 +24,21 @@ class Connector(Protocol):
         service.
         """
         ...
+
+
+C = TypeVar("C")
+
+
+def connector_of(connectors: Mapping[str, Callable[[], Connector]], service: str, kind: type[C]) -> C:
+    """Return the connector of a service, called `service` by people (Plane) and listed under that name in lower case.
+
+    Raises:
+        NotConfigured: the settings do not name the service.
+    """
+    load = connectors.get(service.lower())
+    if load is None:
+        raise NotConfigured(service)
+    connector = load()
+    if not isinstance(connector, kind):
+        raise TypeError(f"the connector of {service} is a {type(connector).__name__}, not a {kind.__name__}")
+    return connector

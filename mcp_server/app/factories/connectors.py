@@ -1,50 +1,69 @@
-"""Chooses the connectors that the settings configure. Nothing is contacted here."""
+"""Builds the connectors of Plane and Zulip. Loaded with the first call that needs one. Nothing is contacted here."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
 
-from mcp_server.absent import no_plane, no_zulip
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
+from mcp_server.connectors.errors import ConnectorError
+from mcp_server.connectors.http import Sender, ServiceAddress, make_clients
+from mcp_server.connectors.plane import wire as plane_wire
+from mcp_server.connectors.plane.board import Board
+from mcp_server.connectors.plane.client import PlaneClient
+from mcp_server.connectors.ports import Connector
+from mcp_server.connectors.zulip import wire as zulip_wire
+from mcp_server.connectors.zulip.chat import Chat
+from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.gate.caller import Clock
-from mcp_server.late_module import LateModule
 
-if TYPE_CHECKING:
-    from mcp_server.app.factories import services
-    from mcp_server.connectors.plane.board import Board
-    from mcp_server.connectors.ports import Connector
-    from mcp_server.connectors.zulip.chat import Chat
-else:
-    # A server without services does not load their clients.
-    services = LateModule("mcp_server.app.factories.services")
+Sleep = Callable[[float], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """The connectors, each built at its first use. Without its settings a connector raises `NotConfigured`."""
-
-    plane: Callable[[], Board] = no_plane
-    zulip: Callable[[], Chat] = no_zulip
-
-    @property
-    def services(self) -> Mapping[str, Callable[[], Connector]]:
-        """The configured ones, by the name that their sources begin with (`plane:KB-12`)."""
-        named: Mapping[str, Callable[[], Connector]] = {"plane": self.plane, "zulip": self.zulip}
-        return {name: load for name, load in named.items() if load not in (no_plane, no_zulip)}
+def connector(access: PlaneAccess | ZulipAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Connector:
+    """Return the connector of a service. `sleep` waits between tries; its connections are closed with `stack`."""
+    match access:
+        case PlaneAccess():
+            return board(access, stack, now, sleep)
+        case ZulipAccess():
+            return chat(access, stack, now, sleep)
 
 
-@asynccontextmanager
-async def connecting(
-    settings: Settings, now: Clock, sleep: Callable[[float], Awaitable[None]]
-) -> AsyncIterator[Connected]:
-    """Yield the connectors that the settings configure, and close their connections afterwards. `sleep` waits between tries."""
-    async with AsyncExitStack() as stack:
-        plane, zulip = settings.plane, settings.zulip
-        yield Connected(
-            no_plane if plane is None else cache(lambda: services.board(plane, stack, now, sleep)),
-            no_zulip if zulip is None else cache(lambda: services.chat(zulip, stack, now, sleep)),
-        )
+def board(access: PlaneAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Board:
+    """Return the projects and tasks of Plane."""
+    address = ServiceAddress(
+        plane_wire.SERVICE,
+        access.base_url.rstrip("/"),
+        plane_wire.ADDRESS_SETTING,
+        plane_wire.headers_of(access.api_key),
+        (access.api_key,),
+        ca_setting="PLANE_CA",
+    )
+    client = PlaneClient(_sender(address, access.ca, stack, sleep), access.workspace)
+    return Board(client, access, now=now, monotonic=time.monotonic)
+
+
+def chat(access: ZulipAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Chat:
+    """Return the channels and messages of Zulip."""
+    address = ServiceAddress(
+        zulip_wire.SERVICE,
+        access.site.rstrip("/"),
+        zulip_wire.ADDRESS_SETTING,
+        zulip_wire.headers_of(access.email, access.api_key),
+        zulip_wire.secrets_of(access.email, access.api_key),
+        ca_setting="ZULIP_CERT_BUNDLE",
+    )
+    client = ZulipClient(_sender(address, access.ca, stack, sleep), monotonic=time.monotonic)
+    return Chat(client, access, now=now, monotonic=time.monotonic, sleep=sleep)
+
+
+def _sender(address: ServiceAddress, ca: Path | None, stack: AsyncExitStack, sleep: Sleep) -> Sender:
+    try:
+        clients = make_clients(ca)
+    except OSError as error:
+        problem = f"{address.ca_setting} names {ca}, which is not a readable file of certificates"
+        raise ConnectorError(address.service, problem) from error
+    stack.push_async_callback(clients.aclose)
+    return Sender(address, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic)

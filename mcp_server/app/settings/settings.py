@@ -484,6 +484,12 @@ class Settings:
         )
 
     @property
+    def services(self) -> Mapping[str, PlaneAccess | ZulipAccess]:
+        """How to reach the services that are configured completely, by toolset."""
+        known = {"plane": self.plane, "zulip": self.zulip}
+        return {toolset: access for toolset, access in known.items() if access is not None}
+
+    @property
     def provider(self) -> ModelAccess | None:
         """How to reach the language model; None if it is not configured completely."""
         if self.model is None or missing_for_model({name: getattr(self, name) for name in _MODEL_FIELDS}):

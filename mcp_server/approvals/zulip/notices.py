@@ -27,6 +27,7 @@ from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, wai
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
+from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.mailbox import mailbox
 from mcp_server.connectors.zulip.model import ChatPlace, Message, QueueEvents, Reaction, ZulipUser
@@ -142,7 +143,7 @@ class Notices:
 
     @property
     def _client(self) -> ZulipClient:
-        return self._services.zulip.client
+        return chat_of(self._services).client
 
     # --- following proposals ------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from functools import cache
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ import anyio
 from agents.engine.work.markdown import counted
 from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read
-from mcp_server.app.factories.connectors import connecting
+from mcp_server.app.factories.connectors import board, chat
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
 from mcp_server.app.settings.notes import TITLES, TOGETHER, listed, missing_for_service
@@ -47,11 +48,16 @@ async def services_examined(
 ) -> list[DoctorFinding]:
     """Return the findings on both services. `sleep` waits between tries of requests that only read."""
     plane, zulip = settings.plane, settings.zulip
-    async with connecting(settings, utc_now, sleep) as connected:
+    async with AsyncExitStack() as stack:
         looks = {
-            "plane": plane and (lambda: plane_examined(lambda: connected.plane().client, plane)),
+            "plane": plane
+            and (lambda: plane_examined(cache(lambda: board(plane, stack, utc_now, sleep).client), plane)),
             "zulip": zulip
-            and (lambda: zulip_examined(lambda: connected.zulip().client, zulip, settings.zulip_reviews)),
+            and (
+                lambda: zulip_examined(
+                    cache(lambda: chat(zulip, stack, utc_now, sleep).client), zulip, settings.zulip_reviews
+                )
+            ),
         }
         found = [await _looked(what, look) if look else [_unset(what, settings)] for what, look in looks.items()]
     return [*(finding for findings in found for finding in findings), *_unlisted(settings), *_open_to_others(settings)]
@@ -73,8 +79,8 @@ def _unset(service: str, settings: Settings) -> DoctorFinding:
 
 
 def _unlisted(settings: Settings) -> Iterable[DoctorFinding]:
-    for service, access in (("plane", settings.plane), ("zulip", settings.zulip)):
-        if access is not None and settings.toolsets is not None and service not in settings.toolsets:
+    for service in settings.services:
+        if settings.toolsets is not None and service not in settings.toolsets:
             found = "its tools are not listed, although it is configured"
             yield note(service, found, f"add {service} to FORGE_TOOLSETS, or leave that out")
 

@@ -159,13 +159,12 @@ def _default_state_dir(kb: Path) -> Path | None:
 
 async def _unvouched(settings: Settings) -> tuple[str, ...]:
     """Return the configured services none of whose places is trusted yet."""
-    configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]
-    if not configured:
+    if not settings.services:
         return ()
     async with open_state(settings) as state:
         places = [*settings.trusted_places, *(one.place for one in await state.trust.trusted_places())]
     known = {source_kind(place) for place in places}
-    return tuple(name for name in configured if name not in known)
+    return tuple(name for name in settings.services if name not in known)
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:

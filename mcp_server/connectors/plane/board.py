@@ -24,7 +24,9 @@ from mcp_server.connectors.plane.names import (
 )
 from mcp_server.connectors.plane.pagination import Identified, Listing, read_all
 from mcp_server.connectors.plane.wire import SERVICE, TaskGroup
+from mcp_server.connectors.ports import connector_of
 from mcp_server.connectors.text.name_match import chosen, folded
+from mcp_server.ports import HasConnectors
 
 NAMES_S = 300.0
 """How long names of projects, people, states and labels are cached."""
@@ -341,3 +343,12 @@ def _names_of_project(project: Project) -> Sequence[str]:
 
 def _names_of_person(person: PlaneMember) -> Sequence[str]:
     return person.name, person.full_name, person.email, person.id
+
+
+def board_of(services: HasConnectors) -> Board:
+    """Return the board of Plane.
+
+    Raises:
+        NotConfigured: the settings do not name it.
+    """
+    return connector_of(services.connectors, SERVICE, Board)

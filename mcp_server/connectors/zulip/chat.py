@@ -13,6 +13,7 @@ from knowledge.search.answers import Citing
 from mcp_server.app.settings.access import ZulipAccess
 from mcp_server.connectors.cache import ReplyCache
 from mcp_server.connectors.errors import AmbiguousServiceName, ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.ports import connector_of
 from mcp_server.connectors.text.name_match import chosen, folded
 from mcp_server.connectors.zulip.client import ZulipClient
 from mcp_server.connectors.zulip.errors import CHANNELS_SETTING, Deactivated, Unclear
@@ -20,6 +21,7 @@ from mcp_server.connectors.zulip.model import Channel, ChatPlace, Message, Topic
 from mcp_server.connectors.zulip.text.links import link_to, link_to_topic, read_link
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word, topic_names
 from mcp_server.connectors.zulip.wire import SERVICE
+from mcp_server.ports import HasConnectors
 
 ME = "me"
 NAMES_S = 300.0
@@ -285,3 +287,12 @@ def _person_names(person: ZulipUser) -> Sequence[str]:
     """
     names = (person.name, person.delivery_email, person.email, str(person.id), f"{person.name}|{person.id}")
     return tuple(name for name in names if name)
+
+
+def chat_of(services: HasConnectors) -> Chat:
+    """Return the chat of Zulip.
+
+    Raises:
+        NotConfigured: the settings do not name it.
+    """
+    return connector_of(services.connectors, SERVICE, Chat)

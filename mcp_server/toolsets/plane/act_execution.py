@@ -13,7 +13,7 @@ from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
 from mcp_server.connectors.outbox_dispatcher import Delivered, DeliveryAttempt, OutboxAct
 from mcp_server.connectors.page_mentions import remember_mentions
-from mcp_server.connectors.plane.board import Board
+from mcp_server.connectors.plane.board import Board, board_of
 from mcp_server.connectors.plane.model import CLEAR, Clear, Comment, KeyTaken, PlaneTask, TaskFields
 from mcp_server.connectors.plane.wire import SERVICE
 from mcp_server.ports import ActServices
@@ -123,7 +123,7 @@ class UpdateTask:
 
 def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
     """Return how the plan is carried out and answered."""
-    board, project, task = services.plane, plan.project, plan.task
+    board, project, task = board_of(services), plan.project, plan.task
     client = board.client
 
     def created(made: PlaneTask | KeyTaken) -> Result:
@@ -184,7 +184,7 @@ def fields_of(plan: TaskPlan) -> TaskFields:
 
 async def _conclude(services: ActServices, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     """Return the answer, and record which pages the text names that is in Plane now."""
-    answer = await _answer(services.plane, plan, delivered)
+    answer = await _answer(board_of(services), plan, delivered)
     texts = [one.will_be for one in plan.fields if one.name in LONG]
     if answer.status == "done" and texts and answer.key:
         name = plan.field("name")

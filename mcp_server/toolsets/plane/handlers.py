@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.page_mentions import related_pages, remember_mentions
+from mcp_server.connectors.plane.board import board_of
 from mcp_server.gate.caller import Call
 from mcp_server.ports import ActServices
 from mcp_server.toolsets.plane import TOOLSET, act_plan, task_views
@@ -30,12 +31,12 @@ from mcp_server.toolsets.spec import CallPlan, CallPreview
 
 async def list_projects(services: ActServices, _call: Call, arguments: ProjectsArguments) -> Projects:
     """Answer plane_list_projects."""
-    return await task_views.list_projects(services.plane, arguments.project)
+    return await task_views.list_projects(board_of(services), arguments.project)
 
 
 async def query_tasks(services: ActServices, _call: Call, arguments: QueryArguments) -> TaskList:
     """Answer plane_query_tasks."""
-    return await task_views.query_tasks(services.plane, arguments)
+    return await task_views.query_tasks(board_of(services), arguments)
 
 
 async def get_task(services: ActServices, _call: Call, arguments: GetArguments) -> TaskView:
@@ -45,7 +46,7 @@ async def get_task(services: ActServices, _call: Call, arguments: GetArguments) 
         await remember_mentions(services, origin, url=url, texts=texts, title=title)
         return await related_pages(services, origin, texts)
 
-    return await task_views.get_task(services.plane, arguments, pages_of)
+    return await task_views.get_task(board_of(services), arguments, pages_of)
 
 
 async def projects_read(_services: ActServices, answer: Projects) -> Sequence[str]:
@@ -70,7 +71,7 @@ async def plan_create(services: ActServices, call: Call, arguments: CreateArgume
 
 async def plan_update(services: ActServices, call: Call, arguments: UpdateArguments) -> CallPlan[TaskActed]:
     """Plan changing a task. Changes nothing."""
-    return _call_plan(services, await act_plan.plan_update(services.plane, call, arguments))
+    return _call_plan(services, await act_plan.plan_update(board_of(services), call, arguments))
 
 
 async def plan_comment(services: ActServices, call: Call, arguments: CommentArguments) -> CallPlan[TaskActed]:
@@ -84,13 +85,13 @@ async def recall_create(services: ActServices, call: Call, arguments: CreateArgu
         plan = await _creation(services, call, arguments)
     except ConnectorError:
         # A name may be gone since; the task is found by its key alone.
-        plan = TaskPlan("create", await services.plane.project(arguments.project), ())
+        plan = TaskPlan("create", await board_of(services).project(arguments.project), ())
     return await task_act(services, plan).recall(services, call)
 
 
 async def recall_update(services: ActServices, call: Call, arguments: UpdateArguments) -> TaskActed | None:
     """Return the outcome of a change whose process died."""
-    plan = await act_plan.plan_update(services.plane, call, arguments)
+    plan = await act_plan.plan_update(board_of(services), call, arguments)
     return await task_act(services, plan).recall(services, call)
 
 
@@ -100,12 +101,12 @@ async def recall_comment(services: ActServices, call: Call, arguments: CommentAr
 
 
 async def _creation(services: ActServices, call: Call, arguments: CreateArguments) -> TaskPlan:
-    plan = await act_plan.plan_creation(services.plane, arguments)
+    plan = await act_plan.plan_creation(board_of(services), arguments)
     return await _halted_if_done(services, call, arguments, plan)
 
 
 async def _comment(services: ActServices, call: Call, arguments: CommentArguments) -> TaskPlan:
-    plan = await act_plan.plan_comment(services.plane, arguments)
+    plan = await act_plan.plan_comment(board_of(services), arguments)
     return await _halted_if_done(services, call, arguments, plan)
 
 
@@ -118,7 +119,7 @@ async def _halted_if_done(
     earlier = await earlier_act(services, call, TOOLS[plan.kind], arguments, WINDOWS[plan.kind])
     if earlier is None:
         return plan
-    return replace(plan, halted=await still_there(services.plane, plan, done_before(plan, earlier)))
+    return replace(plan, halted=await still_there(board_of(services), plan, done_before(plan, earlier)))
 
 
 def _call_plan(services: ActServices, plan: TaskPlan) -> CallPlan[TaskActed]:

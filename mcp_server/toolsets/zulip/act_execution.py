@@ -26,7 +26,7 @@ from mcp_server.connectors.outbox_dispatcher import (
     PartlyDone,
 )
 from mcp_server.connectors.page_mentions import remember_mentions
-from mcp_server.connectors.zulip.chat import Chat
+from mcp_server.connectors.zulip.chat import Chat, chat_of
 from mcp_server.connectors.zulip.model import ChatPlace, Queue
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES, QueueGone
 from mcp_server.ports import ActServices
@@ -234,7 +234,7 @@ class React:
 
 def message_act(services: ActServices, plan: MessagePlan) -> ServiceAct[MessageActed]:
     """Return how the plan is carried out and answered."""
-    chat = services.zulip
+    chat = chat_of(services)
     return ServiceAct(
         tool=REACT if plan.reaction else SEND,
         target=plan.target,
@@ -248,7 +248,7 @@ def message_act(services: ActServices, plan: MessagePlan) -> ServiceAct[MessageA
 
 async def _conclude(services: ActServices, plan: MessagePlan, delivered: Delivered) -> MessageActed:
     """Return the answer, and record which pages a message in a channel names. Conversations name none for others."""
-    answer = await _answer(services.zulip, plan, delivered)
+    answer = await _answer(chat_of(services), plan, delivered)
     channel = plan.where.channel
     if answer.status == "done" and plan.parts and channel:
         title = f"#{channel.name} > {plan.where.topic}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mcp_server.connectors.outbox_dispatcher import REPEAT_WINDOW
 from mcp_server.connectors.page_mentions import remember_mentions
+from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.text.place_names import DIRECT, channel_word
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
@@ -32,12 +33,12 @@ from mcp_server.toolsets.zulip.schemas import (
 
 async def channels(services: ActServices, _call: Call, arguments: ChannelsArguments) -> Channels:
     """Answer zulip_list_channels."""
-    return await message_views.channels(services.zulip, arguments.channel)
+    return await message_views.channels(chat_of(services), arguments.channel)
 
 
 async def read(services: ActServices, _call: Call, arguments: ReadMessagesArguments) -> Messages:
     """Answer zulip_read_messages, and record which pages the topics name. Conversations name none for others."""
-    answer = await message_views.read(services.zulip, arguments)
+    answer = await message_views.read(chat_of(services), arguments)
     by_place: dict[str, list[MessageLine]] = {}
     for line in answer.messages:
         by_place.setdefault(line.place, []).append(line)
@@ -50,7 +51,7 @@ async def read(services: ActServices, _call: Call, arguments: ReadMessagesArgume
 
 async def search(services: ActServices, _call: Call, arguments: SearchMessagesArguments) -> Messages:
     """Answer zulip_search_messages."""
-    return await message_views.search(services.zulip, arguments)
+    return await message_views.search(chat_of(services), arguments)
 
 
 async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequence[str]:
@@ -67,7 +68,7 @@ async def plan_send(services: ActServices, call: Call, arguments: SendArguments)
 
 async def plan_react(services: ActServices, _call: Call, arguments: ReactArguments) -> CallPlan[MessageActed]:
     """Plan a reaction. Changes nothing."""
-    return _call_plan(services, await plan_reaction(services.zulip, arguments))
+    return _call_plan(services, await plan_reaction(chat_of(services), arguments))
 
 
 async def recall_send(services: ActServices, call: Call, arguments: SendArguments) -> MessageActed | None:
@@ -77,12 +78,12 @@ async def recall_send(services: ActServices, call: Call, arguments: SendArgument
 
 async def recall_react(services: ActServices, call: Call, arguments: ReactArguments) -> MessageActed | None:
     """Return the outcome of a reaction whose process died."""
-    return await message_act(services, await plan_reaction(services.zulip, arguments)).recall(services, call)
+    return await message_act(services, await plan_reaction(chat_of(services), arguments)).recall(services, call)
 
 
 async def planned_sending(services: ActServices, call: Call, arguments: SendArguments) -> MessagePlan:
     """Return the plan of the message, halted if a person approved this very call a while ago and it was done."""
-    plan = await plan_message(services.zulip, arguments)
+    plan = await plan_message(chat_of(services), arguments)
     if plan.halted is not None:
         return plan
     earlier = await earlier_act(services, call, SEND, arguments, REPEAT_WINDOW)

@@ -28,6 +28,8 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.summary import summary
 from mcp_server.cli.doctor import doctor
+from mcp_server.connectors.plane.board import board_of
+from mcp_server.connectors.zulip.chat import chat_of
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import (
     Fault,
@@ -345,7 +347,7 @@ async def test_the_doctor_says_no_key(tmp_path: Path, fault: str | None) -> None
 async def test_no_traceback_and_no_representation_has_a_key(tmp_path: Path, fault: str) -> None:
     """A debugger, a crash report or a careless log line would print this."""
     async with house(tmp_path, level=5) as there:
-        plane, zulip = there.app.services.plane.client, there.app.services.zulip.client
+        plane, zulip = board_of(there.app.services).client, chat_of(there.app.services).client
         there.broken(fault)
         shown = [repr(there.settings), repr(there.settings.plane), repr(there.settings.zulip), repr(there.app)]
         for asked in (plane.projects(), zulip.me()):

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
+from mcp_server.connectors.plane.board import board_of
 from mcp_server.connectors.plane.evidence import fetch
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, Account, Plane
 from tests.doubles.serving import after, for_requests, in_turn, status
@@ -161,7 +162,7 @@ async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_chan
     async with working(tmp_path, level=1) as host:
         first = await host.call("plane_query_tasks", project="KB", limit=2)
         host.plane.change_task("KB-2", name="Changed meanwhile")
-        host.app.services.plane.forget(host.plane.project("KB").row["id"])
+        board_of(host.app.services).forget(host.plane.project("KB").row["id"])
         second = await host.call("plane_query_tasks", project="KB", limit=2, cursor=first["next_cursor"])
         assert keys(first) + keys(second) == ["KB-1", "KB-4", "KB-3"]
         assert (first["note"], second["note"][:52]) == (None, "tasks changed or created since the first page, perha")
@@ -250,7 +251,7 @@ async def test_all_projects_are_looked_through_and_what_could_not_be_is_said(tmp
         one_name = await host.call("plane_query_tasks", label="bug")
         assert (keys(one_name), one_name["note"]) == (["KB-1"], "OPS: no such name")
         ops = host.plane.project("OPS").row["id"]
-        host.app.services.plane.forget(ops)
+        board_of(host.app.services).forget(ops)
         host.served.plan = for_requests("GET", f"/projects/{ops}{TASKS}", *[status(503)] * 20)
         some = await host.call("plane_query_tasks", state="open")
         assert keys(some) == ["KB-1", "KB-4", "KB-3", "KB-2"]
@@ -408,7 +409,7 @@ async def test_an_archived_project_and_one_without_us_cannot_be_used_and_say_why
 
 async def test_what_is_new_is_found_although_names_are_kept_for_minutes(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
-        board = host.app.services.plane
+        board = board_of(host.app.services)
         moment = [0.0]
         for kept in (board._projects, board.labels._cache):
             kept._monotonic = lambda: moment[0]
@@ -428,7 +429,7 @@ async def test_a_lost_reply_is_asked_for_again_and_a_limit_is_told(tmp_path: Pat
     async with working(tmp_path, level=1) as host:
         host.served.plan = in_turn(after(), status(503), None)
         assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
-        host.app.services.plane.forget(host.plane.project("KB").row["id"])
+        board_of(host.app.services).forget(host.plane.project("KB").row["id"])
         host.served.plan = for_requests("GET", TASKS, *[status(429, {"retry-after": "42"})] * 9)
         assert "Try again in 42 s" in await host.refused("plane_query_tasks", project="KB")
 
@@ -482,7 +483,7 @@ async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
 async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
     """A task is dated with every change of its state, so that date says nothing about its text."""
     async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
-        board = host.app.services.plane
+        board = board_of(host.app.services)
         comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
         host.plane.change_task("KB-1", name="Search returned stale rows")
         found = await fetch(board, "kb-1")

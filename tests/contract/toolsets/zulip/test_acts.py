@@ -22,6 +22,7 @@ from mcp_server.app.composition import listed
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt, OutboxDispatcher, outbox_entry_for
+from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.evidence import fetch
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal
@@ -311,7 +312,7 @@ async def test_no_channel_passes_for_another_place(here: ZulipHost, channel: str
     assert (await here.call(SEND, channel=channel, topic="x", text="same place"))["status"] == "done"
     assert (await here.call(SEND, channel=other, topic="x", text="another"))["status"] == "proposed"
     assert (await here.call(SEND, people=[HAMLET], text="another"))["status"] == "proposed"
-    evidence = await fetch(here.app.services.zulip, read["messages"][0]["place"])
+    evidence = await fetch(chat_of(here.app.services), read["messages"][0]["place"])
     assert (evidence.text, evidence.title) == (f"{HAMLET}: text", f"#{channel} > {HAMLET}")
 
 
@@ -422,7 +423,7 @@ class Later:
         services = here.app.services
         dispatcher = OutboxDispatcher(services.state.outbox, Locks(home / "later"), now=self.now, sleep=at_once)
         self.services: Services = replace(services, load_dispatcher=lambda: dispatcher, now=self.now)
-        here.app.services.zulip.now = self.now
+        chat_of(here.app.services).now = self.now
         self._now = services.now
 
     def now(self) -> datetime:
@@ -658,7 +659,7 @@ async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became
         here.served.plan = for_requests("POST", MESSAGES, *parts)
         if parts:
             with contextlib.suppress(KnowledgeError):
-                await SendMessage(here.app.services.zulip, plan).send(attempt)
+                await SendMessage(chat_of(here.app.services), plan).send(attempt)
         here.served.plan = no_fault
         return await recall_send(later.services, call, asked)
 

@@ -11,6 +11,7 @@ import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.evidence.sources import Fetched
+from mcp_server.connectors.zulip.chat import chat_of
 from mcp_server.connectors.zulip.evidence import fetch
 from tests.doubles.serving import before
 from tests.support.zulip.hosts import BOT, HAMLET, LEVELS, ZulipHost, chatting, held
@@ -286,13 +287,13 @@ async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_me
         here.world.channel("Direct", BOT)
         assert (await here.call("zulip_list_channels"))["channels"] == []
         assert "ZULIP_CHANNELS limits what this server may use" in await here.refused(READ, channel="Direct")
-        assert not here.app.services.zulip.may_name("%44irect")
+        assert not chat_of(here.app.services).may_name("%44irect")
     async with chatting(tmp_path / "b", zulip_channels=("%44irect", "team%2Finfra")) as here:
         here.world.channel("Direct", BOT)
         here.world.channel("team/infra", BOT)
         for name, word in (("Direct", "%44irect"), ("team/infra", "team%2Finfra")):
             assert (await here.call(READ, channel=name))["messages"]
-            assert here.app.services.zulip.may_name(word)
+            assert chat_of(here.app.services).may_name(word)
         assert "ZULIP_CHANNELS limits what this server may use" in await here.refused(READ, people=["hamlet"])
 
 
@@ -306,7 +307,7 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
 
     first = both.said("The limit is 4,000.", topic="a/b")
     last = both.said("Agreed.", topic="a/b", by="Iago")
-    chat = both.app.services.zulip
+    chat = chat_of(both.app.services)
     topic = await fetch(chat, "Drawing/a/b")
     assert isinstance(topic, Fetched)
     assert topic.text == f"{HAMLET}: The limit is 4,000.\n\nIago: Agreed."
@@ -320,7 +321,7 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
 async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_is_not_any_more(
     here: ZulipHost,
 ) -> None:
-    chat = here.app.services.zulip
+    chat = chat_of(here.app.services)
     for topic, cited in (("✔ done", "done"), ("open", "✔ open")):
         number = here.said(topic, topic=topic)
         assert (await fetch(chat, f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
@@ -333,7 +334,7 @@ async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
 
     said = fenced.said("The limit is 4,000.")
     other = fenced.said("The limit is 4,000.", channel="team")
-    chat = fenced.app.services.zulip
+    chat = chat_of(fenced.app.services)
     for locator in (
         "team/merge",
         f"team/merge/{other}",
