@@ -227,8 +227,6 @@ def _file_effect(file: Mapping[str, Any]) -> ChangedFile:
     elif file.get("moved_from"):
         effect = "is moved here"
     else:
-        effect = (
-            "is created" if file.get("before") is None else "is deleted" if file.get("after") is None else "changes"
-        )
+        effect = "is created" if file.get("before") is None else becomes(file)
     moved, diff = str(file.get("moved_from") or ""), str(file.get("diff") or "")
     return ChangedFile(str(file.get("path")), moved, effect, diff, bool(file.get("sent")))

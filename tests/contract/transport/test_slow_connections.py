@@ -24,7 +24,7 @@ from tests.support.knowledge_bases.folders import write
 from tests.support.processes.socket_server import Prompt
 from tests.support.web.review_pages import TRUSTING_NOBODY, shown
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -109,7 +109,7 @@ async def test_who_never_finishes_a_request_is_cut_off(
 ) -> None:
     tight(monkeypatch, head_s=0.3, body_s=0.3)
     async with port(tmp_path, monkeypatch) as number:
-        with anyio.fail_after(PATIENCE_S / 4):
+        with anyio.fail_after(PATIENCE_S):
             await trickle(number, SLOW[kind](number))
 
 
@@ -140,7 +140,7 @@ async def test_who_is_not_logged_in_sends_the_page_four_kilobytes_at_most(path: 
             "content-type: application/x-www-form-urlencoded\r\ncontent-length: 19000000\r\n\r\nsecret=".encode()
         )
         writer.write(b"x" * 5_000)
-        with anyio.fail_after(PATIENCE_S / 4):
+        with anyio.fail_after(PATIENCE_S):
             answer = await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 404")
@@ -204,6 +204,6 @@ async def test_who_takes_no_answer_is_cut_off() -> None:
     async with flowing(large, reading_s=0.2) as number:
         _reader, writer = await asyncio.open_connection("127.0.0.1", number, limit=1_000)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        with anyio.fail_after(PATIENCE_S / 4):
+        with anyio.fail_after(PATIENCE_S):
             await over.wait()
         writer.close()

@@ -502,7 +502,7 @@ ORCHESTRATE = Script(
             "i1 (major, about r2): nobody knows when",
             "soft failure in JUDGING: 68 of 100",
         ),
-        submit("IMPLEMENTING", {"done": [TREATED]}, "the issue i1 of the judge is not answered"),
+        submit("IMPLEMENTING", {"done": [TREATED]}, "the judge's issue i1 is not answered"),
         submit(
             "JUDGING",
             {"answers": [{"id": "i1", "step": "s2", "how": "the date is there"}]},
@@ -516,7 +516,7 @@ ORCHESTRATE = Script(
             "i2 (blocking, about r2): it was too warm for acid",
             "hard failure in JUDGING: 40 of 100",
         ),
-        submit("PLANNING", {"drop": ["s2"]}, "the issue i2 of the judge is not answered"),
+        submit("PLANNING", {"drop": ["s2"]}, "the judge's issue i2 is not answered"),
         submit(
             "IMPLEMENTING",
             {

@@ -39,7 +39,7 @@ def rows_of(change: Mapping[str, Any], showing: DiffOptions) -> Sequence[FileVie
 
 @pytest.mark.parametrize(
     ("before", "after", "says"),
-    [(None, "hello", "is sent"), ("hello", None, "is taken back"), ("hello", "goodbye", "changes")],
+    [(None, "hello", "is sent"), ("hello", None, "is deleted"), ("hello", "goodbye", "changes")],
 )
 def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None, after: str | None, says: str) -> None:
     change = shown_change("plane:KB-12 description", before, after)
