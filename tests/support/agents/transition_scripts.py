@@ -525,7 +525,11 @@ ORCHESTRATE = Script(
             },
             "s3: Treat the mites in December",
         ),
-        submit("IMPLEMENTING", {"done": [{**TREATED, "id": "s3", "shown_by": [VARROA]}]}, "no steps of the plan: s2"),
+        submit(
+            "IMPLEMENTING",
+            {"done": [{**TREATED, "id": "s3", "shown_by": [VARROA]}]},
+            "these are not steps of the plan: s2",
+        ),
         submit("JUDGING", {"drop": ["s2"]}, "hard failure in JUDGING: 40 of 100"),
         submit("SUCCEEDED", verdict(100, by="s3"), "The work has succeeded: 100 of 100", state="complete"),
     ),
@@ -551,7 +555,7 @@ ORCHESTRATE_CANNOT = Script(
     BRIEF,
     (
         submit("PLANNING", {**PLAN, "cannot": {**CANNOT, "requirement": "r7"}}, "cannot names no requirement"),
-        submit("PLANNING", {"cannot": CANNOT}, "Is that so?", "acid is forbidden", state="waiting"),
+        submit("PLANNING", {"cannot": CANNOT}, "cannot be met", "acid is forbidden", state="waiting"),
         decide("PLANNING", "reject", "ask the neighbour", note="ask the neighbour"),
         submit("PLANNING", {"cannot": CANNOT}, state="waiting"),
         decide("FAILED", "approve", "r2 cannot be met, and a person agreed", state="complete"),
