@@ -1,4 +1,4 @@
-"""`reference tools|settings|table`: print the reference pages that are made from the declarations."""
+"""`reference tools|settings|table|schemas`: print the reference pages and the schemas that are made from the declarations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "page",
         metavar="PAGE",
-        choices=("tools", "settings", "table"),
-        help="tools, settings, or table (the README's)",
+        choices=("tools", "settings", "table", "schemas"),
+        help="tools, settings, table (the README's), or schemas (the tools' JSON schemas, which ship with the program)",
     )
 
 
@@ -26,6 +26,8 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
             text = reference.tools_page(declared())
         case "settings":
             text = reference.settings_page()
+        case "schemas":
+            text = reference.schemas_file(declared())
         case _:
             text = reference.tool_table(declared()) + "\n"
     print(text, end="")

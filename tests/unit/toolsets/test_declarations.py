@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcp_server.__main__ import main
 from mcp_server.app.dependencies import Services
-from mcp_server.app.settings.reference_pages import schemas_file, tool_table
+from mcp_server.app.settings.reference_pages import tool_table
 from mcp_server.app.settings.values import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
@@ -236,6 +237,7 @@ def test_what_hosts_habitually_do_is_forgiven() -> None:
     assert asked.filters.tags == ["a"]
 
 
-def test_the_schemas_that_ship_with_the_program_are_those_of_its_classes() -> None:
+def test_the_schemas_that_ship_with_the_program_are_those_of_its_classes(capsys: pytest.CaptureFixture[str]) -> None:
     """They are read at every start in place of being made. After a change: knowledge-forge reference schemas > the file."""
-    assert SCHEMAS_FILE.read_text(encoding="utf-8") == schemas_file(declared())
+    assert main(["reference", "schemas"]) == 0
+    assert SCHEMAS_FILE.read_text(encoding="utf-8") == capsys.readouterr().out
