@@ -9,7 +9,7 @@ from agents.engine.agent import MET, ConditionFinding, Look, SubmitFacts
 from agents.engine.graph import FeedbackKind
 from agents.spec.predicates.leaf import DETAIL_CHARS, Predicate, met_unless, unmet
 from agents.spec.predicates.recorded_work import Signal
-from agents.spec.yaml.field_path import FieldPath, spread
+from agents.spec.yaml.field_path import FieldPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,6 @@ class TeamCondition:
         found = await self.predicate.judge(facts, look)
         if not found.met:
             return found
-        detail = "; ".join(_texts(self.detail, facts))[:DETAIL_CHARS] or found.detail
-        feedback = tuple(text[:DETAIL_CHARS] for text in _texts(self.feedback, facts))
+        detail = "; ".join(self.detail.texts(facts) if self.detail else ())[:DETAIL_CHARS] or found.detail
+        feedback = tuple(text[:DETAIL_CHARS] for text in (self.feedback.texts(facts) if self.feedback else ()))
         return ConditionFinding(met=True, detail=detail, feedback=feedback, kind=self.kind)
-
-
-def _texts(path: FieldPath | None, facts: SubmitFacts) -> list[str]:
-    found = spread(path.found(facts)) if path else ()
-    return [value for _, value in found if isinstance(value, str) and value.strip()]

@@ -12,7 +12,7 @@ from agents.engine.agent import ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
 from agents.engine.evidence.quote_check import LEAST_CHARACTERS, contains_quote
 from agents.engine.work.gaps import citations_in
-from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, met_unless, some_items, unmet
+from agents.spec.predicates.leaf import Leaf, Name, WorkLeaf, either, met_unless, some_items, unmet
 from agents.spec.yaml.block import Some
 from agents.spec.yaml.field_path import FieldPath, Path, located, read_path, same, says_something
 
@@ -115,11 +115,6 @@ def _words(item: Json, name: str) -> list[str]:
     return [text for text in _texts(found) if says_something(text)]
 
 
-def _named(sources: Sequence[WordSource]) -> str:
-    *first, last = [str(source) for source in sources]
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 class GroundedItems(Leaf):
     """Every item rests on words that are where they may come from, or on quotes of pages; and all that it gives is right.
 
@@ -143,10 +138,10 @@ class GroundedItems(Leaf):
         items = some_items(self.field, facts)
         if items == [] and not self.if_any:
             return unmet(f"{self.field} is empty: fill it in")
-        of: Sequence[WordSource] = self.of
+        of = self.of
         if self.first:
             with_text = (source for source in of if any(says_something(text) for text in source.texts(facts)))
-            of = [next(with_text, of[0])]
+            of = (next(with_text, of[0]),)
         given = _Texts(text for source in of for text in source.texts(facts))
         called = {call.tool for call in await look.calls(of_all_visits=True)} if self.tool else set()
         missing = []
@@ -156,31 +151,32 @@ class GroundedItems(Leaf):
             missing += [f"{self.field.place(facts, loc)}{text}" for text in wrong]
         return met_unless(missing)
 
-    def _wrong(self, item: Json, of: Sequence[WordSource], given: _Texts, called: set[str]) -> Iterator[str]:
+    def _wrong(self, item: Json, of: tuple[WordSource, ...], given: _Texts, called: set[str]) -> Iterator[str]:
         """Yield what is wrong with the words and the tool of an item, and that it rests on nothing."""
         words, tool = _words(item, self.words), _words(item, self.tool)
         for text in words:
             if not given.have(text):
-                yield f".{self.words} are not in {_named(of)}: copy at least {LEAST_CHARACTERS} letters, word for word"
+                yield f".{self.words} are not in {either(of)}: copy at least {LEAST_CHARACTERS} letters, word for word"
         for name in tool:
             if name not in called:
                 yield f".{self.tool}: no call of {name[:60]!r} with the journey_id of this journey was answered in this phase"
         if not words and not tool and next(citations_in(item), None) is None:
             also = f", or name the {self.tool} that showed it" if self.tool else ""
             yield (
-                f" rests on nothing: give {self.words!r} copied from {_named(of)}, or quote a page (path, section, quote){also}"
+                f" rests on nothing: give {self.words!r} copied from {either(of)}, or quote a page (path, section, quote){also}"
             )
 
     def text(self) -> str:
         """Return what it demands."""
         first = "the first with text of " if self.first else ""
-        return f"every item of {self.field} rests on words of {first}{_named(self.of)}, or of a page"
+        return f"every item of {self.field} rests on words of {first}{either(self.of)}, or of a page"
 
 
 class TakesUp(WorkLeaf):
     """Words of some item come from every text that was given there: nothing is passed over."""
 
     NAME: ClassVar[str] = "takes_up"
+    DEMAND: ClassVar[str] = "{field} covers everything of {of}"
     INSIDE: ClassVar[tuple[str, ...]] = ("words",)
     field: Path
     of: Some[Source]
@@ -194,10 +190,6 @@ class TakesUp(WorkLeaf):
             left = [str(number) for number, text in enumerate(texts, 1) if not any(text.have(one) for one in words)]
             if left:
                 yield f"no item of {self.field} covers number {', '.join(left)} of {source}: copy its words"
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} covers everything of {_named(self.of)}"
 
 
 def sources_in(value: Any) -> Iterator[FieldPath]:

@@ -12,7 +12,7 @@ from agents.engine.work.gaps import citations_in
 from agents.spec.predicates.leaf import DETAIL_CHARS, NAMES_SHOWN, Leaf, Name, WorkLeaf, met_unless, some_items, unmet
 from agents.spec.predicates.recorded_work import Count
 from agents.spec.yaml.block import Some, known
-from agents.spec.yaml.field_path import FieldPath, Path, same
+from agents.spec.yaml.field_path import Path, same
 from knowledge.errors import InvalidPath
 from knowledge.pages.paths import clean_path
 
@@ -36,6 +36,7 @@ class QuotesResolve(Leaf):
     """
 
     NAME: ClassVar[str] = "quotes_resolve"
+    DEMAND: ClassVar[str] = "the quotes in {field} are where they claim to be"
     BARE: ClassVar[str] = "field"
     field: Path
     count: Count = 1
@@ -59,15 +60,12 @@ class QuotesResolve(Leaf):
             missing.append(f"{self.field} rests on {quotes}, at least {self.count} are needed")
         return met_unless(missing)
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"the quotes in {self.field} are where they claim to be"
-
 
 class PagesExist(Leaf):
     """Every path here is that of a page, and there are so many."""
 
     NAME: ClassVar[str] = "pages_exist"
+    DEMAND: ClassVar[str] = "{field} names existing pages"
     BARE: ClassVar[str] = "field"
     field: Path
     count: Count = 1
@@ -88,15 +86,12 @@ class PagesExist(Leaf):
             missing.append(f"{self.field} names {len(pages)}, at least {self.count} different pages are needed")
         return met_unless(missing)
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} names existing pages"
-
 
 class Below(WorkLeaf):
     """Every path here is below that folder of the knowledge base, whether there is a page or not, and there is at least one."""
 
     NAME: ClassVar[str] = "below"
+    DEMAND: ClassVar[str] = "{field} is below {folder}/"
     field: Path
     folder: Name
 
@@ -116,15 +111,12 @@ class Below(WorkLeaf):
             return False
         return clean == path and clean.startswith(f"{self.folder.strip('/')}/") and clean.endswith(".md")
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} is below {self.folder}/"
-
 
 class LearningPage(Leaf):
     """Every path here is that of a page which agents are given before they begin, whether it exists or not."""
 
     NAME: ClassVar[str] = "learning_page"
+    DEMAND: ClassVar[str] = "{field} names pages of learnings that agents are given"
     BARE: ClassVar[str] = "field"
     field: Path
 
@@ -136,10 +128,6 @@ class LearningPage(Leaf):
             return unmet(f"{self.field} is empty: name the page, {FOLDER}/AGENT/DOMAIN.md")
         unread = [(self.field.place(facts, loc), str(path), _unread(str(path), learners)) for loc, path in items]
         return met_unless(f"{where} is {path[:200]!r}: {why}" for where, path, why in unread if why)
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} names pages of learnings that agents are given"
 
 
 def _unread(path: str, learners: Sequence[str]) -> str:
@@ -158,13 +146,14 @@ class SearchInsufficient(Leaf):
     """The server's own search does not find enough for a text here; with `each`, for none of them."""
 
     NAME: ClassVar[str] = "search_insufficient"
+    DEMAND: ClassVar[str] = "a search does not find enough for {field}"
     BARE: ClassVar[str] = "field"
     field: Path
     each: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return the texts for which too little is found as the detail."""
-        queries = _texts(self.field, facts)[:MOST_SEARCHES]
+        queries = self.field.texts(facts)[:MOST_SEARCHES]
         if not queries:
             return unmet(f"{self.field} is empty: say what was looked for")
         lost = [query for query in queries if await look.scent(query) != "sufficient"]
@@ -172,15 +161,12 @@ class SearchInsufficient(Leaf):
             return unmet(f"a search finds enough for {self.field}: use it")
         return ConditionFinding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"a search does not find enough for {self.field}"
-
 
 class ToolCalled(Leaf):
     """A tool answered a call of this journey since the phase was entered, with one of these statuses, about this page."""
 
     NAME: ClassVar[str] = "tool_called"
+    DEMAND: ClassVar[str] = "{tool} was called in this phase"
     BARE: ClassVar[str] = "tool"
     tool: ToolName
     status: Some[Status] = ()
@@ -198,21 +184,14 @@ class ToolCalled(Leaf):
     def _fits(self, call: Called, facts: SubmitFacts) -> bool:
         if self.status and call.facts.get("status") not in self.status:
             return False
-        return self.path is None or call.facts.get("path") in _texts(self.path, facts)
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.tool} was called in this phase"
-
-
-def _texts(path: FieldPath, facts: SubmitFacts) -> list[str]:
-    return [value for _, value in path.items(facts) if isinstance(value, str) and value.strip()]
+        return self.path is None or call.facts.get("path") in self.path.texts(facts)
 
 
 class ProposalDone(Leaf):
     """A person approved what a tool proposed in this phase, and it was applied."""
 
     NAME: ClassVar[str] = "proposal_done"
+    DEMAND: ClassVar[str] = "a proposal of {tool} was applied"
     BARE: ClassVar[str] = "tool"
     tool: ToolName
     path: Path | None = None
@@ -227,14 +206,10 @@ class ProposalDone(Leaf):
             fate = await look.proposal(proposal)
             state = fate.state if fate else "ended"
             about = fate.path if fate and fate.path else call.facts.get("path")
-            if state == "done" and (self.path is None or about in _texts(self.path, facts)):
+            if state == "done" and (self.path is None or about in self.path.texts(facts)):
                 return MET
             became.append(f"proposal {proposal} {_BECAME[state]}")
         return unmet(*became[-NAMES_SHOWN:]) if became else unmet(f"{self.tool} proposed nothing in this phase")
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"a proposal of {self.tool} was applied"
 
 
 _BECAME: Mapping[str, str] = {
@@ -249,6 +224,7 @@ class ProposalRejected(Leaf):
     """A person rejected the newest proposal that a tool made in this phase; what they said is the detail."""
 
     NAME: ClassVar[str] = "proposal_rejected"
+    DEMAND: ClassVar[str] = "a proposal of {tool} was rejected"
     BARE: ClassVar[str] = "tool"
     tool: ToolName
 
@@ -260,7 +236,3 @@ class ProposalRejected(Leaf):
         if fate is None or fate.state != "rejected":
             return unmet(f"no proposal of {self.tool} was rejected")
         return ConditionFinding(met=True, detail=fate.note[:DETAIL_CHARS])
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"a proposal of {self.tool} was rejected"

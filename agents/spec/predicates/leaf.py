@@ -32,11 +32,12 @@ class Predicate(Protocol):
 class Leaf(FileBlock):
     """A predicate that is not made of others. Its fields are its arguments, as a file writes them.
 
-    `NAME` is what files call it. `BARE` names the argument that may be written without a mapping, as in `filled: summary`.
-    `INSIDE` are arguments that name fields of each item of `field`.
+    `NAME` is its name in files, and `DEMAND` is what it demands, with its arguments in braces. `BARE` names the argument that may
+    be written without a mapping, as in `filled: summary`. `INSIDE` are arguments that name fields of each item of `field`.
     """
 
     NAME: ClassVar[str]
+    DEMAND: ClassVar[str] = ""
     BARE: ClassVar[str] = ""
     INSIDE: ClassVar[tuple[str, ...]] = ()
 
@@ -46,7 +47,8 @@ class Leaf(FileBlock):
 
     def text(self) -> str:
         """Return what it demands, as the end of a sentence."""
-        raise NotImplementedError
+        values = {name: shown(value) if name == "fields" else either(value) for name, value in self}
+        return self.DEMAND.format(**values)
 
 
 class WorkLeaf(Leaf):
@@ -68,8 +70,8 @@ def unmet(*missing: str) -> ConditionFinding:
 
 def met_unless(missing: Iterable[str]) -> ConditionFinding:
     """Return that a predicate holds, unless something is missing."""
-    told = tuple(missing)
-    return unmet(*told) if told else MET
+    texts = tuple(missing)
+    return unmet(*texts) if texts else MET
 
 
 def some_items(field: FieldPath, facts: SubmitFacts) -> list[Located] | None:
@@ -77,9 +79,10 @@ def some_items(field: FieldPath, facts: SubmitFacts) -> list[Located] | None:
     return None if field.nothing_such(facts) else field.items(facts)
 
 
-def either(paths: Sequence[FieldPath]) -> str:
-    """Return alternative places as a sentence names them."""
-    return " or ".join(map(str, paths))
+def either(value: object) -> str:
+    """Return an argument as a sentence names it: several places as alternatives."""
+    *others, last = map(str, value) if isinstance(value, tuple) else [str(value)]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def names_at(paths: Sequence[FieldPath], facts: SubmitFacts) -> list[str]:

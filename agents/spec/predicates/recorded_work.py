@@ -33,6 +33,7 @@ class Filled(WorkLeaf):
     """Every one of these fields says something."""
 
     NAME: ClassVar[str] = "filled"
+    DEMAND: ClassVar[str] = "{fields} is filled in"
     BARE: ClassVar[str] = "fields"
     fields: Some[Path]
 
@@ -42,15 +43,12 @@ class Filled(WorkLeaf):
             if not any(says_something(value) for _, value in path.found(facts)):
                 yield f"{path} is empty: fill it in"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{shown(self.fields)} is filled in"
-
 
 class Empty(WorkLeaf):
     """None of these fields says anything."""
 
     NAME: ClassVar[str] = "empty"
+    DEMAND: ClassVar[str] = "{fields} is empty"
     BARE: ClassVar[str] = "fields"
     fields: Some[Path]
 
@@ -60,15 +58,12 @@ class Empty(WorkLeaf):
             if any(says_something(value) for _, value in spread(path.found(facts))):
                 yield f"{path} must be empty"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{shown(self.fields)} is empty"
-
 
 class Given(WorkLeaf):
     """Every one of these fields came with this submit, not with an earlier one."""
 
     NAME: ClassVar[str] = "given"
+    DEMAND: ClassVar[str] = "this submit brings {fields}"
     BARE: ClassVar[str] = "fields"
     fields: Some[Path]
 
@@ -78,15 +73,12 @@ class Given(WorkLeaf):
             if not any(says_something(value) for _, value in located(facts.given, path.parts)):
                 yield f"{path} is not in this submit"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"this submit brings {shown(self.fields)}"
-
 
 class AtLeast(WorkLeaf):
     """A list has so many different items."""
 
     NAME: ClassVar[str] = "at_least"
+    DEMAND: ClassVar[str] = "{field} has at least {count} different items"
     field: Path
     count: Count
 
@@ -96,15 +88,12 @@ class AtLeast(WorkLeaf):
         if there < self.count:
             yield f"{self.field} has {there}, at least {self.count} different ones are needed"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} has at least {self.count} different items"
-
 
 class EachHas(WorkLeaf):
     """Every item of a list has these fields, and the list has items."""
 
     NAME: ClassVar[str] = "each_has"
+    DEMAND: ClassVar[str] = "every item of {field} has {fields}"
     field: Path
     fields: Some[Name]
 
@@ -118,15 +107,12 @@ class EachHas(WorkLeaf):
                 if not any(says_something(value) for _, value in located(item, name.split("."))):
                     yield f"{self.field.place(facts, loc)} lacks {name!r}"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"every item of {self.field} has {shown(self.fields)}"
-
 
 class Covers(WorkLeaf):
     """Something here names every id of other lists. `if_any`: those lists may be empty."""
 
     NAME: ClassVar[str] = "covers"
+    DEMAND: ClassVar[str] = "{field} covers every id of {of}"
     field: Some[Path]
     of: Some[Path]
     if_any: bool = False
@@ -139,15 +125,12 @@ class Covers(WorkLeaf):
         if left := [name for name in wanted if name not in named]:
             yield f"{either(self.field)} has nothing for {shown(left)} of {either(self.of)}"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{either(self.field)} covers every id of {either(self.of)}"
-
 
 class KnownIn(WorkLeaf):
     """Every name here is an id of another list, and there is at least one. `if_any`: there may be none."""
 
     NAME: ClassVar[str] = "known_in"
+    DEMAND: ClassVar[str] = "{field} names only what {of} has"
     field: Some[Path]
     of: Some[Path]
     if_any: bool = False
@@ -160,15 +143,12 @@ class KnownIn(WorkLeaf):
         if strange := [name for name in names if name not in known]:
             yield f"{either(self.field)} names {shown(strange)}, which {either(self.of)} does not have"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{either(self.field)} names only what {either(self.of)} has"
-
 
 class UnknownIn(Leaf):
     """Something here is not in another list: what was found out needs a place there."""
 
     NAME: ClassVar[str] = "unknown_in"
+    DEMAND: ClassVar[str] = "{field} names something that {of} does not have"
     field: Some[Path]
     of: Some[Path]
 
@@ -181,15 +161,12 @@ class UnknownIn(Leaf):
             return unmet(f"{either(self.field)} names nothing that {either(self.of)} does not have already")
         return ConditionFinding(met=True, detail=f"{either(self.of)} does not have {shown(strange)}")
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{either(self.field)} names something that {either(self.of)} does not have"
-
 
 class Distinct(WorkLeaf):
     """No two values here are the same, ignoring case and white space."""
 
     NAME: ClassVar[str] = "distinct"
+    DEMAND: ClassVar[str] = "no two of {field} are the same"
     BARE: ClassVar[str] = "field"
     field: Path
 
@@ -202,15 +179,12 @@ class Distinct(WorkLeaf):
                 yield f"{where} says the same as {first[key]}"
             first.setdefault(key, where)
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"no two of {self.field} are the same"
-
 
 class NoCircle(WorkLeaf):
     """Items of a list need each other, by id, without a circle, and name only items of the list."""
 
     NAME: ClassVar[str] = "no_circle"
+    DEMAND: ClassVar[str] = "{field} has no circle through {through}"
     field: Path
     through: Name
 
@@ -231,71 +205,71 @@ class NoCircle(WorkLeaf):
             circle = " -> ".join(str(name)[:60] for name in error.args[1][: NAMES_SHOWN + 1])
             yield f"{self.field} has a circle: {circle}; remove one {self.through}"
 
+
+class _EveryValue(WorkLeaf):
+    """Every value here is as demanded, and there is at least one."""
+
+    field: Path
+
+    def missing(self, facts: SubmitFacts) -> Iterator[str]:
+        """Yield the values that are not as demanded."""
+        items = some_items(self.field, facts)
+        if items == []:
+            yield f"{self.field} is empty: it must be {self._wanted()}"
+        for loc, value in items or ():
+            if not self._fits(value):
+                yield f"{self.field.place(facts, loc)} is not {self._wanted()}"
+
     def text(self) -> str:
         """Return what it demands."""
-        return f"{self.field} has no circle through {self.through}"
+        return f"{self.field} is {self._wanted()}"
+
+    def _fits(self, value: Json) -> bool:
+        raise NotImplementedError
+
+    def _wanted(self) -> str:
+        raise NotImplementedError
 
 
-class Equals(WorkLeaf):
+class Equals(_EveryValue):
     """Every value here is this one, and there is at least one."""
 
     NAME: ClassVar[str] = "equals"
-    field: Path
+
     value: Json
 
-    def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the values that differ."""
-        items = some_items(self.field, facts)
-        if items == []:
-            yield f"{self.field} is empty: it must be {self._value()}"
-        for loc, value in items or ():
-            if canonical(value) != canonical(self.value):
-                yield f"{self.field.place(facts, loc)} is not {self._value()}"
+    def _fits(self, value: Json) -> bool:
+        return canonical(value) == canonical(self.value)
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} is {self._value()}"
-
-    def _value(self) -> str:
+    def _wanted(self) -> str:
         return repr(self.value) if isinstance(self.value, str) else canonical(self.value)
 
 
-class NumbersWithin(WorkLeaf):
+class NumbersWithin(_EveryValue):
     """Every value here is a number from `least` to `most`, and there is at least one."""
 
     NAME: ClassVar[str] = "within"
-    field: Path
+
     least: float | None = None
     most: float | None = None
 
-    def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the values that are not."""
-        items = some_items(self.field, facts)
-        if items == []:
-            yield f"{self.field} is empty: it must be {self._bounds()}"
-        for loc, value in items or ():
-            if not self._fits(value):
-                yield f"{self.field.place(facts, loc)} is not {self._bounds()}"
-
     def _fits(self, value: Json) -> bool:
+        # Python counts true and false as numbers, which no author means.
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
-    def _bounds(self) -> str:
+    def _wanted(self) -> str:
         least = "" if self.least is None else f"{self.least:g} or more"
         most = "" if self.most is None else f"{self.most:g} or less"
         return " and ".join(part for part in (least, most) if part) or "a number"
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"{self.field} is {self._bounds()}"
 
 
 class EveryQuestionAnswered(WorkLeaf):
     """A person answered every question of a list, as it is worded now. A list without questions is answered."""
 
     NAME: ClassVar[str] = "answered"
+    DEMAND: ClassVar[str] = "every question of {field} is answered"
     BARE: ClassVar[str] = "field"
     field: Path
 
@@ -308,22 +282,15 @@ class EveryQuestionAnswered(WorkLeaf):
         if left := list(unanswered(questions, facts.answers.get(self.field.phase or facts.phase, {}))):
             yield f"a person has not answered {shown(left)} of {self.field}"
 
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"every question of {self.field} is answered"
-
 
 class Signal(Leaf):
     """The model says so. A hint: it counts only beside a predicate that looks."""
 
     NAME: ClassVar[str] = "signal"
+    DEMAND: ClassVar[str] = "the signal {name} was given"
     BARE: ClassVar[str] = "name"
     name: Name
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a hint is only a word
         """Return whether the hint was given."""
         return MET if self.name in facts.signals else unmet(f"the signal {self.name} was not given")
-
-    def text(self) -> str:
-        """Return what it demands."""
-        return f"the signal {self.name} was given"

@@ -66,6 +66,10 @@ class FieldPath:
         """Return the values at the place, with the items of lists instead of the lists."""
         return list(spread(self.found(facts)))
 
+    def texts(self, facts: SubmitFacts) -> list[str]:
+        """Return the texts among the items that are not blank."""
+        return [value for _, value in self.items(facts) if isinstance(value, str) and value.strip()]
+
     def nothing_such(self, facts: SubmitFacts) -> bool:
         """Return whether the path narrows to objects that do not exist, so that every demand on them is met."""
         last = max((number for number, part in enumerate(self.parts) if narrowing(part)), default=-1)
