@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
-from rich.table import Table
-from rich.text import Text
 
 from agents.catalogue import entries
 from agents.spec.catalogue import TeamCatalogue
@@ -17,12 +15,10 @@ from knowledge.pages.vault import Vault
 from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.agents.view import shown
-from mcp_server.cli.terminal.console import stderr_console, stdout_console
+from mcp_server.cli.terminal.console import print_table, stderr_console
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import add_common, nonempty
+from mcp_server.cli.terminal.options import add_actions, nonempty
 from mcp_server.cli.terminal.output import print_json
-
-LIST, SHOW, CHECK = "list", "show", "check"
 
 
 class NoSuchFile(KnowledgeError):
@@ -36,34 +32,24 @@ class NoSuchFile(KnowledgeError):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments. Without an action the agents are listed."""
-    actions = parser.add_subparsers(dest="action", metavar="list|show|check")
-    listing = actions.add_parser(LIST, help="list every agent and skill, and where it comes from")
-    showing = actions.add_parser(SHOW, help="show an agent's phases, transitions, prompts and diagram")
-    checking = actions.add_parser(CHECK, help="check the agents, skills and plan rules of this knowledge base")
-    showing.add_argument("name", metavar="NAME", type=nonempty, help="an agent's name")
-    checking.add_argument(
+    actions = add_actions(parser, ACTIONS, default="list")
+    actions["show"].add_argument("name", metavar="NAME", type=nonempty, help="an agent's name")
+    actions["check"].add_argument(
         "file", metavar="FILE", type=nonempty, nargs="?", help="one file of _agents/ or _skills/, or a name"
     )
-    for action in (listing, showing, checking):
-        add_common(action)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the action; exit code 1 if a check finds a mistake."""
-    if args.action == CHECK:
-        return anyio.run(_check, args, settings)
-    if args.action == SHOW:
-        anyio.run(_show, args, settings)
-    else:
-        anyio.run(_list, settings)
-    return 0
+    _, action = ACTIONS[args.action]
+    return anyio.run(action, args, settings)
 
 
 def _catalogue(settings: Settings) -> TeamCatalogue:
     return team_catalogue(Vault.open(settings.kb))
 
 
-async def _list(settings: Settings) -> None:
+async def _list(_args: argparse.Namespace, settings: Settings) -> int:
     catalogue = _catalogue(settings)
     problems = await catalogue.problems()  # first: it also reads what a list alone does not
     rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
@@ -73,10 +59,12 @@ async def _list(settings: Settings) -> None:
     if settings.json:
         print_json(rows)
     else:
-        _print_table(rows)
+        columns = ("agent", "origin", "summary")
+        print_table(columns, [[row[column] for column in columns] for row in rows], wrapped=["summary"])
     broken = [file for file, wrong in (await _by_file(catalogue, problems)).items() if wrong]
     if broken:
         stderr_console().print(f"skipped because of errors: {', '.join(broken)} (knowledge-forge agents check)")
+    return 0
 
 
 async def _by_file(catalogue: TeamCatalogue, problems: Sequence[SpecProblem]) -> Mapping[str, Sequence[SpecProblem]]:
@@ -129,7 +117,7 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
     print(f"{len(files)} checked, no mistakes: {', '.join(files)}" if files else nothing)
 
 
-async def _show(args: argparse.Namespace, settings: Settings) -> None:
+async def _show(args: argparse.Namespace, settings: Settings) -> int:
     # These load the SDK and the tools' declarations, 0.5 s, which a list need not wait for.
     from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
     from mcp_server.toolsets.registry import declared
@@ -142,13 +130,12 @@ async def _show(args: argparse.Namespace, settings: Settings) -> None:
     else:
         for line in shown(agent, definition(agent)["diagram"], phases):
             print(line)
+    return 0
 
 
-def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    columns = ("agent", "origin", "summary")
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=column != "summary")
-    for row in rows:
-        table.add_row(*(Text(visible(row[column])) for column in columns))
-    stdout_console().print(table)
+ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], Awaitable[int]]]] = {
+    "list": ("list every agent and skill, and where it comes from", _list),
+    "show": ("show an agent's phases, transitions, prompts and diagram", _show),
+    "check": ("check the agents, skills and plan rules of this knowledge base", _check),
+}
+"""The actions with their help texts."""

@@ -18,11 +18,25 @@ from mcp_server.cli.journeys.records import led
 from mcp_server.cli.journeys.view import at_version, consequence, shown, state_fields
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import WronglyAsked
+from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_answer, say
 from mcp_server.gate.host_registration import os_user
 
+DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
 NOT_DONE = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `decide` takes after the id."""
+    parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
+    parser.add_argument("--note", metavar="TEXT", default="", help="the reason, or what should be different")
+    parser.add_argument("--changes", metavar="JSON", help="modify: a JSON merge patch of the recorded work")
+    parser.add_argument("--phase", metavar="PHASE", type=nonempty, help="revisit: the phase to go back to")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="don't ask for confirmation; without a terminal the decision counts as relayed",
+    )
 
 
 async def decide(args: argparse.Namespace, settings: Settings) -> int:

@@ -40,23 +40,13 @@ class NotDone(KnowledgeError):
     MOST_CHARS = 2_000
 
 
-def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
-    """Add the actions of this file, and return those that take a journey's id."""
-    starting = actions.add_parser("start", help="start a journey and print the first prompt")
-    submitting = actions.add_parser("submit", help="submit work for the current phase and print what comes next")
-    head = actions.add_parser("status", help="show its status in a few lines; exit code 3: a person is asked")
-    resuming = actions.add_parser("resume", help="print everything needed to continue it")
-    remembering = actions.add_parser("memory", help="print an agent's memory document, or merge it into a page")
+def arguments(actions: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Add what the actions of this file take after the id."""
+    starting, submitting, remembering = actions["start"], actions["submit"], actions["memory"]
     starting.add_argument("agent_name", metavar="AGENT", type=nonempty, help="an agent or a skill, from `agents list`")
     starting.add_argument("--brief", metavar="TEXT", required=True, help="the task; - reads it from standard input")
     starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the agent")
     starting.add_argument("--inputs", metavar="FILE", help="the same as a JSON object; - for standard input")
-    _submit_arguments(submitting)
-    return submitting, head, resuming, remembering
-
-
-def more_arguments(remembering: argparse.ArgumentParser) -> None:
-    """Add what `memory` takes after the id."""
     remembering.add_argument(
         "document",
         metavar="AGENT",
@@ -65,22 +55,21 @@ def more_arguments(remembering: argparse.ArgumentParser) -> None:
         help="the agent whose document you want, if there are several",
     )
     remembering.add_argument("--merge", metavar="PATH", type=nonempty, help="merge it into this page, as kb_merge does")
-
-
-def _submit_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--work", metavar="FILE", required=True, help="the work as a JSON object; - for standard input")
-    parser.add_argument("--version", metavar="N", type=integer(1, 10**9), help="the version that this work is for")
-    parser.add_argument(
+    submitting.add_argument(
+        "--work", metavar="FILE", required=True, help="the work as a JSON object; - for standard input"
+    )
+    submitting.add_argument("--version", metavar="N", type=integer(1, 10**9), help="the version that this work is for")
+    submitting.add_argument(
         "--signal", metavar="NAME", action="append", default=[], help="a hint, such as a transition back"
     )
-    tokens = integer(0, MOST_TOKENS)
-    parser.add_argument("--tokens-in", metavar="N", type=tokens, default=0, help="input tokens that the step took")
-    parser.add_argument("--tokens-out", metavar="N", type=tokens, default=0, help="output tokens that the step took")
+    for name, direction in (("--tokens-in", "input"), ("--tokens-out", "output")):
+        help_text = f"{direction} tokens that the step took"
+        submitting.add_argument(name, metavar="N", type=integer(0, MOST_TOKENS), default=0, help=help_text)
     # Not under the name `model`, which is a setting: this model did the work, and the server's own has no part in it.
-    parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="the model that did the work")
-    parser.add_argument("--conversation", metavar="ID", default="", help="the conversation that it was done in")
-    parser.add_argument("--confidence", metavar="X", type=fraction, help="0 to 1")
-    parser.add_argument("--reasoning", metavar="TEXT", help="the reasoning behind the work")
+    submitting.add_argument("--model", dest="done_with", metavar="NAME", default="", help="the model that did the work")
+    submitting.add_argument("--conversation", metavar="ID", default="", help="the conversation that it was done in")
+    submitting.add_argument("--confidence", metavar="X", type=fraction, help="0 to 1")
+    submitting.add_argument("--reasoning", metavar="TEXT", help="the reasoning behind the work")
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------

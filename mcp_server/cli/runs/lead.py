@@ -21,6 +21,7 @@ from agents.loop.model.errors import ProviderError
 from knowledge.errors import StorageError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName, model_name
+from mcp_server.cli.app import opened_app
 from mcp_server.cli.runs.view import (
     answer_lines,
     doing,
@@ -200,9 +201,7 @@ class Lead:
             services = self.app.services
             print(await answer_line(run, services.state, services.taints, services.review_address), flush=True)
         else:
-            for line in answer_lines(run):
-                print(line)
-            _say_end(run)
+            print_end(run)
         return code_of(run)
 
     async def _move(self, run: Run) -> bool:
@@ -263,6 +262,13 @@ def code_of(run: Run) -> int:
     return ACHIEVED if run.response is not None and run.response.goal_achieved else NOT_ACHIEVED
 
 
+def print_end(run: Run) -> None:
+    """Print the answer on standard output, and below it on standard error how the run ended or what it waits for."""
+    for line in answer_lines(run):
+        print(line)
+    _say_end(run)
+
+
 def _say_end(run: Run) -> None:
     for line in (end_line(run), *next_steps(run)):
         say(line)
@@ -276,22 +282,17 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
         NoModel: they name none.
         WronglyAsked: the model cannot be asked as it is configured.
     """
-    from mcp_server.app.composition import open_app
-
     if settings.provider is None:
         raise NoModel(settings)
     asks = keyboard.is_terminal() and not settings.json
-    try:
-        async with open_app(settings, announcing=False) as app:
-            try:
-                await app.services.model.provider()  # before anything is on record
-            except ProviderError as error:
-                raise WronglyAsked(str(error)) from error
-            watch = RunWatch(as_json=settings.json, start=start)
-            app.services.runs.why_cancelled = watch.why_ended
-            yield Lead(app, watch, asks)
-    except BaseExceptionGroup as group:  # the app's task groups wrap it
-        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+    async with opened_app(settings, indexing=True) as app:
+        try:
+            await app.services.model.provider()  # before anything is on record
+        except ProviderError as error:
+            raise WronglyAsked(str(error)) from error
+        watch = RunWatch(as_json=settings.json, start=start)
+        app.services.runs.why_cancelled = watch.why_ended
+        yield Lead(app, watch, asks)
 
 
 def until_signalled(work: Callable[[], int]) -> int:

@@ -16,26 +16,24 @@ from agents.loop.errors import RunNotThere
 from agents.loop.explanation import STATE_PHRASES
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.runs.lead import NoModel, add_provider, answer_line, code_of, leading, until_signalled
+from mcp_server.cli.runs.lead import NoModel, add_provider, answer_line, code_of, leading, print_end, until_signalled
 from mcp_server.cli.runs.view import (
-    answer_lines,
     end_line,
     frame_line,
     head_line,
     header_line,
     line_fields,
     listed,
-    next_steps,
     question_lines,
     run_fields,
     shown,
     step_lines,
 )
 from mcp_server.cli.terminal import keyboard
-from mcp_server.cli.terminal.console import stdout_console
+from mcp_server.cli.terminal.console import print_list
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.input import STANDARD, text_of
-from mcp_server.cli.terminal.options import WronglyAsked, add_common, integer, nonempty
+from mcp_server.cli.terminal.options import WronglyAsked, add_actions, integer, nonempty
 from mcp_server.cli.terminal.output import json_text, print_ascii, say
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from knowledge.state.ports import StateStore
 
 MOST_LISTED = 10_000
-NOTHING, NOT_DONE = 1, 1
+NOT_DONE = 1
 LOOK_S = 2.0
 """How often `follow` checks whether any process leads a run that is silent, until it has warned that none does."""
 MOST_ADRIFT = 1_000
@@ -60,45 +58,33 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    actions = parser.add_subparsers(dest="action", metavar="list|show|follow|answer|resume|cancel")
+    actions = add_actions(parser, ACTIONS, default="list")
+    # For `runs` alone, which lists them. Each action's own options come later, and win.
     parser.set_defaults(state=None, limit=20)
-    listing = actions.add_parser("list", help="list runs, newest first, and what is waiting for you (the default)")
+    for name, action in actions.items():
+        if name != "list":
+            action.add_argument("id", metavar="ID", type=nonempty, help="a run's id, from `runs list`")
+    listing, answering = actions["list"], actions["answer"]
     listing.add_argument("--state", choices=list(STATES), default=None, help="only runs in this state")
     listing.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_LISTED), default=20, help="maximum number to list (default 20)"
     )
-    showing = actions.add_parser("show", help="show a run step by step, with its reasons and open questions")
-    showing.add_argument("--frames", action="store_true", help="print its raw record, one JSON object per line")
-    following = actions.add_parser("follow", help="print its steps as they happen, until it ends or waits for a person")
-    answering = actions.add_parser("answer", help="answer its question and continue the run")
-    answering.add_argument(
-        "--leave", action="store_true", help="only record the answer; a server with its model continues the run"
-    )
-    resuming = actions.add_parser("resume", help="resume a run after a decision, or after its process died")
-    cancelling = actions.add_parser("cancel", help="cancel a run, whichever process runs it")
-    cancelling.add_argument("--why", metavar="TEXT", type=nonempty, help="the reason, for the audit log")
-    for action in (showing, following, answering, resuming, cancelling):
-        action.add_argument("id", metavar="ID", type=nonempty, help="a run's id, from `runs list`")
+    actions["show"].add_argument("--frames", action="store_true", help="print its raw record, one JSON object per line")
     answering.add_argument(
         "text", metavar="TEXT", nargs="?", type=nonempty, help="the answer; - reads it from standard input"
     )
-    for action in (answering, resuming):
-        add_provider(action)
-    for action in actions.choices.values():
-        add_common(action)
+    answering.add_argument(
+        "--leave", action="store_true", help="only record the answer; a server with its model continues the run"
+    )
+    actions["cancel"].add_argument("--why", metavar="TEXT", type=nonempty, help="the reason, for the audit log")
+    for name in ("answer", "resume"):
+        add_provider(actions[name])
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do it; return 1 if nothing was found or done, 3 if the run waits for a person."""
-    actions: Mapping[str, Action] = {
-        "list": _list,
-        "show": _show,
-        "follow": _follow,
-        "answer": _answer,
-        "resume": _resume,
-        "cancel": _cancel,
-    }
-    return until_signalled(lambda: anyio.run(actions[args.action or "list"], args, settings))
+    """Run the action; return 1 if nothing was found or done, 3 if the run waits for a person."""
+    _, action = ACTIONS[args.action]
+    return until_signalled(lambda: anyio.run(action, args, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +108,8 @@ async def stored(settings: Settings) -> AsyncIterator[RunRecords]:
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
     async with stored(settings) as record:
         found = await record.store.runs(state=STATES[args.state] if args.state else None, limit=args.limit)
-    if settings.json:
-        print_ascii([line_fields(one) for one in found])
-    elif not found:
-        print("no runs")
-    else:
-        console, waits = stdout_console(), [one.state in ("asking", "suspended") for one in found]
-        for line, waiting in zip(listed(found), waits, strict=True):
-            console.print(line, style="bold" if waiting else None, markup=False, emoji=False, soft_wrap=True)
-        if any(waits):
-            say("to see an open question and how to answer: knowledge-forge runs show ID")
-    return 0 if found else NOTHING
+    waits = [one.state in ("asking", "suspended") for one in found]
+    return print_list("runs", list(map(line_fields, found)), listed(found), waits, as_json=settings.json)
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
@@ -180,10 +157,7 @@ async def _print_end(record: RunRecords, current: Run, settings: Settings) -> in
         taints = Taints(record.state, utc_now, settings.trusted_places)
         print(await answer_line(current, record.state, taints, partial(address, record.state)))
         return code_of(current)
-    for line in answer_lines(current):
-        print(line)
-    for line in (end_line(current), *next_steps(current)):
-        say(line)
+    print_end(current)
     return code_of(current)
 
 
@@ -279,3 +253,14 @@ async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
 
 def _print_run(run: Run, settings: Settings, sentence: str) -> None:
     print(json_text(run_fields(run), indent=2) if settings.json else visible(sentence))
+
+
+ACTIONS: Mapping[str, tuple[str, Action]] = {
+    "list": ("list runs, newest first, and what is waiting for you (the default)", _list),
+    "show": ("show a run step by step, with its reasons and open questions", _show),
+    "follow": ("print its steps as they happen, until it ends or waits for a person", _follow),
+    "answer": ("answer its question and continue the run", _answer),
+    "resume": ("resume a run after a decision, or after its process died", _resume),
+    "cancel": ("cancel a run, whichever process runs it", _cancel),
+}
+"""The actions with their help texts."""

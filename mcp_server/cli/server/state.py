@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import anyio
@@ -14,8 +15,8 @@ from mcp_server.app.knowledge_base import holder_name, open_state
 from mcp_server.app.retention import Passed, Retention
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import Parser, add_common
-from mcp_server.cli.terminal.output import print_json
+from mcp_server.cli.terminal.options import add_actions
+from mcp_server.cli.terminal.output import print_answer
 from mcp_server.runs.locations import runs_in
 
 LARGE = 200_000_000
@@ -37,12 +38,7 @@ class Compacted:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
-    shown = actions.add_parser("show", help="show what uses space, by kind and by who stored it (the default)")
-    add_common(shown)
-    compact = actions.add_parser("compact", help="shorten texts past their retention, and free space")
-    add_common(compact)
-    compact.add_argument(
+    add_actions(parser, ACTIONS, default="show")["compact"].add_argument(
         "--rewrite",
         action="store_true",
         help="rewrite the whole file, which can take long; stop the servers first, because they can't write meanwhile",
@@ -51,19 +47,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Show or compact; exit code 1 if something was left undone."""
-    if args.action == "compact":
-        done = anyio.run(_compact, settings, args.rewrite)
-        if settings.json:
-            print_json(asdict(done))
-        else:
-            print("\n".join(_compacted_lines(done)))
-        return NOT_DONE if done.left else 0
+    _, action = ACTIONS[args.action]
+    return action(args, settings)
+
+
+def _show(_args: argparse.Namespace, settings: Settings) -> int:
     place, size, found = anyio.run(_sizes, settings)
-    if settings.json:
-        print_json({"place": place, **asdict(size), "held": [asdict(one) for one in found]})
-    else:
-        print("\n".join(_size_lines(place, size, found, settings)))
+    fields = {"place": place, **asdict(size), "held": [asdict(one) for one in found]}
+    print_answer(fields, _size_lines(place, size, found, settings), as_json=settings.json, ascii_only=False)
     return 0
+
+
+def _compact(args: argparse.Namespace, settings: Settings) -> int:
+    done = anyio.run(_compacted, settings, args.rewrite)
+    print_answer(asdict(done), _compacted_lines(done), as_json=settings.json, ascii_only=False)
+    return NOT_DONE if done.left else 0
 
 
 async def _sizes(settings: Settings) -> tuple[str, StateSize, list[Held]]:
@@ -96,7 +94,7 @@ def size_text(size: StateSize) -> str:
     return ", ".join(parts)
 
 
-async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
+async def _compacted(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
     async with open_state(settings) as state:
         before = await state.size()
         retention = Retention(state, journeys_in(state), runs_in(state), settings.retention, holder_name(), pause_s=0.0)
@@ -130,3 +128,10 @@ def _compacted_lines(done: Compacted) -> list[str]:
         f"After:  {size_text(done.after)}{' (rewritten)' if done.rewritten else ''}",
     ]
     return [*lines, f"Not done: {done.left}"] if done.left else lines
+
+
+ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace, Settings], int]]] = {
+    "show": ("show what uses space, by kind and by who stored it (the default)", _show),
+    "compact": ("shorten texts past their retention, and free space", _compact),
+}
+"""The actions with their help texts."""

@@ -11,10 +11,13 @@ from typing import IO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from knowledge.pages.document import shortened
 from knowledge.pages.markdown.inline import plain
-from mcp_server.cli.terminal.escape import EscapedStream, harmless
+from mcp_server.cli.terminal.escape import EscapedStream, harmless, visible
+from mcp_server.cli.terminal.output import print_ascii, say
 
 _MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
 _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
@@ -56,6 +59,33 @@ def stdout_console() -> Console:
 def stderr_console() -> Console:
     """Return a console on stderr for progress and remarks."""
     return EscapedConsole(stderr=True, highlight=False, markup=False)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wrapped: Sequence[str] = ()) -> None:
+    """Print a table with every character of its cells visible. If some columns are `wrapped`, the others keep their width."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=bool(wrapped) and column not in wrapped)
+    for row in rows:
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    stdout_console().print(table)
+
+
+def print_list(
+    what: str, fields: Sequence[object], lines: Sequence[str], waits: Sequence[bool], *, as_json: bool
+) -> int:
+    """Print a list of journeys or runs, those that wait for a person in bold; return the exit code, which is 1 for no lines."""
+    if as_json:
+        print_ascii(fields)
+    elif not lines:
+        print(f"no {what}")
+    else:
+        console = stdout_console()
+        for line, waiting in zip(lines, waits, strict=True):
+            console.print(line, style="bold" if waiting else None, markup=False, emoji=False, soft_wrap=True)
+        if any(waits):
+            say(f"to see an open question and how to answer: knowledge-forge {what} show ID")
+    return 0 if lines else 1
 
 
 Draw = Callable[[int, int | None], None]

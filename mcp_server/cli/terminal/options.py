@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 
@@ -38,6 +38,21 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="where state and indexes are stored (default: the platform's data folder)",
     )
     parser.add_argument("--json", action="store_true", default=nothing, help="print JSON")
+
+
+def add_actions(
+    parser: argparse.ArgumentParser, actions: Mapping[str, tuple[str, object]], *, default: str = ""
+) -> Mapping[str, argparse.ArgumentParser]:
+    """Add a verb's actions, each with its help text and the options of every verb, and return their parsers.
+
+    Without an action on the command line, `default` is run; if there is no default, an action is required.
+    """
+    adding = parser.add_subparsers(dest="action", required=not default, metavar="|".join(actions))
+    parser.set_defaults(action=default)
+    parsers = {name: adding.add_parser(name, help=text) for name, (text, _) in actions.items()}
+    for action in parsers.values():
+        add_common(action)
+    return parsers
 
 
 def integer(lowest: int, highest: int) -> Callable[[str], int]:

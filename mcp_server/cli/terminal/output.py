@@ -68,10 +68,10 @@ def print_ascii(answer: object) -> None:
     print(json_text(answer, indent=2))
 
 
-def print_answer(fields: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print `fields` as one JSON document in ASCII, or else the lines, which are `visible` already."""
+def print_answer(fields: object, lines: Iterable[str], *, as_json: bool, ascii_only: bool = True) -> None:
+    """Print `fields` as one JSON document, or else the lines, which are `visible` already."""
     if as_json:
-        print_ascii(fields)
+        (print_ascii if ascii_only else print_json)(fields)
         return
     for line in lines:
         print(line)

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from rich.table import Table
-from rich.text import Text
 
 from knowledge.history.audit.chain import Broken, fields_of, recorded_at
 from knowledge.history.audit.inspection import Inspection, inspect, records_of
@@ -21,9 +19,9 @@ from knowledge.pages.paths import within
 from knowledge.state.ports import StateStore
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.terminal.console import stdout_console
+from mcp_server.cli.terminal.console import print_table
 from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import add_common, integer, nonempty
+from mcp_server.cli.terminal.options import add_actions, integer, nonempty
 from mcp_server.cli.terminal.output import json_text, print_json
 from mcp_server.presenters.audit import audit_summary, pages_of
 
@@ -39,16 +37,14 @@ Action = Callable[[StateStore, argparse.Namespace, Settings], Coroutine[Any, Any
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="verify|export|search")
-    verifying = actions.add_parser("verify", help="check that every record is present and unchanged")
-    verifying.add_argument(
+    actions = add_actions(parser, ACTIONS)
+    actions["verify"].add_argument(
         "--noted", metavar="SEQ:DIGEST", type=_noted, help="the end of the chain that you noted earlier"
     )
-    exporting = actions.add_parser("export", help="print all records, oldest first, one JSON object per line")
-    exporting.add_argument(
+    actions["export"].add_argument(
         "--jsonl", action="store_true", help="one JSON object per line: the only format, and the default"
     )
-    searching = actions.add_parser("search", help="list records, newest first")
+    searching = actions["search"]
     searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that contain these words")
     searching.add_argument("--path", metavar="PATH", type=nonempty, help="only acts on this page, or on pages below it")
     searching.add_argument("--principal", metavar="NAME", type=nonempty, help="only acts of this USER@HOST, or HOST")
@@ -56,24 +52,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     searching.add_argument(
         "--limit", metavar="N", type=integer(1, MOST_SHOWN), default=50, help="maximum number (default 50)"
     )
-    for action in (exporting, searching):
-        action.add_argument(
+    for name in ("export", "search"):
+        actions[name].add_argument(
             "--since",
             metavar="ISO",
             type=_moment,
             help="only acts since this date or time: 2026-03-01, optionally with time (UTC) or zone",
         )
-    for action in (verifying, exporting, searching):
-        add_common(action)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the action; exit code 1 if the chain is broken, trust does not follow from it, or a search finds nothing."""
-    actions: Mapping[str, Action] = {"verify": _verify, "export": _export, "search": _search}
-    return anyio.run(_with_state, settings, actions[args.action], args)
+    return anyio.run(_run, args, settings)
 
 
-async def _with_state(settings: Settings, action: Action, args: argparse.Namespace) -> int:
+async def _run(args: argparse.Namespace, settings: Settings) -> int:
+    _, action = ACTIONS[args.action]
     async with open_state(settings) as state:
         return await action(state, args, settings)
 
@@ -181,13 +175,12 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     if not rows:
         print("nothing recorded")
         return
-    table = Table("seq", "at", "principal", "tool", "outcome", "about", box=None, pad_edge=False)
+    cells = []
     for row in rows:
         one = audit_summary(row)
         about = _first(pages_of(row)) or "; ".join(one.subjects)
-        cells = (str(row["seq"]), one.at, one.principal, one.tool, one.outcome, about)
-        table.add_row(*(Text(visible(cell)) for cell in cells))
-    stdout_console().print(table)
+        cells.append((row["seq"], one.at, one.principal, one.tool, one.outcome, about))
+    print_table(("seq", "at", "principal", "tool", "outcome", "about"), cells)
 
 
 def _moment(text: str) -> datetime:
@@ -203,3 +196,11 @@ def _noted(text: str) -> tuple[int, bytes]:
     if not (seq.isdecimal() and len(digest) == DIGEST_DIGITS and set(digest) <= set("0123456789abcdef")):
         raise argparse.ArgumentTypeError(f"{text!r} is not in the form that `audit verify` prints: SEQ:DIGEST")
     return int(seq), bytes.fromhex(digest)
+
+
+ACTIONS: Mapping[str, tuple[str, Action]] = {
+    "verify": ("check that every record is present and unchanged", _verify),
+    "export": ("print all records, oldest first, one JSON object per line", _export),
+    "search": ("list records, newest first", _search),
+}
+"""The actions with their help texts."""

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
-from rich.table import Table
-from rich.text import Text
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
@@ -15,9 +13,8 @@ from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import AdminAct
 from mcp_server.cli.review.review import open_review
-from mcp_server.cli.terminal.console import stdout_console
-from mcp_server.cli.terminal.escape import visible
-from mcp_server.cli.terminal.options import WronglyAsked, add_common, nonempty
+from mcp_server.cli.terminal.console import print_table
+from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
 from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.cli.trust.acts import act
 from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, os_user
@@ -63,55 +60,40 @@ class InSettings(KnowledgeError):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
-    listing = actions.add_parser("list", help="list every host and its trust")
-    granting = actions.add_parser("grant", help="grant a host a level, below which its score can't fall")
-    forms = actions.add_parser("forms", help="choose whether forms in a host count as your approval")
-    freezing = actions.add_parser("freeze", help="freeze a host: it can do nothing until you unfreeze it")
-    thawing = actions.add_parser("thaw", help="unfreeze a host")
-    past = actions.add_parser("history", help="show who changed a host's score, when and why")
-    places = actions.add_parser("places", help="list, add or remove places whose text you trust")
-    places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
-    places.add_argument(
-        "place", metavar="PLACE", nargs="?", type=nonempty, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER"
-    )
-    for action in (granting, freezing, thawing, past):
-        action.add_argument(
+    actions = add_actions(parser, ACTIONS)
+    for name in ("grant", "freeze", "thaw", "history"):
+        actions[name].add_argument(
             "name",
             metavar="NAME",
             type=nonempty,
             help=f"a registered host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
         )
-    granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    forms, places = actions["forms"], actions["places"]
+    actions["grant"].add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    actions["freeze"].add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log")
     forms.add_argument("name", metavar="NAME", type=nonempty, help="a registered host")
     forms.add_argument(
         "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
     )
-    freezing.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit log")
-    for action in (listing, granting, forms, freezing, thawing, past, places):
-        add_common(action)
+    places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
+    places.add_argument(
+        "place", metavar="PLACE", nargs="?", type=nonempty, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER"
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the action and print its outcome; exit code 1 if it needed a passkey and nobody signed."""
-    actions: Mapping[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]] = {
-        "list": _list,
-        "grant": _grant,
-        "forms": _forms,
-        "freeze": _freeze,
-        "thaw": _thaw,
-        "history": _history,
-        "places": _places,
-    }
-    rows = anyio.run(actions[args.action], settings, args)
+    _, action = ACTIONS[args.action]
+    rows = anyio.run(action, settings, args)
     if settings.json:
         print_json(rows)
+        return 0
+    if rows:
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
     else:
-        _print_table(rows)
-        if args.action == "list" and any(_is_registered(str(row["principal"])) and not row["forms"] for row in rows):
-            say(
-                "a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on"
-            )
+        print("nothing recorded")
+    if args.action == "list" and any(_is_registered(str(row["principal"])) and not row["forms"] for row in rows):
+        say("a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on")
     return 0
 
 
@@ -232,11 +214,13 @@ async def _row(state: StateStore, name: str) -> dict[str, object]:
     }
 
 
-def _print_table(rows: Sequence[dict[str, object]]) -> None:
-    if not rows:
-        print("nothing recorded")
-        return
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(visible(str(value))) for value in row.values()))
-    stdout_console().print(table)
+ACTIONS: Mapping[str, tuple[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]]] = {
+    "list": ("list every host and its trust", _list),
+    "grant": ("grant a host a level, below which its score can't fall", _grant),
+    "forms": ("choose whether forms in a host count as your approval", _forms),
+    "freeze": ("freeze a host: it can do nothing until you unfreeze it", _freeze),
+    "thaw": ("unfreeze a host", _thaw),
+    "history": ("show who changed a host's score, when and why", _history),
+    "places": ("list, add or remove places whose text you trust", _places),
+}
+"""The actions with their help texts."""
