@@ -1,4 +1,4 @@
-"""A journey as Markdown from which another host can continue: the task, the steps, the cost, the work. Pure.
+"""A report of a journey in Markdown, from which another host can continue: task, steps, cost and work. Pure.
 
 Texts of people and models go inside list items and quotations, so that no text can read as a part of the report itself.
 """
@@ -40,7 +40,7 @@ PROBLEMS = {
     "hard_failure": "To redo (hard failures):",
     "error": "Failed:",
 }
-"""The kinds of problems, in the order in which they are listed."""
+"""The headings of problems by kind, in order."""
 
 
 def report(position: JourneyPosition, log: Sequence[Logged], now: datetime) -> str:
@@ -49,7 +49,7 @@ def report(position: JourneyPosition, log: Sequence[Logged], now: datetime) -> s
 
 
 def full_report(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[Logged], now: datetime) -> str:
-    """Return the report as Markdown. If the agent is gone (None) it says what the record alone can.
+    """Return the report as Markdown. If the agent is gone (None), it says what the record alone shows.
 
     The same journey at the same time has the same report. The newest work comes first, so that a reader who sees only the
     beginning of the work sees what the next step builds on.
@@ -138,13 +138,13 @@ def _steps(agent: Agent | None, log: Sequence[Logged]) -> list[str]:
 
 
 def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list[str]:
-    """Return the lines as a list; of too many the first and the newest, and the number left out in between."""
+    """Return the lines as a list; if there are too many, the first and the newest, and the number of those between."""
     items = [f"{n}. {line}" if numbered else f"- {line}" for n, line in enumerate(lines, 1)]
     if len(items) <= most:
         return items or ["None."]
     first = most // 4
     left = len(items) - most
-    return [*items[:first], f"- ({left} more are left out here; the events have them)", *items[first - most :]]
+    return [*items[:first], f"- ({left} more in the events)", *items[first - most :]]
 
 
 def _decisions(log: Sequence[Logged]) -> list[str]:
@@ -167,7 +167,7 @@ def _value(value: object) -> str:
 
 
 def _problems(log: Sequence[Logged]) -> list[str]:
-    """Return what was missing and what failed, by kind, in order. What occurred several times is listed once, with the number."""
+    """Return what was missing and what failed, by kind, in order. Repeated problems are listed once, with their number."""
     found: dict[str, dict[str, tuple[str, int]]] = {}
     for logged in log:
         kind = "error"
@@ -193,7 +193,7 @@ def _problems(log: Sequence[Logged]) -> list[str]:
 
 
 def _conversations(log: Sequence[Logged]) -> list[str]:
-    """Return the conversations with what was done in each; nothing if there was only one."""
+    """Return the conversations with their phases and cost; nothing if there was only one."""
     found = conversations(log)
     lines = [
         f"`{one_line(one.id, MOST_TITLE)}`: {', '.join(one.phases)} ({counted(one.submits, 'submission')}, {one.tokens:,} tokens)"
@@ -239,7 +239,7 @@ def _most(rows: Sequence[PhaseRow], what: str = "") -> str:
     """Return where most time and most tokens went, "" if nothing took any."""
     sentences, of_phases = [], " to its phases" if what else ""
     if slow := slowest(rows):
-        waited = f", {lasting(slow.waited_s)} of it waiting for a person" if slow.waited_s else ""
+        waited = f", including {lasting(slow.waited_s)} waiting for a person" if slow.waited_s else ""
         sentences.append(
             f"Most time went into {what}{slow.phase}: {lasting(slow.seconds)}{waited}; "
             f"{counted(slow.visits, 'visit')}{of_phases}, {lasting(slow.seconds_per_visit)} on average."

@@ -1,4 +1,4 @@
-"""The agents that there are with those of the team and its skills, read anew when their files change."""
+"""Built-in agents together with the team's agents and skills, which are read again when their files change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
 from agents.library.skills.team import TeamSkills
 from agents.spec.definition import Definition, defined, name_of
-from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, AgentFiles, Listed
+from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, AgentFiles, ListedFile
 from agents.spec.problems import SpecProblem
 from agents.spec.yaml.values import MOST_BYTES
 from knowledge.errors import KnowledgeError
@@ -26,7 +26,7 @@ _AGENT_SUFFIXES = (".yaml", ".yml")
 
 @dataclass
 class _LastLook:
-    """What was found at the last look."""
+    """The files and agents as they were found last."""
 
     stamps: Mapping[str, str] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class _LastLook:
 
 
 class TeamCatalogue:
-    """The agents of this program and those of the team, its skills among them.
+    """Built-in agents and those of the team, including its skills.
 
-    `beside` has this program's, whose names are `reserved`; `tools` are the names of all tools; `clock` tells seconds. Files
-    are looked at at most once in `every_s`, and only agents whose files changed are read again. One whose file is broken is
-    not there until it is mended; its journeys stay on record. A skill is made an agent of when it is first led.
+    `beside` has the built-in agents, whose names are `reserved`; `tools` are the names of all tools; `clock` returns seconds. Files
+    are checked at most once in `every_s`, and only agents whose files changed are read again. An agent with a broken file is
+    missing until the file is corrected; its journeys stay on record. A skill becomes an agent when it is first used.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TeamCatalogue:
         self._looking = anyio.Lock()
 
     async def agents(self) -> Sequence[Agent]:
-        """Return them all, this program's first, then the team's by name, then its skills."""
+        """Return all agents: the built-in ones, then the team's by name, then its skills."""
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
         led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills(self.definitions)]
@@ -69,7 +69,7 @@ class TeamCatalogue:
         """Return the agent of that name.
 
         Raises:
-            NoSuchAgent: there is none, or its file is broken; then the message says where.
+            NoSuchAgent: there is no such agent, or its file is broken, which the message then explains.
         """
         if name in self._reserved:
             return await self._beside.agent(name)
@@ -80,12 +80,12 @@ class TeamCatalogue:
             return found
         broken = self._broken(name)
         if broken:
-            more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` tells all)" if len(broken) > 1 else ""
+            more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` lists all)" if len(broken) > 1 else ""
             raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
         raise no_such_agent(name, [*sorted(self._reserved), *(line.name for line in await self.team())])
 
     def _broken(self, name: str) -> Sequence[SpecProblem]:
-        """Return what is wrong with the agent of that name, if it is one of the team's."""
+        """Return the problems of the agent of that name, if it is one of the team's."""
         for definition in self._known.definitions.values():
             if definition.name == name:
                 return definition.problems
@@ -96,8 +96,8 @@ class TeamCatalogue:
     async def team(self) -> Sequence[AgentListing]:
         """Return the team's agents that can be used, by name, and its skills, as lists show them.
 
-        Nothing of this program is loaded for it. A skill of which only its agents would show that it is broken is among them until
-        that was found.
+        No built-in agent is loaded for that. So a skill is listed although an agent that it works with may turn out to be
+        broken.
         """
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
@@ -105,17 +105,17 @@ class TeamCatalogue:
 
     @property
     def definitions(self) -> Sequence[Definition]:
-        """Return what was read of each file at the last look, by file."""
+        """The agents' definitions as they were read last, by file."""
         return [definition for _, definition in sorted(self._known.definitions.items())]
 
     async def skills(self) -> Mapping[str, Sequence[SpecProblem]]:
-        """Return the files of the team's skills, each with what is wrong with it. The agents that work in them are loaded."""
+        """Return the problems of each file with a skill. This loads the agents that the skills work with."""
         await self._fresh()
         return self._skills.problems(self.definitions)
 
     async def rules(self) -> Mapping[str, Sequence[SpecProblem]]:
-        """Return the file of the team's rules for plans, if there is one, with what is wrong with it."""
-        from agents.library.orchestrate.plan_rules.rules import (  # what reads rules is loaded where they are asked for
+        """Return the problems of the file with the team's plan rules; nothing if there is no such file."""
+        from agents.library.orchestrate.plan_rules.rules import (  # loads the reader of rules, which a list of agents does not need
             TEAM_FILE,
             rules_in,
         )
@@ -124,12 +124,12 @@ class TeamCatalogue:
         return {} if raw is None else {TEAM_FILE: rules_in(raw, TEAM_FILE)[1]}
 
     async def problems(self) -> Sequence[SpecProblem]:
-        """Return everything that is wrong with the team's agents and skills, by file and line."""
+        """Return all problems of the team's agents and skills, by file and line."""
         known = await self._fresh()
         return (*known.problems, *(problem for found in (await self.skills()).values() for problem in found))
 
     async def all_problems(self) -> Sequence[SpecProblem]:
-        """Return everything that is wrong with the team's agents, skills, and rules for plans."""
+        """Return all problems of the team's agents, skills and plan rules."""
         return (*await self.problems(), *(problem for found in (await self.rules()).values() for problem in found))
 
     async def _fresh(self) -> _LastLook:
@@ -152,20 +152,18 @@ class TeamCatalogue:
         if not changed and before.stamps:
             return
         contents, unread = await self._contents(listed, changed, before)
-        # What could not be read is tried again at the next look, whether its stamp changes or not.
+        # A file that could not be read is tried again next time, whether its stamp changes or not.
         kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
-        # Fifty files as large as they may be take seconds, in which others are served.
+        # Fifty files of the largest size take seconds, so a thread reads them while others are served.
         definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)
         for folder in FOLDERS:
             if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
-                problems.append(
-                    SpecProblem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at")
-                )
+                problems.append(SpecProblem(folder, 1, f"it has {MOST_FILES} files or more; the rest are ignored"))
         self._skills.look(contents, [definition.name for definition in definitions.values()])
         self._known = _LastLook(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
 
     async def _contents(
-        self, listed: Sequence[Listed], changed: Collection[str], before: _LastLook
+        self, listed: Sequence[ListedFile], changed: Collection[str], before: _LastLook
     ) -> tuple[dict[str, bytes], list[SpecProblem]]:
         contents: dict[str, bytes] = {}
         unread = []
@@ -173,7 +171,7 @@ class TeamCatalogue:
             if entry.path not in changed and entry.path in before.contents:
                 contents[entry.path] = before.contents[entry.path]
             elif entry.size_bytes > MOST_BYTES:
-                # One byte too many says as well as all of them that there are too many.
+                # One byte too many is enough to report that the file is too large.
                 contents[entry.path] = b" " * (MOST_BYTES + 1)
             else:
                 try:
@@ -190,13 +188,15 @@ class TeamCatalogue:
         names: dict[str, str] = {}
         for file in sorted(path for path in contents if _is_agent(path)):
             if len(definitions) >= MOST_AGENTS:
-                problems.append(SpecProblem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is left out"))
+                problems.append(SpecProblem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is ignored"))
                 continue
             definition = before.definitions.get(file)
             if definition is None or {file, *definition.reads} & set(changed):
                 definition = defined(file, contents, self._tools, self._reserved)
             if definition.name in names:
-                text = f"there is an agent {definition.name!r} in {names[definition.name]} already; give one of them another name"
+                text = (
+                    f"the agent {definition.name!r} is already defined in {names[definition.name]}; rename one of them"
+                )
                 problems.append(SpecProblem(file, 1, text))
                 continue
             names[definition.name] = file
@@ -206,7 +206,7 @@ class TeamCatalogue:
 
 
 def _is_agent(path: str) -> bool:
-    """Return whether the file defines an agent: it lies in `_agents/` itself."""
+    """Return whether the file defines an agent: it is directly in `_agents/`."""
     return path.startswith(f"{FOLDER}/") and path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
 
 

@@ -1,6 +1,6 @@
-"""A team's agent, read from its file: equal in rights to those of this program. Pure.
+"""A team's agent, read from its file; it can do everything that a built-in agent can. Pure.
 
-Nothing raises: everything that is wrong is noted at once, with its file and line, and then there is no agent.
+Nothing raises: all problems are reported at once, with file and line, and then there is no agent.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 PROMPTS = ("continue", "route")
-"""Prompts of the server that no agent has: every agent is a prompt, too."""
+"""The server's own prompts. Every agent is a prompt too, so none can have these names."""
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 _PHASE = re.compile(r"phase '([^']+)'")
 
 
 class ModelBlock(FileBlock):
-    """The class of model that suits a work."""
+    """The class of model that suits a phase."""
 
     model_class: Annotated[
         Literal["largest", "balanced", "fastest"],
@@ -54,7 +54,7 @@ class ModelBlock(FileBlock):
 
 
 class AgentBlock(FileBlock):
-    """An agent as its file writes it. What has lines of its own is read from there."""
+    """An agent as its file writes it. Parts with problems of their own are read from the marked lines instead."""
 
     title: str = Field(min_length=1, max_length=60)
     summary: str = Field(min_length=1, max_length=300)
@@ -67,7 +67,7 @@ class AgentBlock(FileBlock):
 
 
 class BuiltInAgentBlock(AgentBlock):
-    """An agent of this program. `cognitive` is read by `agents.library.cognitive.definition`."""
+    """A built-in agent. `cognitive` is read by `agents.library.cognitive.definition`."""
 
     models: dict[str, ModelBlock] = Field(default_factory=dict)
     cognitive: Json = None
@@ -75,7 +75,7 @@ class BuiltInAgentBlock(AgentBlock):
 
 @dataclass(frozen=True)
 class Definition:
-    """A file, read: the agent, or why there is none. `reads` are the other files it rests on, whether they are there or not."""
+    """The agent in a file, or the problems that prevent it. `reads` are the other files that it names, existing or not."""
 
     name: str
     file: str
@@ -92,10 +92,10 @@ def name_of(file: str) -> str:
 def defined(
     file: str, files: Mapping[str, bytes], tools: Collection[str], reserved: Collection[str] = ()
 ) -> Definition:
-    """Return the agent of that file, or what is wrong with it.
+    """Return the agent of that file, or its problems.
 
-    `files` has the bytes of every file of `_agents/` by its path; `tools` are the names of those that there are, `reserved`
-    those of agents of this program.
+    `files` has the bytes of every file of `_agents/` by its path; `tools` are the names of all tools, `reserved` those of built-in
+    agents.
     """
     name, problems = name_of(file), Problems(file)
     if not NAME.fullmatch(name):
@@ -116,7 +116,7 @@ def defined(
 
 
 def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
-    """Return the agent that is written there; None if it cannot be used, with the reasons noted."""
+    """Return the agent; None if it has problems, which are reported."""
     kind = BuiltInAgentBlock if reading.built_in else AgentBlock
     block = read_block(kind, marked, "the agent", reading.problems)
     reading.inputs = read_inputs(marked, reading)
@@ -155,14 +155,14 @@ def read_agent(marked: Marked, reading: AgentFileReading) -> Agent | None:
 
 
 def _ends(marked: Marked, key: str) -> list[str]:
-    """Return the names of phases at a key that takes one or several."""
+    """Return the names of phases under a key that takes one or several."""
     found = marked.take(key)
     items = (found.items or [found]) if found else ()
     return [item.value for item in items if isinstance(item.value, str)]
 
 
 def read_inputs(top: Marked, reading: AgentFileReading) -> Mapping[str, Json]:
-    """Return the JSON Schema of what is taken in addition to the brief; {} if there is none that can be used."""
+    """Return the JSON Schema of the inputs besides the brief; {} without inputs, or if they have problems."""
     marked, shared = top.take("inputs") or Marked({}, top.line), reading.shared_inputs
     if not marked.entries and isinstance(marked.value, dict):
         return {"type": "object", "properties": shared} if shared else {}
@@ -203,9 +203,9 @@ def _placeholders(reading: AgentFileReading) -> None:
 
 
 def _fields(reading: AgentFileReading) -> None:
-    """Note fields at which a condition looks though no work has them: it could never be met."""
+    """Report fields of conditions that no work has: such a condition could never be met."""
     for name, read in reading.conditions.items():
-        sources = [way.transition.source for way in reading.ways if way.transition.condition == name]
+        sources = [one.transition.source for one in reading.transitions if one.transition.condition == name]
         for looked in read.looked:
             for phase in [looked.path.phase] if looked.path.phase else dict.fromkeys(sources):
                 _field(name, looked, phase, reading)
@@ -243,11 +243,11 @@ def _input(what: str, looked: FieldLook, reading: AgentFileReading) -> None:
 
 
 def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: AgentFileReading) -> PhaseGraph:
-    """Return the graph. What only shows when ways are followed is noted where it stands."""
+    """Return the graph, and report the problems that only following its transitions shows."""
     graph = PhaseGraph(
         reading.name,
         tuple(reading.phases),
-        tuple(way.transition for way in reading.ways),
+        tuple(one.transition for one in reading.transitions),
         initial,
         tuple(complete),
     )
@@ -260,10 +260,10 @@ def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Agent
 
 
 def _line_of(text: str, marked: Marked, reading: AgentFileReading) -> int:
-    way = _TRANSITION.match(text)
-    if way:
-        ends = (way.group(1), way.group(2))
-        return next((w.line for w in reading.ways if (w.transition.source, w.transition.target) == ends), marked.line)
+    if found := _TRANSITION.match(text):
+        ends = (found.group(1), found.group(2))
+        lines = [one.line for one in reading.transitions if (one.transition.source, one.transition.target) == ends]
+        return lines[0] if lines else marked.line
     phase = _PHASE.search(text)
     if phase and phase.group(1) in reading.lines:
         return reading.lines[phase.group(1)]

@@ -1,4 +1,4 @@
-"""What prompts, lists and events say about the work of a team's agent, whatever its form is. Pure."""
+"""The work of a team's agent in words, for prompts, lists and events, whatever its form is. Pure."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ SAYING = ("text", "what")
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for `{{ PHASE.field }}`, the recorded work of that phase in lines, and for `{{ answers }}`."""
+    """Return the texts for `{{ PHASE.field }}`, the recorded work of a phase as lines, and for `{{ answers }}`."""
+    answers: Json = [
+        f"{id_}: {one['question']} {one['answer']}"
+        for of_phase in state.answers.values()
+        for id_, one in of_phase.items()
+    ]
     return {
         f"{phase}.{name}": shown(value)
         for phase, kept in state.work.items()
         if isinstance(kept.content, dict)
         for name, value in kept.content.items()
-    } | {ANSWERS: shown([_answered(*one) for asked in state.answers.values() for one in asked.items()])}
+    } | {ANSWERS: shown(answers)}
 
 
 def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
-    """Return in short lines what was done: the present phase first, then the others, the later ones first."""
+    """Return in short lines what was done: the current phase first, then the others, the latest first."""
     order = [state.phase, *(phase for phase in reversed(phases) if phase != state.phase)]
     return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
 
 
 def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the sources that a new work rests on for the first time, and its new questions."""
+    """Return notes on the sources that the work cites for the first time, and on its new questions."""
     known = {(c.path, c.section) for _, c in citations_in(before)}
     sources = dict.fromkeys((c.path, c.section) for _, c in citations_in(after))
     found: list[Note] = [
@@ -41,8 +46,11 @@ def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
         for path, section in sources
         if (path, section) not in known
     ]
-    asked = {q.get("id") for q in _questions(before)}
-    return [*found, *(QuestionAdded(str(q["id"]), str(q["text"])) for q in _questions(after) if q["id"] not in asked)]
+    known_questions = {q.get("id") for q in _questions(before)}
+    return [
+        *found,
+        *(QuestionAdded(str(q["id"]), str(q["text"])) for q in _questions(after) if q["id"] not in known_questions),
+    ]
 
 
 def _questions(work: Json) -> Sequence[Mapping[str, Json]]:
@@ -60,19 +68,15 @@ def _lines(phase: str, work: Json) -> Iterator[str]:
             yield _cut(f"{phase} {name}: {_item(value)}")
 
 
-def _answered(id_: str, asked: Mapping[str, str]) -> str:
-    return f"{id_}: {asked['question']} {asked['answer']}"
-
-
 def shown(value: Json) -> str:
-    """Return a value in words: a list as lines, each cut where it is long."""
+    """Return a value in words: a list as lines, long ones cut."""
     if isinstance(value, list):
         return "\n".join(f"- {_cut(_item(item))}" for item in value)
     return _item(value)
 
 
 def _item(value: Json) -> str:
-    """Return a value in one line: an object by its id, then what it says, then the rest; a citation as page and words."""
+    """Return a value in one line: an object as its id, its text, then other fields; a citation as page and quote."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -85,8 +89,8 @@ def _item(value: Json) -> str:
     says = [_item(value[name]) for name in SAYING if says_something(value.get(name))]
     others = [name for name in value if name not in ("id", *SAYING) and says_something(value[name])]
     rest = sorted(others, key=lambda name: (isinstance(value[name], list | Mapping), name))
-    told = "; ".join([*says, *(f"{name}: {_item(value[name])}" for name in rest)])
-    return f"{value['id']}: {told}" if isinstance(value.get("id"), str) else told
+    words = "; ".join([*says, *(f"{name}: {_item(value[name])}" for name in rest)])
+    return f"{value['id']}: {words}" if isinstance(value.get("id"), str) else words
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a team's agents and skills need of the knowledge base's files. Pure."""
+"""The port to the files of a team's agents and skills. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_FILES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A file as its folder shows it; a change of the file changes the `stamp`. `path` is relative to the knowledge base."""
+class ListedFile:
+    """A file in a folder's listing. The `stamp` changes with the file; `path` is relative to the knowledge base."""
 
     path: str
     size_bytes: int
@@ -26,8 +26,8 @@ class Listed:
 class AgentFiles(Protocol):
     """The files below `FOLDERS` with one of `SUFFIXES`, at any depth."""
 
-    async def list(self) -> Sequence[Listed]:
-        """Return at most `MOST_FILES` of each folder, by path; none of a folder that is not there.
+    async def list(self) -> Sequence[ListedFile]:
+        """Return at most `MOST_FILES` of each folder, by path; none of a folder that does not exist.
 
         Raises:
             KnowledgeError, OSError: they cannot be listed now.
@@ -35,9 +35,9 @@ class AgentFiles(Protocol):
         ...
 
     async def read(self, path: str) -> bytes:
-        """Return what the file holds.
+        """Return the file's bytes.
 
         Raises:
-            KnowledgeError, OSError: it cannot be read now, or not any more.
+            KnowledgeError, OSError: it cannot be read now, or no longer exists.
         """
         ...

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_PROBLEMS = 40
-"""Further problems are only counted: whoever fixes forty checks again anyway."""
+"""Further problems are only counted: after forty corrections the author checks again anyway."""
 LONGEST_MEANT = 100
 """A longer name is not a typo, and comparing two names takes time proportional to the product of their lengths."""
 
@@ -35,11 +35,11 @@ class Problems:
         return len(self._all)
 
     def add(self, line: int, text: str, file: str = "") -> None:
-        """Note a problem; `file` names another file that belongs to this one."""
+        """Record a problem; `file` names another file that belongs to this one."""
         self._all[SpecProblem(file or self.file, line, text)] = None
 
     def in_order(self) -> Sequence[SpecProblem]:
-        """Return them by file and line; the last one counts those that are left out."""
+        """Return the problems by file and line; if there are too many, the last one counts the rest."""
         found = sorted(self._all, key=lambda p: (p.file != self.file, p.file, p.line))
         if len(found) <= MOST_PROBLEMS:
             return tuple(found)
@@ -47,12 +47,14 @@ class Problems:
         return (*found[:MOST_PROBLEMS], SpecProblem(self.file, found[MOST_PROBLEMS].line, f"and {left} more problems"))
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: the name that was probably meant, or all of them."""
+def meant(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
+    """Return the end of a sentence about an unknown name: the known name that it resembles, or `otherwise`, or all names."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_MEANT else ()
     if near:
         return f"; did you mean {near[0]!r}?"
+    if otherwise is not None:
+        return otherwise
     return f"; there are {', '.join(names)}" if names else "; there are none"
 
 

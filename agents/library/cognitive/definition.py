@@ -140,7 +140,7 @@ def _one_by_one(top: Marked, reading: AgentFileReading) -> None:
     if names and (initial is None or initial.value != names[0]):
         problems.add(top.line_at(["initial"]), f"the agent must begin in {names[0]}, its first step")
     following = dict(pairwise(names))
-    for way in reading.ways:
+    for way in reading.transitions:
         t, next_ = way.transition, following.get(way.transition.source, "")
         if t.source in names and t.target in names and not t.is_backward and t.target != next_:
             text = f"the transition {t.source} -> {t.target} skips steps: forward, {t.source} leads only to {next_}"

@@ -1,4 +1,4 @@
-"""The phases of a team's agent: what a person is asked, tools, prompts, and the form of the work. Pure."""
+"""The phases of a team's agent: checkpoints, tools, prompts, and the form of the work. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agents.spec.problems import meant, short
 from agents.spec.schema.json_schema import ASKS, read_schema
 from agents.spec.schema.work_form import SchemaForm
 from agents.spec.yaml.block import FileBlock, Words, known, read_block
-from agents.spec.yaml.reader import AgentFileReading, Needing, TemplateText, beside, listed
+from agents.spec.yaml.reader import AgentFileReading, PhaseNeed, TemplateText, file_beside, listed
 from agents.spec.yaml.values import Marked, UnreadableFile, read_marked
 from knowledge.pages.front_matter import read_front_matter
 
@@ -24,7 +24,7 @@ PHASE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 SPEAKER_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 MOST_PHASES = 20
 MOST_PROMPT_CHARS, MOST_SCHEMA_CHARS = 6_000, 6_000
-"""Both are sent to the host each time somebody continues from the phase."""
+"""Both are sent to the host each time work continues in the phase."""
 DECIDING: tuple[CheckpointKind, ...] = ("optional", "blocking")
 _PROMPT_FILE = re.compile(r"[\w./ -]+\.md")
 _SCHEMA_FILE = re.compile(r"[\w./ -]+\.json")
@@ -61,7 +61,7 @@ class PhaseBlock(FileBlock):
     question: str = Field(default="", max_length=600)
     speaker: Annotated[str, AfterValidator(_speaker_name)] = ""
     fresh: bool = False
-    feedback: Words[Annotated[FeedbackKind, known(KINDS, "tells the unknown kind of feedback {}")]] = ()
+    feedback: Words[Annotated[FeedbackKind, known(KINDS, "has the unknown kind of feedback {}")]] = ()
     tools: Words[Annotated[str, known(_tools, "uses the unknown tool {}")]] = ()
     prompt: Json = None
     prompt_again: Json = None
@@ -69,13 +69,13 @@ class PhaseBlock(FileBlock):
 
 
 class BuiltInPhaseBlock(PhaseBlock):
-    """A phase of this program's own. Only its code can do the work of an automatic phase."""
+    """A phase of a built-in agent. Only code can do the work of an automatic phase."""
 
     automatic: bool = False
 
 
 def read_phases(top: Marked, complete: Collection[str], reading: AgentFileReading) -> None:
-    """Read the phases; those of `complete` take no work."""
+    """Read the phases; those in `complete` take no work."""
     for item in listed(top, "phases", MOST_PHASES, reading.problems):
         named = item.entries.get("name")
         name = named.value if named is not None and isinstance(named.value, str) else ""
@@ -90,7 +90,7 @@ def read_phases(top: Marked, complete: Collection[str], reading: AgentFileReadin
 
 
 def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentFileReading) -> Phase:
-    """Return the phase; of one that does not fit only its name, so that nothing else calls it unknown."""
+    """Return the phase; if it is invalid, a phase with only its name, so that nothing else reports the name as unknown."""
     what = f"phase {name!r}" if name else "a phase"
     kind = BuiltInPhaseBlock if reading.built_in else PhaseBlock
     block = read_block(kind, marked, what, reading.problems, reading)
@@ -98,11 +98,11 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
     works = name not in complete and not automatic
     prompt, again = (_prompt(marked, key, name, reading) for key in ("prompt", "prompt_again"))
     if works and marked.take("prompt") is None:
-        reading.problems.add(marked.line, f"{what} lacks 'prompt': what the host's model is to do there")
+        reading.problems.add(marked.line, f"{what} lacks 'prompt', the instructions for the host's model")
     if works:
         _work(marked, name, reading)
     elif marked.take("work") is not None and not automatic:
-        text = f"{what} completes the work, so it takes none: leave 'work' out"
+        text = f"{what} completes the journey, so it takes no work: leave 'work' out"
         reading.problems.add(marked.line_at(["work"]), text)
     if block is None:
         return Phase(name)
@@ -118,7 +118,7 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
         tools=tuple(dict.fromkeys(block.tools)),
         work_schema=name if works else "",
         prompt=prompt,
-        # Without a prompt for coming back the first one is repeated: the host that continues may not have seen it.
+        # Without a prompt for returning, the first one is repeated: the host that continues may not have seen it.
         prompt_again=again or prompt,
         speaker=block.speaker,
         fresh=block.fresh,
@@ -128,25 +128,25 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: AgentF
 
 
 def _needs(block: PhaseBlock, marked: Marked, reading: AgentFileReading) -> None:
-    """Note keys of a phase that need others."""
+    """Report keys of a phase that lack another key."""
     what = f"phase {block.name!r}"
     if block.fresh and not block.speaker:
         text = f"{what} begins a new conversation, but has no speaker: name the 'speaker'"
         reading.problems.add(marked.line_at(["fresh"]), text)
-    # A transition may ask a person even if the phase does not: whether any does is known when they are read.
+    # A transition may ask a person even if the phase does not, so this is checked once the transitions are read.
     if block.verified and block.checkpoint not in DECIDING:
-        text = f"{what} is verified, but nobody decides there: make its checkpoint blocking or optional"
-        reading.needing.append(Needing(block.name, DECIDING, marked.line_at(["verified"]), text, asks=True))
+        text = f"{what} is verified, but has no decision: make its checkpoint blocking or optional"
+        reading.needs.append(PhaseNeed(block.name, DECIDING, marked.line_at(["verified"]), text, asks=True))
     if block.question:
         reading.questions[block.name] = block.question
     if block.question and block.checkpoint == "none":
-        text = f"{what} has a question that nobody is asked: give it a checkpoint"
+        text = f"{what} has a question but never asks it: give it a checkpoint"
         kinds: tuple[CheckpointKind, ...] = ("informational", *DECIDING)
-        reading.needing.append(Needing(block.name, kinds, marked.line_at(["question"]), text))
+        reading.needs.append(PhaseNeed(block.name, kinds, marked.line_at(["question"]), text))
 
 
 def _prompt(marked: Marked, key: str, phase: str, reading: AgentFileReading) -> str:
-    """Return the name under which the template is kept; "" if there is none."""
+    """Return the name of the template, which is recorded; "" without one."""
     found, line, what = marked.take(key), marked.line_at([key]), f"{key!r} of phase {phase!r}"
     if found is None:
         return ""
@@ -160,8 +160,8 @@ def _prompt(marked: Marked, key: str, phase: str, reading: AgentFileReading) -> 
         return ""
     if len(template.text) > MOST_PROMPT_CHARS:
         text = (
-            f"{what} has {len(template.text)} characters, at most {MOST_PROMPT_CHARS} are allowed: it is sent each time somebody "
-            "continues from there"
+            f"{what} has {len(template.text)} characters, at most {MOST_PROMPT_CHARS} are allowed: it is sent each time work "
+            "continues there"
         )
         reading.problems.add(template.line, text, template.file)
     name = phase if key == "prompt" else f"{phase}_again"
@@ -169,9 +169,9 @@ def _prompt(marked: Marked, key: str, phase: str, reading: AgentFileReading) -> 
     return name
 
 
-def _prompt_file(asked: str, line: int, what: str, reading: AgentFileReading) -> TemplateText | None:
+def _prompt_file(name: str, line: int, what: str, reading: AgentFileReading) -> TemplateText | None:
     """Return the text of a Markdown file without its front matter."""
-    path, raw = beside(asked, line, what, reading)
+    path, raw = file_beside(name, line, what, reading)
     if raw is None:
         return None
     try:
@@ -201,13 +201,13 @@ def _work(marked: Marked, phase: str, reading: AgentFileReading) -> None:
 
 
 def _form(found: Marked, line: int, what: str, reading: AgentFileReading) -> SchemaForm | None:
-    """Return the form that a JSON Schema describes, here or in a file of its own."""
+    """Return the form that a JSON Schema describes, in this file or in one of its own."""
     file = ""
     if isinstance(found.value, str):
         if not _SCHEMA_FILE.fullmatch(found.value.strip()):
             reading.problems.add(line, f"{what} must be a JSON Schema, or the name of a .json file with one")
             return None
-        file, raw = beside(found.value.strip(), line, what, reading)
+        file, raw = file_beside(found.value.strip(), line, what, reading)
         if raw is None:
             return None
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -39,41 +38,41 @@ def read_transitions(top: Marked, reading: AgentFileReading) -> None:
     for item in listed(top, "transitions", MOST_TRANSITIONS, reading.problems):
         block = read_block(TransitionBlock, item, _named(item), reading.problems)
         if block is None:
-            reading.ways_broken = True
+            reading.transitions_broken = True
             continue
-        _noted(block, item, reading)
+        _check_transition(block, item, reading)
         fields = {name: getattr(block, name) for name in TransitionBlock.model_fields}
-        reading.ways.append(ReadTransition(Transition(**fields), item.line, item.line_at(["condition"])))
-    for need in reading.needing:
-        ways = [way.transition for way in reading.ways if way.transition.source == need.phase]
-        asked = any(way.checkpoint in need.kinds or (need.asks and way.asks) for way in ways)
-        if not asked and not reading.ways_broken:
+        reading.transitions.append(ReadTransition(Transition(**fields), item.line, item.line_at(["condition"])))
+    for need in reading.needs:
+        leaving = [read.transition for read in reading.transitions if read.transition.source == need.phase]
+        asks_person = any(one.checkpoint in need.kinds or (need.asks and one.asks) for one in leaving)
+        if not asks_person and not reading.transitions_broken:
             reading.problems.add(need.line, need.text)
 
 
 def _named(item: Marked) -> str:
-    """Return how messages call a transition: by its phases, if it names both."""
+    """Return a transition's name in messages: its phases, if it has both."""
     ends = [item.entries[key].value for key in ("from", "to") if key in item.entries]
     return f"the transition {ends[0]} -> {ends[1]}" if len(ends) == 2 else "a transition"
 
 
-def _noted(block: TransitionBlock, item: Marked, reading: AgentFileReading) -> None:
-    """Note what does not go together, in a transition or with the rest of the agent."""
+def _check_transition(block: TransitionBlock, item: Marked, reading: AgentFileReading) -> None:
+    """Report what does not fit together, in the transition or with the rest of the agent."""
     what, problems = f"the transition {block.source} -> {block.target}", reading.problems
     for key, end in (("from", block.source), ("to", block.target)):
         if reading.phases and end not in reading.names:
             text = f"a transition names {short(end)}, which is not a phase{meant(end, reading.names)}"
             problems.add(item.line_at([key]), text)
     if block.checkpoint and block.is_backward:
-        text = f"{what} leads back, and nobody is asked before that: leave its checkpoint out"
+        text = f"{what} is backward, so it can't have a checkpoint: leave it out"
         problems.add(item.line_at(["checkpoint"]), text)
     if block.condition == REJECTED and not block.is_backward:
-        text = f"{what} on {REJECTED} leads forward: a rejection only leads back (is_backward)"
+        text = f"{what} on {REJECTED} is forward: a rejection only leads back (is_backward)"
         problems.add(item.line_at(["condition"]), text)
-    for way in reading.ways:
-        t = way.transition
+    for read in reading.transitions:
+        t = read.transition
         if (t.source, t.target, t.condition) == (block.source, block.target, block.condition):
-            problems.add(item.line, f"{what} is there twice, first at line {way.line}")
+            problems.add(item.line, f"{what} is a duplicate, first at line {read.line}")
             break
     form = reading.forms.get(block.source)
     for parts in ([block.asks], [block.asks, "id"], [block.asks, "question"]) if block.asks and form else ():
@@ -88,7 +87,7 @@ def _noted(block: TransitionBlock, item: Marked, reading: AgentFileReading) -> N
 
 
 def read_conditions(top: Marked, reading: AgentFileReading) -> None:
-    """Read the conditions, and note those that no transition uses and those that do not exist."""
+    """Read the conditions, and report those that no transition uses and those that do not exist."""
     found = top.take("conditions") or Marked({}, top.line)
     entries, line = found.entries, top.line_at(["conditions"])
     if not isinstance(found.value, dict):
@@ -96,7 +95,7 @@ def read_conditions(top: Marked, reading: AgentFileReading) -> None:
     if len(entries) > MOST_CONDITIONS:
         reading.problems.add(line, f"there are {len(entries)} conditions, at most {MOST_CONDITIONS} are allowed")
         return
-    used = {way.transition.condition for way in reading.ways}
+    used = {read.transition.condition for read in reading.transitions}
     for name, marked in entries.items():
         line = found.key_lines[name]
         reading.condition_lines[name] = line
@@ -106,18 +105,15 @@ def read_conditions(top: Marked, reading: AgentFileReading) -> None:
                 f"{REJECTED}"
             )
             reading.problems.add(line, text)
-        if name not in used and not reading.ways_broken:
-            reading.problems.add(line, f"condition {short(name)} is used by no transition{_near(name, used)}")
+        if name not in used and not reading.transitions_broken:
+            reading.problems.add(
+                line, f"condition {short(name)} is used by no transition{meant(name, used, otherwise='')}"
+            )
         read = read_condition(name, marked, reading.names, reading.tools, reading.problems)
         if read is not None:
             reading.conditions[name] = read
-    for way in reading.ways:
-        t = way.transition
+    for one in reading.transitions:
+        t = one.transition
         if t.condition not in (ALWAYS, REJECTED, *entries, *reading.checks):
             text = f"the transition {t.source} -> {t.target} has the unknown condition {short(t.condition)}"
-            reading.problems.add(way.condition_line, text + meant(t.condition, entries))
-
-
-def _near(name: str, names: Collection[str]) -> str:
-    near = meant(name, names)
-    return near if "did you mean" in near else ""
+            reading.problems.add(one.condition_line, text + meant(t.condition, entries))

@@ -1,4 +1,4 @@
-"""Predicates made of others, and the condition that they make up. Pure."""
+"""Predicates that combine others, and the condition that they form. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class All:
     parts: tuple[Predicate, ...]
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return everything that is missing. Unless all hints were given, nothing else is looked at."""
+        """Return everything that is missing. Unless all signals were given, nothing else is evaluated."""
         hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
         if not all(hint.met for hint in hints):
             return unmet(*(text for hint in hints for text in hint.missing))
@@ -29,7 +29,7 @@ class All:
         return ConditionFinding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return " and ".join(part.text() for part in self.parts)
 
 
@@ -40,7 +40,7 @@ class AnyOf:
     parts: tuple[Predicate, ...]
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return the first that holds, or what each lacks."""
+        """Return the first part that holds, or what each part lacks."""
         missing = []
         for part in self.parts:
             found = await part.judge(facts, look)
@@ -50,7 +50,7 @@ class AnyOf:
         return unmet("one of these is needed: " + "; or ".join(missing))
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return " or ".join(part.text() for part in self.parts)
 
 
@@ -61,18 +61,18 @@ class Not:
     part: Predicate
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return what holds and must not."""
+        """Return whether the part fails, as it must."""
         found = await self.part.judge(facts, look)
         return unmet(f"this must not be so: {self.part.text()}") if found.met else MET
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return f"it is not so that {self.part.text()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """The part holds for every item of a list by itself: its fields are those of the item. An empty list meets it."""
+    """The part holds for every item of a list, with the item's fields in place of the work's. An empty list meets it."""
 
     path: FieldPath
     part: Predicate
@@ -88,24 +88,24 @@ class Each:
         return met_unless(missing)
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return f"for each of {self.path} {self.part.text()}"
 
 
 @dataclass(frozen=True, slots=True)
 class InOtherWords:
-    """A part whose author says in their own words what is missing."""
+    """A part with the author's own sentence about what is missing."""
 
     part: Predicate
     say: str
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return those words if the part does not hold."""
+        """Return that sentence if the part does not hold."""
         found = await self.part.judge(facts, look)
         return found if found.met else unmet(self.say)
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return self.part.text()
 
 
@@ -113,7 +113,7 @@ class InOtherWords:
 class TeamCondition:
     """A condition of a team's agent.
 
-    `detail` is the field whose text says what a way back is about. The texts of the field `feedback` are recorded as feedback
+    `detail` is the field whose text explains a backward transition. The texts of the field `feedback` are recorded as feedback
     of the kind `kind` when the condition is met.
     """
 

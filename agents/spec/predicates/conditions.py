@@ -1,4 +1,4 @@
-"""Conditions, read from a file: predicates, `all`, `any`, `not` and `each`. Pure."""
+"""Read conditions from a file: predicates, `all`, `any`, `not` and `each`. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ MOST_SAY_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class FieldLook:
-    """A field that a condition looks at, and its line in the file. `own`: this submit must have brought it."""
+    """A field that a condition reads, and its line in the file. `own`: it must come with this submit."""
 
     path: FieldPath
     line: int
@@ -74,7 +74,7 @@ class FieldLook:
 
 @dataclass(frozen=True, slots=True)
 class ReadCondition:
-    """A condition, and the fields that it looks at."""
+    """A condition, and the fields that it reads."""
 
     condition: TeamCondition
     looked: tuple[FieldLook, ...]
@@ -82,7 +82,7 @@ class ReadCondition:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What is known while a condition is read. In `each`, paths without a phase begin at an item of the list `inside`."""
+    """The context of reading a condition. In `each`, paths without a phase begin at an item of the list `inside`."""
 
     problems: Problems
     phases: Sequence[str]
@@ -92,13 +92,13 @@ class _Context:
 
 
 class DetailBlock(FileBlock):
-    """Where the detail of a way back comes from."""
+    """The field that explains a backward transition."""
 
     detail: Path
 
 
 class FeedbackBlock(FileBlock):
-    """Where the feedback of a condition comes from."""
+    """The field with the feedback of a condition."""
 
     field: Path
     kind: Annotated[FeedbackKind, known(KINDS, "has the unknown kind {}")] = "validation"
@@ -114,7 +114,7 @@ class EachBlock(FileBlock):
 def read_condition(
     name: str, marked: Marked, phases: Sequence[str], tools: Collection[str], problems: Problems
 ) -> ReadCondition | None:
-    """Return the condition that is written there; None if it cannot be used, with the reasons noted."""
+    """Return the condition; None if it is invalid, with all problems reported."""
     context = _Context(problems, phases, tools, [])
     detail = feedback = None
     kind: FeedbackKind = "validation"
@@ -123,16 +123,15 @@ def read_condition(
         if block := read_block(DetailBlock, only, f"condition {short(name)}", problems, context):
             detail = block.detail
             context.looked.append(FieldLook(detail, found.line))
-    if (found := marked.entries.get(FEEDBACK)) is not None:
-        told = read_block(FeedbackBlock, found, "'feedback'", problems, context)
-        if told is not None:
-            feedback, kind = told.field, told.kind
-            context.looked.append(FieldLook(feedback, found.line_at(["field"])))
+    found = marked.entries.get(FEEDBACK)
+    if found and (source := read_block(FeedbackBlock, found, "'feedback'", problems, context)):
+        feedback, kind = source.field, source.kind
+        context.looked.append(FieldLook(feedback, found.line_at(["field"])))
     predicate = _predicate(marked, f"condition {short(name)}", context, also=(DETAIL, FEEDBACK))
     if predicate is None:
         return None
     if not _grounded(predicate):
-        text = f"condition {short(name)} can be met by a signal alone; a hint needs a predicate beside it that looks"
+        text = f"condition {short(name)} can be met by a signal alone; combine it with a predicate about the work"
         problems.add(marked.line, text)
         return None
     return ReadCondition(TeamCondition(predicate, detail, feedback, kind), tuple(context.looked))
@@ -190,7 +189,7 @@ def _each(inner: Marked, what: str, context: _Context) -> Predicate | None:
 
 
 def _from_work(path: FieldPath, context: _Context) -> FieldPath:
-    """Return the path from the work on: in `each`, one without a phase begins at the item."""
+    """Return the path from the top of the work: in `each`, a path without a phase begins at the item."""
     around = context.inside
     return path if path.phase or around is None else FieldPath(around.phase, (*around.parts, *path.parts))
 
@@ -198,7 +197,7 @@ def _from_work(path: FieldPath, context: _Context) -> FieldPath:
 def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate | None:
     line, inner = marked.key_lines[name], marked.entries[name]
     if name == Given.NAME and context.inside is not None:
-        context.problems.add(line, f"{what} uses 'given', which is about a whole submit and not about one item")
+        context.problems.add(line, f"{what} uses 'given', which is about a submit and not about one item")
         return None
     kind = BY_NAME.get(name)
     if kind is None:
@@ -227,7 +226,7 @@ def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate 
 def _grounded(predicate: Predicate, *, holds: bool = True) -> bool:
     """Return whether signals alone cannot make it hold (with `holds` false: fail).
 
-    Of all parts one must look; of any, every one; and `not` turns the one into the other.
+    In `all`, one part that reads the work is enough; in `any`, every part must read it; `not` swaps the two.
     """
     if isinstance(predicate, InOtherWords | Each):
         return _grounded(predicate.part, holds=holds)

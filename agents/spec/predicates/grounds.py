@@ -1,4 +1,4 @@
-"""Whether what a work says rests on words that really exist: in pages, in the inputs, in what others did. Pure."""
+"""Check that work rests on words that really exist: in pages, in the inputs, in the work of others. Pure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ GROUNDS: Mapping[str, str] = {
     "others": "what other agents of this journey recorded",
     "documents": "the memory documents of this journey",
 }
-"""What a journey was given, and what messages call it."""
+"""The texts that a journey was given, with their names in messages."""
 INPUTS = "inputs"
 BETWEEN = "\n\0\n"
-"""Joins texts, so that no quote can span the end of one and the beginning of the next."""
+"""Separates joined texts, so that no quote can span two of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordSource:
-    """Where words may come from: one of `GROUNDS`, or a field of the agent's own work (`path`).
+    """A place that words may come from: one of `GROUNDS`, or a field of the agent's own work (`path`).
 
-    `parts` narrow it: to an input and what is in it; to a phase of others, by its own name, and a field of its work.
+    `parts` narrow it: to an input and a field of that, or to a phase of other agents, by its own name, and a field of its work.
     """
 
     kind: str
@@ -41,14 +41,14 @@ class WordSource:
     path: FieldPath | None = None
 
     def fields(self) -> Iterator[FieldPath]:
-        """Yield the field of this agent's works, or of its inputs, that it names."""
+        """Yield the field of this agent's work or inputs that it names."""
         if self.path is not None:
             yield self.path
         elif self.kind == INPUTS and self.parts:
             yield FieldPath(INPUTS, self.parts)
 
     def texts(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the texts there."""
+        """Yield the texts at the place."""
         if self.path is not None:
             yield from _texts([value for _, value in self.path.found(facts)])
         elif self.kind == "brief":
@@ -97,7 +97,7 @@ def _texts(values: Sequence[Json]) -> Iterator[str]:
 
 
 class _Texts:
-    """Texts in which words are looked for."""
+    """Texts that may contain quoted words."""
 
     def __init__(self, texts: Iterator[str]) -> None:
         # A memory document is both a document of the journey and the work of another agent: it is searched once.
@@ -105,22 +105,22 @@ class _Texts:
         self._joined, self._complete = BETWEEN.join(distinct), {same(text) for text in distinct}
 
     def have(self, words: str) -> bool:
-        """Return whether the words are in one of the texts, or are one: a text too short to quote may be copied entirely."""
+        """Return whether the words are in one of the texts, or are one: a text too short to quote may be copied in full."""
         return BETWEEN.strip() not in words and (contains_quote(self._joined, words) or same(words) in self._complete)
 
 
 def _words(item: Json, name: str) -> list[str]:
-    """Return the texts in that field of an item."""
+    """Return the texts in a field of an item."""
     found = [value for _, value in located(item, [name])] if name else []
     return [text for text in _texts(found) if says_something(text)]
 
 
 class GroundedItems(Leaf):
-    """Every item rests on words that are where they may come from, or on quotes of pages; and all that it gives is right.
+    """Every item rests on words copied from allowed places, or on quotes of pages, and everything that it cites is right.
 
-    `words` names the field of an item with words copied from `of`: enough of them to show something, or the complete text.
-    `tool`, if given, names the field with a tool that was called. `if_any`: there may be no items. `first`: of the places in
-    `of` only the first counts that has any text.
+    `words` names the field of an item with words copied from `of`: enough of them to be distinctive, or the complete text.
+    `tool`, if given, names the field with a tool that was called. `if_any`: there may be no items. `first`: only the first place
+    in `of` that has any text counts.
     """
 
     NAME: ClassVar[str] = "grounded"
@@ -134,7 +134,7 @@ class GroundedItems(Leaf):
     first: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return which items rest on nothing, and which words and quotes are nowhere."""
+        """Return which items cite nothing, and which words and quotes were not found."""
         items = some_items(self.field, facts)
         if items == [] and not self.if_any:
             return unmet(f"{self.field} is empty: fill it in")
@@ -152,7 +152,7 @@ class GroundedItems(Leaf):
         return met_unless(missing)
 
     def _wrong(self, item: Json, of: tuple[WordSource, ...], given: _Texts, called: set[str]) -> Iterator[str]:
-        """Yield what is wrong with the words and the tool of an item, and that it rests on nothing."""
+        """Yield the problems of an item's words and tool, and whether it cites nothing."""
         words, tool = _words(item, self.words), _words(item, self.tool)
         for text in words:
             if not given.have(text):
@@ -167,13 +167,13 @@ class GroundedItems(Leaf):
             )
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         first = "the first with text of " if self.first else ""
         return f"every item of {self.field} rests on words of {first}{either(self.of)}, or of a page"
 
 
 class TakesUp(WorkLeaf):
-    """Words of some item come from every text that was given there: nothing is passed over."""
+    """Items contain words from every text at the given places, so that no text is ignored."""
 
     NAME: ClassVar[str] = "takes_up"
     DEMAND: ClassVar[str] = "{field} covers everything of {of}"
@@ -183,7 +183,7 @@ class TakesUp(WorkLeaf):
     words: Name = "words"
 
     def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield which texts nothing covers, by their number: they are long, and the model has them."""
+        """Yield the numbers of texts that no item covers: the texts are long, and the model has them."""
         words = [text for _, item in self.field.items(facts) for text in _words(item, self.words)]
         for source in self.of:
             texts = [_Texts(iter([text])) for text in source.texts(facts)]

@@ -1,4 +1,4 @@
-"""What conditions of a team's agents may ask about the knowledge base, and about calls of tools. Pure."""
+"""Predicates about the knowledge base and about tool calls. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Status = Annotated[str, known(STATUSES, "has the unknown status {}")]
 
 
 class QuotesResolve(Leaf):
-    """All quotes in a field really are where they claim to be, and so many of them are different.
+    """All quotes in a field are where they claim to be, and at least `count` of them are different.
 
     `each`: every item of the list has at least one.
     """
@@ -43,7 +43,7 @@ class QuotesResolve(Leaf):
     each: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return which quotes are not there, and which items have none."""
+        """Return the quotes that are not found, and the items without a quote."""
         items = some_items(self.field, facts)
         missing, good = list[str](), set[tuple[str, str]]()
         for loc, item in items or ():
@@ -62,7 +62,7 @@ class QuotesResolve(Leaf):
 
 
 class PagesExist(Leaf):
-    """Every path here is that of a page, and there are so many."""
+    """Every path is that of a page, and there are at least `count`."""
 
     NAME: ClassVar[str] = "pages_exist"
     DEMAND: ClassVar[str] = "{field} names existing pages"
@@ -71,7 +71,7 @@ class PagesExist(Leaf):
     count: Count = 1
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return what is at the paths instead."""
+        """Return the paths that are not pages."""
         items = some_items(self.field, facts)
         missing, pages = list[str](), set[str]()
         for loc, path in items or ():
@@ -88,7 +88,7 @@ class PagesExist(Leaf):
 
 
 class Below(WorkLeaf):
-    """Every path here is below that folder of the knowledge base, whether there is a page or not, and there is at least one."""
+    """Every path is below that folder of the knowledge base, whether the page exists or not, and there is at least one."""
 
     NAME: ClassVar[str] = "below"
     DEMAND: ClassVar[str] = "{field} is below {folder}/"
@@ -96,7 +96,7 @@ class Below(WorkLeaf):
     folder: Name
 
     def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the paths that are elsewhere."""
+        """Yield the paths that are not below it."""
         items = self.field.items(facts)
         if not items:
             yield f"{self.field} is empty: name a path below {self.folder}/"
@@ -113,7 +113,7 @@ class Below(WorkLeaf):
 
 
 class LearningPage(Leaf):
-    """Every path here is that of a page which agents are given before they begin, whether it exists or not."""
+    """Every path is that of a page that agents get before they begin, whether it exists or not."""
 
     NAME: ClassVar[str] = "learning_page"
     DEMAND: ClassVar[str] = "{field} names pages of learnings that agents are given"
@@ -121,7 +121,7 @@ class LearningPage(Leaf):
     field: Path
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return which paths no agent reads, and which it would read instead."""
+        """Return the paths that no agent reads, and what agents read instead."""
         learners = sorted({ALL, *await look.learners()})
         items = self.field.items(facts)
         if not items:
@@ -131,19 +131,19 @@ class LearningPage(Leaf):
 
 
 def _unread(path: str, learners: Sequence[str]) -> str:
-    """Return why no agent reads that page, "" if one does."""
+    """Return why no agent reads that page; "" if one does."""
     folder, _, rest = path.partition("/")
     agent, _, domain = rest.partition("/")
     if folder != FOLDER or not domain or "/" in domain or not domain.endswith(".md"):
         return f"agents are given {FOLDER}/AGENT/DOMAIN.md, and no other page"
     if agent not in learners:
         return f"no agent {agent[:60]!r} reads learnings; AGENT is one of {', '.join(learners)}"
-    asked = learning_page(agent, domain.removesuffix(".md"))
-    return "" if asked == path else f"agents read {asked}: keep it there"
+    read_page = learning_page(agent, domain.removesuffix(".md"))
+    return "" if read_page == path else f"agents read {read_page}: use that path"
 
 
 class SearchInsufficient(Leaf):
-    """The server's own search does not find enough for a text here; with `each`, for none of them."""
+    """The server's search does not find enough for at least one text; with `each`, for any of them."""
 
     NAME: ClassVar[str] = "search_insufficient"
     DEMAND: ClassVar[str] = "a search does not find enough for {field}"
@@ -152,10 +152,10 @@ class SearchInsufficient(Leaf):
     each: bool = False
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return the texts for which too little is found as the detail."""
+        """Return, as the detail, the texts for which too little is found."""
         queries = self.field.texts(facts)[:MOST_SEARCHES]
         if not queries:
-            return unmet(f"{self.field} is empty: say what was looked for")
+            return unmet(f"{self.field} is empty: name the searches")
         lost = [query for query in queries if await look.scent(query) != "sufficient"]
         if not lost or (self.each and len(lost) < len(queries)):
             return unmet(f"a search finds enough for {self.field}: use it")
@@ -173,7 +173,7 @@ class ToolCalled(Leaf):
     path: Path | None = None
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return that it still has to be called."""
+        """Return the call that is still missing."""
         calls = [call for call in await look.calls() if call.tool == self.tool]
         if any(self._fits(call, facts) for call in calls):
             return MET
@@ -197,7 +197,7 @@ class ProposalDone(Leaf):
     path: Path | None = None
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return what became of the proposals instead."""
+        """Return the outcome of the proposals that were not applied."""
         became = []
         for call in await look.calls():
             proposal = call.facts.get("proposal")
@@ -221,7 +221,7 @@ _BECAME: Mapping[str, str] = {
 
 
 class ProposalRejected(Leaf):
-    """A person rejected the newest proposal that a tool made in this phase; what they said is the detail."""
+    """A person rejected the newest proposal that a tool made in this phase; their note is the detail."""
 
     NAME: ClassVar[str] = "proposal_rejected"
     DEMAND: ClassVar[str] = "a proposal of {tool} was rejected"

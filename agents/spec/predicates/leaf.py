@@ -1,4 +1,4 @@
-"""Predicates that are not made of others: how they are read, judged and described. Pure."""
+"""The base of predicates that are not made of others, and their common helpers. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class Predicate(Protocol):
-    """One question about a submit, answered without asking the model."""
+    """A demand on a submit, checked without the model."""
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return whether it holds, and if not what is missing."""
+        """Return whether it holds, and otherwise what is missing."""
         ...
 
     def text(self) -> str:
-        """Return what it demands, as the end of a sentence."""
+        """Return the demand, as the end of a sentence."""
         ...
 
 
 class Leaf(FileBlock):
     """A predicate that is not made of others. Its fields are its arguments, as a file writes them.
 
-    `NAME` is its name in files, and `DEMAND` is what it demands, with its arguments in braces. `BARE` names the argument that may
+    `NAME` is its name in files; `DEMAND` is its demand in words, with its arguments in braces. `BARE` names the argument that may
     be written without a mapping, as in `filled: summary`. `INSIDE` are arguments that name fields of each item of `field`.
     """
 
@@ -42,11 +42,11 @@ class Leaf(FileBlock):
     INSIDE: ClassVar[tuple[str, ...]] = ()
 
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
-        """Return whether it holds, and if not what is missing."""
+        """Return whether it holds, and otherwise what is missing."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """Return what it demands, as the end of a sentence."""
+        """Return the demand, as the end of a sentence."""
         values = {name: shown(value) if name == "fields" else either(value) for name, value in self}
         return self.DEMAND.format(**values)
 
@@ -54,8 +54,8 @@ class Leaf(FileBlock):
 class WorkLeaf(Leaf):
     """A predicate about the recorded work alone."""
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the work alone decides
-        """Return whether it holds, and if not what is missing."""
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - only the work counts
+        """Return whether it holds, and otherwise what is missing."""
         return met_unless(self.missing(facts))
 
     def missing(self, facts: SubmitFacts) -> Iterable[str]:
@@ -75,7 +75,7 @@ def met_unless(missing: Iterable[str]) -> ConditionFinding:
 
 
 def some_items(field: FieldPath, facts: SubmitFacts) -> list[Located] | None:
-    """Return the items of a field; None if the path narrows to objects that do not exist, so that anything holds for them."""
+    """Return the items of a field; None if the path selects from objects that do not exist, so that every demand is met."""
     return None if field.nothing_such(facts) else field.items(facts)
 
 
@@ -86,10 +86,10 @@ def either(value: object) -> str:
 
 
 def names_at(paths: Sequence[FieldPath], facts: SubmitFacts) -> list[str]:
-    """Return the names at any of these places, each once."""
+    """Return the names at these places, without duplicates."""
     return names_in([located for path in paths for located in path.found(facts)])
 
 
 def shown(names: Sequence[object]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of others."""
     return listing([str(name) for name in names], NAMES_SHOWN)

@@ -1,4 +1,4 @@
-"""What conditions of a team's agents may ask about the recorded work. Pure."""
+"""Predicates about the recorded work. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Count = Annotated[int, Field(ge=1, le=1_000)]
 
 
 class Filled(WorkLeaf):
-    """Every one of these fields says something."""
+    """Every one of these fields has a value."""
 
     NAME: ClassVar[str] = "filled"
     DEMAND: ClassVar[str] = "{fields} is filled in"
@@ -45,7 +45,7 @@ class Filled(WorkLeaf):
 
 
 class Empty(WorkLeaf):
-    """None of these fields says anything."""
+    """None of these fields has a value."""
 
     NAME: ClassVar[str] = "empty"
     DEMAND: ClassVar[str] = "{fields} is empty"
@@ -53,7 +53,7 @@ class Empty(WorkLeaf):
     fields: Some[Path]
 
     def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the fields that say something."""
+        """Yield the fields that have a value."""
         for path in self.fields:
             if any(says_something(value) for _, value in spread(path.found(facts))):
                 yield f"{path} must be empty"
@@ -75,7 +75,7 @@ class Given(WorkLeaf):
 
 
 class AtLeast(WorkLeaf):
-    """A list has so many different items."""
+    """A list has at least `count` different items."""
 
     NAME: ClassVar[str] = "at_least"
     DEMAND: ClassVar[str] = "{field} has at least {count} different items"
@@ -83,10 +83,10 @@ class AtLeast(WorkLeaf):
     count: Count
 
     def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield how many there are, if there are too few."""
-        there = len({same(value) for _, value in self.field.items(facts) if says_something(value)})
-        if there < self.count:
-            yield f"{self.field} has {there}, at least {self.count} different ones are needed"
+        """Yield the number of items, if it is too low."""
+        count = len({same(value) for _, value in self.field.items(facts) if says_something(value)})
+        if count < self.count:
+            yield f"{self.field} has {count}, at least {self.count} different ones are needed"
 
 
 class EachHas(WorkLeaf):
@@ -109,7 +109,7 @@ class EachHas(WorkLeaf):
 
 
 class Covers(WorkLeaf):
-    """Something here names every id of other lists. `if_any`: those lists may be empty."""
+    """The names in these fields include every id of other lists. `if_any`: those lists may be empty."""
 
     NAME: ClassVar[str] = "covers"
     DEMAND: ClassVar[str] = "{field} covers every id of {of}"
@@ -127,7 +127,7 @@ class Covers(WorkLeaf):
 
 
 class KnownIn(WorkLeaf):
-    """Every name here is an id of another list, and there is at least one. `if_any`: there may be none."""
+    """Every name in these fields is an id of other lists, and there is at least one. `if_any`: there may be none."""
 
     NAME: ClassVar[str] = "known_in"
     DEMAND: ClassVar[str] = "{field} names only what {of} has"
@@ -145,14 +145,14 @@ class KnownIn(WorkLeaf):
 
 
 class UnknownIn(Leaf):
-    """Something here is not in another list: what was found out needs a place there."""
+    """At least one name in these fields is not in other lists, which need an entry for it."""
 
     NAME: ClassVar[str] = "unknown_in"
     DEMAND: ClassVar[str] = "{field} names something that {of} does not have"
     field: Some[Path]
     of: Some[Path]
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - the works alone decide
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - only the work counts
         """Return the new names as the detail."""
         # A name that differs only in case or white space is not new.
         known = {same(name) for name in names_at(self.of, facts)}
@@ -163,7 +163,7 @@ class UnknownIn(Leaf):
 
 
 class Distinct(WorkLeaf):
-    """No two values here are the same, ignoring case and white space."""
+    """No two values are the same, ignoring case and white space."""
 
     NAME: ClassVar[str] = "distinct"
     DEMAND: ClassVar[str] = "no two of {field} are the same"
@@ -181,7 +181,7 @@ class Distinct(WorkLeaf):
 
 
 class NoCircle(WorkLeaf):
-    """Items of a list need each other, by id, without a circle, and name only items of the list."""
+    """Items of a list name the items that they need by id, without a circle, and name only items of the list."""
 
     NAME: ClassVar[str] = "no_circle"
     DEMAND: ClassVar[str] = "{field} has no circle through {through}"
@@ -207,7 +207,7 @@ class NoCircle(WorkLeaf):
 
 
 class _EveryValue(WorkLeaf):
-    """Every value here is as demanded, and there is at least one."""
+    """Every value is as demanded, and there is at least one."""
 
     field: Path
 
@@ -221,7 +221,7 @@ class _EveryValue(WorkLeaf):
                 yield f"{self.field.place(facts, loc)} is not {self._wanted()}"
 
     def text(self) -> str:
-        """Return what it demands."""
+        """Return the demand."""
         return f"{self.field} is {self._wanted()}"
 
     def _fits(self, value: Json) -> bool:
@@ -232,7 +232,7 @@ class _EveryValue(WorkLeaf):
 
 
 class Equals(_EveryValue):
-    """Every value here is this one, and there is at least one."""
+    """Every value is this one, and there is at least one."""
 
     NAME: ClassVar[str] = "equals"
 
@@ -246,7 +246,7 @@ class Equals(_EveryValue):
 
 
 class NumbersWithin(_EveryValue):
-    """Every value here is a number from `least` to `most`, and there is at least one."""
+    """Every value is a number from `least` to `most`, and there is at least one."""
 
     NAME: ClassVar[str] = "within"
 
@@ -274,7 +274,7 @@ class EveryQuestionAnswered(WorkLeaf):
     field: Path
 
     def missing(self, facts: SubmitFacts) -> Iterator[str]:
-        """Yield the questions that are open."""
+        """Yield the open questions."""
         work: Json = self.field.work(facts)
         for part in self.field.parts[:-1]:
             work = work.get(part) if isinstance(work, Mapping) else None
@@ -284,13 +284,13 @@ class EveryQuestionAnswered(WorkLeaf):
 
 
 class Signal(Leaf):
-    """The model says so. A hint: it counts only beside a predicate that looks."""
+    """The model gave this signal. It counts only together with a predicate about the work."""
 
     NAME: ClassVar[str] = "signal"
     DEMAND: ClassVar[str] = "the signal {name} was given"
     BARE: ClassVar[str] = "name"
     name: Name
 
-    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a hint is only a word
-        """Return whether the hint was given."""
+    async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:  # noqa: ARG002 - a signal is about neither
+        """Return whether the signal was given."""
         return MET if self.name in facts.signals else unmet(f"the signal {self.name} was not given")

@@ -1,4 +1,4 @@
-"""JSON Schemas of a team's agents: draft 2020-12, without what could fetch, hang or hide a slip of the pen. Pure."""
+"""JSON Schemas of a team's agents: draft 2020-12, without keywords that fetch or can hang, and with typos reported. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 from agents.engine.events import Json, canonical
 from agents.engine.graph import reachable
 from agents.spec.problems import Problems, meant, short
-from agents.spec.schema.schema_errors import JUST_NULL, LOCATOR, NULL, OWN_WORDS, TEXT, VISIBLE, told
+from agents.spec.schema.schema_errors import JUST_NULL, LOCATOR, NULL, OWN_WORDS, TEXT, VISIBLE, schema_problems
 from agents.spec.yaml.field_path import narrowing
 from agents.spec.yaml.values import Marked
 
@@ -38,12 +38,12 @@ REFUSED = {
     "patternProperties": "a pattern can take forever on some texts; name the properties",
 }
 SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "examples", NULL})
-"""Words that demand nothing of a value."""
+"""Keywords that demand nothing of a value."""
 HERE = "#/$defs/"
 MOST_NODES = 3_000
-"""So many parts a schema may have with its references filled in."""
+"""Parts of a schema after its references are filled in."""
 MOST_LEVELS = 60
-"""So deep it may be then: as deep as a work may be, and what walks through it has room for it."""
+"""Its nesting after that: as deep as work may be, and well below Python's limit of recursion."""
 ASKS = "x-asks"
 USUAL_TEXT_CHARS = 8_000
 USUAL_ITEMS = 500
@@ -64,11 +64,11 @@ QUOTED: Mapping[str, Json] = {
 ID: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 60}
 LINE: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 600, TEXT: VISIBLE}
 STANDARD: Mapping[str, Json] = {"quoted": QUOTED, "id": ID, "line": LINE}
-"""What `$ref: "#/$defs/NAME"` stands for where the schema does not define it itself."""
+"""The definitions that every schema can refer to by `$ref: "#/$defs/NAME"`, unless it has its own of that name."""
 
 
 class _TooLarge(Exception):
-    """References multiply each other, or lead from one to the next without an end in sight."""
+    """References multiply each other, or form too long a chain."""
 
 
 def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = "") -> dict[str, Json] | None:
@@ -89,43 +89,45 @@ def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = ""
         problems.add(marked.line_at(["type"]), f"{what} must be of the type object", file)
         return None
     try:
-        whole = _Inlining({**STANDARD, **plain.get("$defs", {})}).whole(plain)
+        inlined = _Inlining({**STANDARD, **plain.get("$defs", {})}).inlined(plain)
     except _TooLarge:
-        bounds = f"more than {MOST_NODES} parts, or more than {MOST_LEVELS} inside each other"
-        problems.add(marked.line, f"{what} is too large: its references stand for {bounds}", file)
+        bounds = f"more than {MOST_NODES} parts, or more than {MOST_LEVELS} levels"
+        problems.add(marked.line, f"{what} is too large: its references expand to {bounds}", file)
         return None
-    return {key: value for key, value in whole.items() if key not in ("$defs", "$schema")}
+    return {key: value for key, value in inlined.items() if key not in ("$defs", "$schema")}
 
 
 def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
-    """Note every word that JSON Schema does not have: it would be ignored in silence."""
+    """Report every keyword that JSON Schema does not have: a validator would silently ignore it."""
     for key, inside in marked.entries.items():
         line = marked.key_lines[key]
         if key in REFUSED:
-            problems.add(line, f"{what} uses {key!r}, which is not taken: {REFUSED[key]}", file)
+            problems.add(line, f"{what} uses {key!r}, which is not supported: {REFUSED[key]}", file)
         elif key not in KEYWORDS and not key.startswith("x-"):
-            problems.add(line, f"{what} has the unknown word {short(key)}{_near(key)}", file)
+            problems.add(line, f"{what} has the unknown keyword {short(key)}{meant(key, KEYWORDS, otherwise='')}", file)
         elif key in OWN_WORDS and not _fits_own(key, inside.value):
             problems.add(line, f"{what}: {key!r} must be {OWN_WORDS[key]}", file)
         elif key in NAMED:
             for name in inside.entries:
                 if name.startswith("$"):
                     problems.add(
-                        inside.key_lines[name], f"{what} names something {short(name)}: no name begins with $", file
+                        inside.key_lines[name],
+                        f"{what} has the name {short(name)} in {key!r}: names can't begin with $",
+                        file,
                     )
     for part in _parts(marked):
         _keywords(part, what, problems, file)
 
 
 def _fits_own(key: str, value: object) -> bool:
-    """Return whether a word that JSON Schema does not have has a value that it can have."""
+    """Return whether a keyword of our own has a value that it can take."""
     if key == TEXT:
         return value in (VISIBLE, LOCATOR)
     return isinstance(value, bool if key == NULL else str)
 
 
 def _parts(marked: Marked, *, without: str = "") -> Iterator[Marked]:
-    """Yield the schemas right inside a schema. What a property is called makes no difference."""
+    """Yield the schemas directly inside a schema. A property named like a keyword is not taken for one."""
     for key, inside in marked.entries.items():
         if key == without:
             continue
@@ -137,23 +139,18 @@ def _parts(marked: Marked, *, without: str = "") -> Iterator[Marked]:
             yield inside
 
 
-def _near(key: str) -> str:
-    near = meant(key, KEYWORDS)
-    return near if "did you mean" in near else "; it is none of JSON Schema"
-
-
 def _against_draft(marked: Marked, what: str, problems: Problems, file: str) -> None:
-    """Note where the schema is none by its own rules."""
+    """Report every violation of the draft's own schema."""
     from jsonschema import Draft202012Validator
 
     plain = marked.plain()
     if plain.get("$schema", DRAFT) != DRAFT:
-        problems.add(marked.line_at(["$schema"]), f"{what} is of another draft than {DRAFT}", file)
+        problems.add(marked.line_at(["$schema"]), f"{what} uses another draft than {DRAFT}", file)
     rules = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for error in sorted(rules.iter_errors(plain), key=lambda e: [str(part) for part in e.absolute_path]):
         line = marked.line_at(list(error.absolute_path))
-        for text in told(error, plain):
-            problems.add(line, f"{what} is no JSON Schema: {text}", file)
+        for text in schema_problems(error, plain):
+            problems.add(line, f"{what} is not a valid JSON Schema: {text}", file)
 
 
 def _references(marked: Marked, what: str, problems: Problems, file: str) -> None:
@@ -165,16 +162,16 @@ def _references(marked: Marked, what: str, problems: Problems, file: str) -> Non
             bare = target.removeprefix(HERE)
             if not target.startswith(HERE) or bare not in known:
                 hint = f"; there are {', '.join(HERE + other for other in sorted(known))}"
-                problems.add(line, f"{what} refers to {short(target)}, which is not in it{hint}", file)
+                problems.add(line, f"{what} refers to {short(target)}, which it does not define{hint}", file)
             elif name:
                 leads[name].add(bare)
     for name in definitions:
         if name in reachable(leads[name], leads):
-            problems.add(definitions[name].line, f"{what} defines {short(name)} by itself", file)
+            problems.add(definitions[name].line, f"{what} defines {short(name)} in terms of itself", file)
 
 
 def _refs(marked: Marked) -> Iterator[tuple[str, int]]:
-    """Yield the references in a schema, not those of its definitions."""
+    """Yield the references in a schema, without those in its definitions."""
     own = marked.entries.get("$ref")
     if own is not None and isinstance(own.value, str):
         yield own.value, own.line
@@ -183,12 +180,12 @@ def _refs(marked: Marked) -> Iterator[tuple[str, int]]:
 
 
 class _Inlining:
-    """Puts in the place of references what they lead to, and counts the parts of the whole."""
+    """Replaces references by the schemas that they lead to, and counts the parts of the result."""
 
     def __init__(self, definitions: Mapping[str, Json]) -> None:
         self._definitions, self._parts, self._level = definitions, 0, 0
 
-    def whole(self, node: Json) -> Any:
+    def inlined(self, node: Json) -> Any:
         """Return the schema without references."""
         self._parts += 1
         if self._parts > MOST_NODES or self._level > MOST_LEVELS:
@@ -197,7 +194,7 @@ class _Inlining:
             return node
         self._level += 1
         found = {key: self._at(key, value) for key, value in node.items() if key not in ("$defs", "$ref")}
-        target = self.whole(self._definitions[node["$ref"].removeprefix(HERE)]) if "$ref" in node else None
+        target = self.inlined(self._definitions[node["$ref"].removeprefix(HERE)]) if "$ref" in node else None
         self._level -= 1
         if "$ref" not in node:
             return found
@@ -207,19 +204,19 @@ class _Inlining:
 
     def _at(self, key: str, value: Json) -> Json:
         if key in ONE:
-            return self.whole(value)
+            return self.inlined(value)
         if key in NAMED:
-            return {name: self.whole(part) for name, part in value.items()}
-        return [self.whole(part) for part in value] if key in LISTED else value
+            return {name: self.inlined(part) for name, part in value.items()}
+        return [self.inlined(part) for part in value] if key in LISTED else value
 
 
 def shown(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the schema as a model is told it: without the words that no model knows."""
+    """Return the schema as a model gets it, without our own keywords, which no model knows."""
     return cast("dict[str, Json]", _without_own(schema))
 
 
 def _without_own(node: Json, *, named: bool = False) -> Json:
-    """`named`: the keys of the node are names of fields, any of which may be called so."""
+    """`named`: the keys of the node are names of fields, which may look like our keywords."""
     if isinstance(node, list):
         return [_without_own(part) for part in node]
     if not isinstance(node, Mapping):
@@ -229,15 +226,15 @@ def _without_own(node: Json, *, named: bool = False) -> Json:
 
 
 def hardened(schema: Mapping[str, Json], most_items: int = USUAL_ITEMS) -> dict[str, Json]:
-    """Return the schema as works are held to it: unknown fields are refused, texts and lists have an end.
+    """Return the schema that work is checked against: unknown fields are refused, and texts and lists have a limit.
 
-    What the author says about either wins.
+    An author's own rule about either wins.
     """
     return cast("dict[str, Json]", _hard(dict(schema), most_items, closed=True))
 
 
 def _hard(node: Json, most: int, *, closed: bool) -> Json:
-    """`closed`: no other schema describes the same object, so that what this one does not name is unknown."""
+    """`closed`: no other schema describes the same object, so a field that this one does not name is unknown."""
     if not isinstance(node, dict):
         return node
     found = dict(node)
@@ -262,9 +259,9 @@ def _hard(node: Json, most: int, *, closed: bool) -> Json:
 
 
 def described(schema: Mapping[str, Json], parts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
-    """Return the first part of a path that the schema does not have, and those it has there; None if it may be there.
+    """Return the first part of a path that the schema lacks, and the names it has there; None if the path may exist.
 
-    Where a schema leaves fields open, everything may be there.
+    Where a schema allows unknown fields, any path may exist.
     """
     here: Json = schema
     for part in parts:
@@ -285,12 +282,12 @@ def described(schema: Mapping[str, Json], parts: Sequence[str]) -> tuple[str, Se
 
 
 def _values(node: Json) -> list[str]:
-    """Return all values that the field may have, as a path writes them; none if it is not known."""
+    """Return the values that the field may have, as a path writes them; none if they are not listed."""
     if not isinstance(node, dict) or not isinstance(node.get("enum"), list):
         return []
     return [value if isinstance(value, str) else canonical(value) for value in node["enum"]]
 
 
 def _closed_scalar(node: Json) -> bool:
-    """Return whether nothing can lie inside such a value."""
+    """Return whether the value can't have parts."""
     return isinstance(node, dict) and node.get("type") in ("string", "number", "integer", "boolean", "null")

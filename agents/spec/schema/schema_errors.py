@@ -1,4 +1,4 @@
-"""What a JSON Schema finds wrong, in the words of every other form. Pure."""
+"""Errors of a JSON Schema validator, in the same words as those of every other form. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 NULLABLE, JUST_NULL = 2, {"type": "null"}
-"""How many ways there are to give a value that may be null, and the second of them."""
+"""A value that may be null has two alternatives, the second of which is this."""
 TEXT, VISIBLE, LOCATOR = "x-text", "visible", "locator"
-"""What `x-text` may demand of a text: more than white space; a kind and a place, such as code:src/hive.py."""
+"""Values of `x-text`: a text has more than white space; a text is a kind and a place, such as code:src/hive.py."""
 DISTINCT = "x-distinct"
 """The field whose value no two items of a list may share."""
 NULL = "x-null"
-"""Whether null may stand where the value is left out."""
+"""Whether null counts as leaving the value out."""
 OWN_WORDS = {TEXT: f"{VISIBLE} or {LOCATOR}", DISTINCT: "the name of a field", NULL: "true or false"}
-"""What a schema may say beside JSON Schema, each with the values it takes. The schema shown to a model leaves these out."""
+"""Our own keywords, each with the values it takes. The schema shown to a model leaves them out."""
 _TYPES = {
     "string": "string_type",
     "integer": "int_type",
@@ -39,21 +39,21 @@ _LIMITS = {
 }
 
 
-def told(error: ValidationError, work: Json) -> Iterator[str]:
-    """Yield what is wrong in the words of every other form."""
-    # Of several ways in which a value may be given, the one that it comes nearest to. That it is of the wrong kind for one of
-    # them does not say that it is for all.
+def schema_problems(error: ValidationError, work: Json) -> Iterator[str]:
+    """Yield a sentence for each problem that the error is about."""
     depth = len(error.absolute_path)
-    # Where null is the only other way, what is wrong with the value itself is told, all of it.
-    ways: Any = error.validator_value
-    if error.validator == "anyOf" and len(ways) == NULLABLE and ways[1] == JUST_NULL:
+    # If null is the only alternative, every problem with the value itself is reported.
+    alternatives: Any = error.validator_value
+    if error.validator == "anyOf" and len(alternatives) == NULLABLE and alternatives[1] == JUST_NULL:
         for one in error.context or ():
             if next(iter(one.schema_path)) == 0:
-                yield from told(one, work)
+                yield from schema_problems(one, work)
         return
+    # Of several alternatives the one that the value comes nearest to: having the wrong type for one does not mean that it
+    # has the wrong type for all.
     nearer = [e for e in error.context or () if len(e.absolute_path) > depth or e.validator != "type"]
     if nearer:
-        yield from told(max(nearer, key=lambda e: len(e.absolute_path)), work)
+        yield from schema_problems(max(nearer, key=lambda e: len(e.absolute_path)), work)
         return
     loc = list(error.absolute_path)
     inside: Mapping[str, Any] = error.schema if isinstance(error.schema, dict) else {}
@@ -64,7 +64,7 @@ def told(error: ValidationError, work: Json) -> Iterator[str]:
 
 
 def _kinds(error: ValidationError) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield what pydantic would call the error, the field inside that it is about, and its particulars."""
+    """Yield pydantic's type for the error, the field inside that it is about, and pydantic's context."""
     word = str(error.validator)
     instance: Any = error.instance
     value: Any = error.validator_value
@@ -94,23 +94,23 @@ def _in_words(word: str, value: Json, instance: Json) -> str:
     if word == DISTINCT:
         again = duplicates([str(item[value]) for item in instance if isinstance(item, Mapping) and value in item])
         return f"two items have the {value} {again[0][:60]}; each needs its own"
-    told = {
+    sentences = {
         "minLength": f"it must have at least {value} characters, and has {size}",
         "minItems": f"it must have at least {value} items, and has {size}",
         "maxItems": f"it must have at most {value} items, and has {size}",
         "minProperties": f"it must have at least {value} fields, and has {size}",
         "maxProperties": f"it must have at most {value} fields, and has {size}",
-        "uniqueItems": "no item may stand in it twice",
+        "uniqueItems": "no item may occur twice",
         TEXT: "must be kind:place, for example code:src/hive.py or kb:guides/hive.md"
         if value == LOCATOR
         else "must say something",
         "multipleOf": f"it must be a multiple of {value}",
-        "anyOf": "it fits none of the ways in which it may be given",
-        "oneOf": "it must fit exactly one of the ways in which it may be given",
+        "anyOf": "it matches none of the allowed forms",
+        "oneOf": "it must match exactly one of the allowed forms",
     }
-    return told.get(word) or f"it does not keep to {word!r} of its schema"
+    return sentences.get(word) or f"it does not satisfy {word!r} of its schema"
 
 
 def _alternatives(values: Sequence[Json]) -> str:
-    told = [repr(value) if isinstance(value, str) else canonical(value) for value in values]
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} or {told[-1]}"
+    *others, last = [repr(value) if isinstance(value, str) else canonical(value) for value in values]
+    return f"{', '.join(others)} or {last}" if others else last

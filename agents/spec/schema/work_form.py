@@ -1,7 +1,7 @@
-"""The form of a work that a JSON Schema describes. Pure.
+"""The form of work that a JSON Schema describes. Pure.
 
-What a host submits may have 400,000 characters, and a schema can ask a thousand things of each part: a check counts what it asks
-and ends with a sentence when that is too much.
+A host may submit 400,000 characters, and a schema may have a thousand rules for each part. A check counts its steps, and ends with
+a sentence when they are too many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agents.engine.events import Json
 from agents.engine.work.form import DROP, blank, duplicates, first_problems
 from agents.spec.schema.json_schema import USUAL_ITEMS, hardened, shown
-from agents.spec.schema.schema_errors import DISTINCT, LOCATOR, TEXT, told
+from agents.spec.schema.schema_errors import DISTINCT, LOCATOR, TEXT, schema_problems
 from knowledge.wire.lean_schema import lean_input
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOCATOR_FORM = re.compile(r"[a-z][a-z0-9+.-]*:\S")
 MOST_ERRORS = 100
 MOST_STEPS = 200_000
-"""About a second. Five hundred items of ten fields take a tenth of it."""
+"""They take about a second. Five hundred items of ten fields need a tenth of them."""
 TOO_MUCH = "it has too many parts to be checked against its schema: submit fewer items"
 _Keyword = Callable[..., Iterator[Any]]
 
@@ -39,7 +39,7 @@ _DROP_SCHEMA: Mapping[str, Json] = {
 
 @dataclass(frozen=True)
 class SchemaForm:
-    """A form by a JSON Schema, whose references are filled in. `asks` are the fields that belong to one submit only.
+    """A form described by a JSON Schema without references. `asks` are the fields that belong to one submit only.
 
     `most_items` is how many items a list may have if the schema doesn't say.
     """
@@ -50,11 +50,11 @@ class SchemaForm:
 
     @cached_property
     def schema(self) -> Mapping[str, Json]:
-        """Return it lean; where lists are joined by id, with the way to remove an item."""
-        whole = dict(self.described)
-        if any(joins(part) for part in whole.get("properties", {}).values()):
-            whole["properties"] = {**whole["properties"], DROP: _DROP_SCHEMA}
-        return lean_input(shown(whole))
+        """The schema as a model gets it. If lists are joined by id, it includes the field that removes items."""
+        schema = dict(self.described)
+        if any(joins(part) for part in schema.get("properties", {}).values()):
+            schema["properties"] = {**schema["properties"], DROP: _DROP_SCHEMA}
+        return lean_input(shown(schema))
 
     @cached_property
     def _checked(self) -> _CountingValidator:
@@ -67,7 +67,7 @@ class SchemaForm:
 
 
 class _TooMuch(Exception):
-    """The check has asked all that it may."""
+    """The check has taken all the steps that it may."""
 
 
 class _CountingValidator:
@@ -87,11 +87,13 @@ class _CountingValidator:
         self._steps, errors = 0, list[Any]()
         rest: tuple[str, ...] = ()
         try:
-            errors.extend(self._validator.iter_errors(work))  # keeps what was found before it gave up
+            errors.extend(self._validator.iter_errors(work))  # keeps the errors found before the steps ran out
         except _TooMuch:
             rest = (TOO_MUCH,)
         errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
-        texts = dict.fromkeys(text for error in errors[:MOST_ERRORS] for text in islice(told(error, work), MOST_ERRORS))
+        texts = dict.fromkeys(
+            text for error in errors[:MOST_ERRORS] for text in islice(schema_problems(error, work), MOST_ERRORS)
+        )
         return first_problems((*rest, *texts))
 
     def _counted(self, keyword: _Keyword) -> _Keyword:
@@ -104,16 +106,16 @@ class _CountingValidator:
                 raise _TooMuch
             try:
                 for error in keyword(validator, value, instance, schema) or ():
-                    self._steps += 10  # the library puts the whole value into words
+                    self._steps += 10  # the library formats the entire value
                     yield error
-            except OverflowError:  # it divides whole numbers of any length as floats
+            except OverflowError:  # the library divides integers of any length as floats
                 yield ValidationError("is a number too large to be checked")
 
         return ask
 
 
 def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
-    """Do what the library does, which compares each item with every other one."""
+    """Refuse equal items in linear time: the library compares each item with every other one."""
     from jsonschema import ValidationError
 
     if value and isinstance(instance, list) and len({_key(item) for item in instance}) < len(instance):
@@ -121,7 +123,7 @@ def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[
 
 
 def _text(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
-    """Refuse text that only seems to say something, or that is no locator. Empty text is for `minLength` to refuse."""
+    """Refuse blank text, or text that is not a locator. Empty text is left to `minLength`."""
     from jsonschema import ValidationError
 
     if isinstance(instance, str):
@@ -140,12 +142,12 @@ def _distinct(validator: Any, value: Any, instance: Any, schema: Any) -> Iterato
 
 
 def _key(item: Json) -> str:
-    """Return the same text for items that JSON Schema calls equal."""
+    """Return a text that is the same for items that JSON Schema calls equal."""
     return json.dumps(_levelled(item), sort_keys=True)
 
 
 def _levelled(item: Json) -> Json:
-    """Return the item with 1.0 as 1: they are one number."""
+    """Return the item with 1.0 as 1: JSON Schema calls them equal."""
     if isinstance(item, dict):
         return {name: _levelled(inside) for name, inside in item.items()}
     if isinstance(item, list):
@@ -154,6 +156,6 @@ def _levelled(item: Json) -> Json:
 
 
 def joins(schema: Json) -> bool:
-    """Return whether this is a list whose items are joined by their id."""
+    """Return whether this is a list whose items have ids, so that new ones are joined with recorded ones."""
     items = schema.get("items") if isinstance(schema, dict) else None
     return isinstance(items, dict) and "id" in items.get("properties", {})

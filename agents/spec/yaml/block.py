@@ -1,4 +1,4 @@
-"""Mappings of a YAML file as pydantic models. What does not fit is noted with its line. Pure."""
+"""Mappings of a YAML file as pydantic models. Problems are reported with their line. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FileBlock(BaseModel):
 
 
 def entries(least: int, most: int, chars: int) -> AfterValidator:
-    """Return a check that words have so many different entries, each of at most so many characters."""
+    """Return a check that words have `least` to `most` different entries of at most `chars` characters each."""
 
     def check(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         distinct = tuple(dict.fromkeys(" ".join(word.split()) for word in words if word))
@@ -70,7 +70,7 @@ Some = Annotated[tuple[T, ...], BeforeValidator(_as_words), Field(min_length=1)]
 def known(names: Collection[str] | Callable[[Any], Collection[str]], says: str) -> BeforeValidator:
     """Return a check that a text is one of the names, which may be looked up in the context of the validation.
 
-    `says` is the message after what the block is called, with {} for the text: "uses the unknown tool {}".
+    `says` completes a sentence about the block, with {} for the text: "uses the unknown tool {}".
     """
 
     def check(value: Json, info: ValidationInfo) -> Json:
@@ -83,7 +83,7 @@ def known(names: Collection[str] | Callable[[Any], Collection[str]], says: str) 
 
 
 def read_block(kind: type[B], marked: Marked, what: str, problems: Problems, context: object = None) -> B | None:
-    """Return the block; None if it does not fit, with everything that is wrong noted. `what` is how messages call it."""
+    """Return the block; None if it is invalid, with all problems reported. `what` is its name in messages."""
     if not isinstance(marked.value, dict):
         problems.add(marked.line, f"{what} must be a mapping, not {marked.kind}")
         return None
@@ -96,7 +96,7 @@ def read_block(kind: type[B], marked: Marked, what: str, problems: Problems, con
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[FileBlock], what: str) -> str:
-    """Return one of pydantic's errors in the words of other messages about files."""
+    """Return one of pydantic's errors as a message about the file."""
     type_ = problem["type"]
     if type_ == "value_error":
         return f"{what} {problem['ctx']['error']}"

@@ -46,7 +46,7 @@ def narrowing(part: str) -> Narrowing | None:
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """A place in the work of a phase; `phase` is "" for the work that is judged."""
+    """A place in the work of a phase; `phase` is "" for the work that a condition is about."""
 
     phase: str
     parts: tuple[str, ...]
@@ -71,18 +71,18 @@ class FieldPath:
         return [value for _, value in self.items(facts) if isinstance(value, str) and value.strip()]
 
     def nothing_such(self, facts: SubmitFacts) -> bool:
-        """Return whether the path narrows to objects that do not exist, so that every demand on them is met."""
+        """Return whether the path selects only from objects that do not exist, so that every demand on them is met."""
         last = max((number for number, part in enumerate(self.parts) if narrowing(part)), default=-1)
         return last >= 0 and not located(self.work(facts), self.parts[: last + 1])
 
     def place(self, facts: SubmitFacts, loc: Sequence[int | str]) -> str:
-        """Return how messages name a place in that work."""
+        """Return the name of a place in that work, for messages."""
         name = field_path(self.work(facts), loc)
         return f"{self.phase}.{name}" if self.phase else name
 
 
 def read_path(value: Json, info: ValidationInfo) -> FieldPath:
-    """Return the path that a file writes so. Its first part may be one of the phases in the context of the validation.
+    """Return the path that a file writes as a text. Its first part may be a phase in the context of the validation.
 
     Raises:
         ValueError: it is not a path.
@@ -130,7 +130,7 @@ def spread(here: Sequence[Located]) -> Iterator[Located]:
 
 
 def says_something(value: Json) -> bool:
-    """Return whether the value is more than null, blanks or an empty list or object; false and 0 say something."""
+    """Return whether the value is more than null, white space or an empty list or object; false and 0 are."""
     if isinstance(value, str):
         return not blank(value)
     return value is not None and value not in ([], {})

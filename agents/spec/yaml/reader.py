@@ -1,4 +1,4 @@
-"""What is known of a team's agent while its file is read, and the files beside it. Pure."""
+"""The state of reading a team's agent from its file and the files beside it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge.pages.paths import clean_path
 
 @dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A template, and where its lines stand."""
+    """A template, and where it is: `line` is the line of its first character."""
 
     text: str
     file: str
@@ -28,7 +28,7 @@ class TemplateText:
 
 @dataclass(frozen=True, slots=True)
 class ReadTransition:
-    """A transition as it was read."""
+    """A transition, and where it is in the file."""
 
     transition: Transition
     line: int
@@ -36,8 +36,8 @@ class ReadTransition:
 
 
 @dataclass(frozen=True, slots=True)
-class Needing:
-    """What a phase says that is of use only where a person is asked in one of these ways, when it leads on."""
+class PhaseNeed:
+    """A key of a phase that makes sense only if a person is asked there: at a checkpoint of these kinds, or by `asks`."""
 
     phase: str
     kinds: tuple[CheckpointKind, ...]
@@ -47,7 +47,7 @@ class Needing:
 
 
 class AnyTool(Collection[str]):
-    """A collection that contains every name. Tests prove that the tools named by this program's own agents exist."""
+    """A collection that contains every name. Tests prove that the tools which built-in agents name exist."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str)
@@ -61,11 +61,11 @@ class AnyTool(Collection[str]):
 
 @dataclass
 class AgentFileReading:
-    """What is known of the agent while its file is read. Files beside it are looked for in `folder`.
+    """Everything read from an agent's file so far. Files beside it are looked up in `folder`.
 
-    `built_in`: it belongs to this program. Such a file may name `models` and automatic phases, and may have code beside it:
-    `checks` are the names of its conditions, `values` those of the placeholders that it fills in itself. `shared_inputs` are inputs
-    that it takes together with others; `most_items` is the default limit of a list.
+    A `built_in` file may name `models` and automatic phases, and may have code: `checks` are the conditions in code, `values` the
+    placeholders that the code fills in. `shared_inputs` are inputs that all agents of its kind take; `most_items` is the default
+    limit of a list.
     """
 
     name: str
@@ -80,9 +80,9 @@ class AgentFileReading:
     forms: dict[str, SchemaForm] = field(default_factory=dict)
     broken_forms: set[str] = field(default_factory=set)
     questions: dict[str, str] = field(default_factory=dict)
-    needing: list[Needing] = field(default_factory=list)
-    ways: list[ReadTransition] = field(default_factory=list)
-    ways_broken: bool = False
+    needs: list[PhaseNeed] = field(default_factory=list)
+    transitions: list[ReadTransition] = field(default_factory=list)
+    transitions_broken: bool = False
     conditions: dict[str, ReadCondition] = field(default_factory=dict)
     condition_lines: dict[str, int] = field(default_factory=dict)
     broken_inputs: bool = False
@@ -96,12 +96,12 @@ class AgentFileReading:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the phases."""
+        """The names of the phases."""
         return [phase.name for phase in self.phases]
 
 
 def listed(top: Marked, key: str, most: int, problems: Problems) -> Sequence[Marked]:
-    """Return at most `most` items of a list, and note if it has more, or none."""
+    """Return at most `most` items of a list, and report it if it has more, or none."""
     found = top.take(key)
     if found is None:
         return ()
@@ -112,21 +112,20 @@ def listed(top: Marked, key: str, most: int, problems: Problems) -> Sequence[Mar
     return found.items[:most]
 
 
-def beside(asked: str, line: int, what: str, reading: AgentFileReading) -> tuple[str, bytes | None]:
-    """Return the path and the bytes of a file beside the agent's own."""
+def file_beside(name: str, line: int, what: str, reading: AgentFileReading) -> tuple[str, bytes | None]:
+    """Return the path and the bytes of a file beside the agent's own; no bytes if it can't be used, which is reported."""
     try:
-        path = f"{reading.folder}/{clean_path(asked)}"
+        path = f"{reading.folder}/{clean_path(name)}"
     except InvalidPath as error:
-        reading.problems.add(line, f"{what} cannot be the file {short(asked)}: {error.reason}")
+        reading.problems.add(line, f"{what} cannot be the file {short(name)}: {error.reason}")
         return "", None
     reading.reads.add(path)
     raw = reading.files.get(path)
     if raw is None:
-        suffix = asked[asked.rfind(".") :]
+        suffix = name[name.rfind(".") :]
         known = [other.removeprefix(f"{reading.folder}/") for other in reading.files if other.endswith(suffix)]
-        near = meant(asked, known)
-        hint = near if "did you mean" in near else f"; it is looked for at {path}"
-        reading.problems.add(line, f"{what} names the file {short(asked)}, which is not there{hint}")
+        hint = meant(name, known, otherwise=f"; it is looked for at {path}")
+        reading.problems.add(line, f"{what} names the file {short(name)}, which does not exist{hint}")
     elif len(raw) > MOST_BYTES:
         reading.problems.add(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read", path)
         raw = None

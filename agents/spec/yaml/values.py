@@ -1,7 +1,7 @@
 """YAML as values that know their lines. Pure.
 
-It is read event by event, as the front matter of pages is: nothing is constructed, nothing recurses, and anchors, tags and
-keys that stand twice are refused. Of plain words only `true`, `false`, `null`, `~` and numbers mean something else than text.
+The parser's events are read one by one, as with the front matter of pages: no Python object is constructed, nothing recurses, and
+anchors, tags and duplicate keys are refused. Unquoted, only `true`, `false`, `null`, `~` and numbers are something else than text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLOCKS = ("|", ">")
 
 
 class UnreadableFile(Exception):
-    """A file that is not read at all; `line` is where it fails."""
+    """A file that can't be read; `line` is where it fails."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
@@ -35,7 +35,7 @@ class UnreadableFile(Exception):
 class Marked:
     """A value of a file, and the line where it begins. `text_line` is the line of a text's first character.
 
-    `value` is a plain value, or a list or mapping of marked ones; `key_lines` says where the keys of a mapping stand.
+    `value` is a plain value, or a list or mapping of marked ones; `key_lines` has the lines of a mapping's keys.
     """
 
     value: str | int | float | bool | list[Marked] | dict[str, Marked] | None
@@ -45,17 +45,17 @@ class Marked:
 
     @property
     def entries(self) -> Mapping[str, Marked]:
-        """Return what a mapping holds; nothing of another value."""
+        """The entries of a mapping; none for another value."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
     def items(self) -> Sequence[Marked]:
-        """Return what a list holds; nothing of another value."""
+        """The items of a list; none for another value."""
         return self.value if isinstance(self.value, list) else ()
 
     @property
     def kind(self) -> str:
-        """Return what kind of value this is, in words."""
+        """The kind of value, in words."""
         kinds = {
             str: "text",
             bool: "true or false",
@@ -67,7 +67,7 @@ class Marked:
         return kinds.get(type(self.value), "nothing")
 
     def take(self, key: str) -> Marked | None:
-        """Return what a mapping has at the key; None if there is nothing, or no value."""
+        """Return a mapping's value for the key; None if the key is missing or has no value."""
         found = self.entries.get(key)
         return None if found is None or found.value is None else found
 
@@ -80,7 +80,7 @@ class Marked:
         return self.value
 
     def line_at(self, path: Sequence[str | int]) -> int:
-        """Return the line of what lies at the path inside, or of the last part of the path that there is."""
+        """Return the line of the value at the path, or of the last part of the path that exists."""
         here, line = self, self.line
         for part in path:
             if isinstance(part, str) and part in here.entries:
@@ -97,7 +97,7 @@ def marked(value: Json, depth: int = 0) -> Marked:
     """Return a plain value as if it had been read from a file of one line.
 
     Raises:
-        Unreadable: it is nested too deep.
+        UnreadableFile: it is nested too deep.
     """
     if depth > DEEPEST:
         raise UnreadableFile(1, f"it is nested deeper than {DEEPEST}")
@@ -113,7 +113,7 @@ def read_marked(raw: bytes) -> Marked:
     """Return the one document of a YAML (or JSON) file.
 
     Raises:
-        Unreadable: it is none, or of a kind that is not taken.
+        UnreadableFile: it is not valid, or uses something that is not supported.
     """
     if len(raw) > MOST_BYTES:
         raise UnreadableFile(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read")
@@ -131,11 +131,11 @@ def read_marked(raw: bytes) -> Marked:
         # libyaml has a limit of its own (1,000) and meets it while it still scans, before the builder counts.
         if "nesting depth" in str(error):
             raise UnreadableFile(line, f"it is nested deeper than {DEEPEST}") from error
-        raise UnreadableFile(line, f"this is no YAML: {error.problem or error.context}") from error
+        raise UnreadableFile(line, f"this is not valid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         at = getattr(error, "position", None) or 0
         raise UnreadableFile(
-            text[:at].count("\n") + 1, "this is no YAML: a character that it does not allow"
+            text[:at].count("\n") + 1, "this is not valid YAML: it contains a character that YAML does not allow"
         ) from error
 
 
@@ -166,18 +166,18 @@ def _built(text: str) -> Marked:
 
 
 def _refuse(event: Any, line: int) -> None:
-    """Return if the event is of a kind that is taken."""
+    """Raise UnreadableFile for an anchor, an alias or a tag."""
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        raise UnreadableFile(line, "anchors and aliases (&name, *name) are not taken: write it out")
+        raise UnreadableFile(line, "anchors and aliases (&name, *name) are not supported: write the value out")
     if getattr(event, "tag", None):
-        raise UnreadableFile(line, "tags (!name) are not taken")
+        raise UnreadableFile(line, "tags (!name) are not supported")
 
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end was not met yet."""
+    """A list or mapping whose end has not been read yet."""
 
     value: list[Marked] | dict[str, Marked]
     line: int
@@ -186,7 +186,7 @@ class _Open:
 
 
 class _ValueBuilder:
-    """Puts events together."""
+    """Builds marked values from events."""
 
     def __init__(self) -> None:
         self.root: Marked | None = None
@@ -198,9 +198,7 @@ class _ValueBuilder:
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if text in top.key_lines:
-                raise UnreadableFile(
-                    line, f"the key {text[:60]!r} stands here again, first at line {top.key_lines[text]}"
-                )
+                raise UnreadableFile(line, f"the key {text[:60]!r} is a duplicate, first at line {top.key_lines[text]}")
             top.key, top.key_lines[text] = text, line
             return
         self._add(Marked(_meaning(text) if plain else text, line, text_line))
@@ -209,7 +207,7 @@ class _ValueBuilder:
         self._spend(line)
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
-            raise UnreadableFile(line, "a key is no plain word; a text with braces or brackets needs quotes")
+            raise UnreadableFile(line, "a key must be plain text; quote text with braces or brackets")
         if len(self._stack) >= DEEPEST:
             raise UnreadableFile(line, f"it is nested deeper than {DEEPEST}")
         self._stack.append(_Open(value, line))
@@ -221,7 +219,7 @@ class _ValueBuilder:
     def _spend(self, line: int) -> None:
         self._count += 1
         if self._count > MOST_VALUES:
-            raise UnreadableFile(line, f"it holds more than {MOST_VALUES} values")
+            raise UnreadableFile(line, f"it has more than {MOST_VALUES} values")
 
     def _add(self, marked: Marked) -> None:
         if not self._stack:
@@ -236,7 +234,7 @@ class _ValueBuilder:
 
 
 def _meaning(text: str) -> str | float | bool | None:
-    """Return what an unquoted word means."""
+    """Return the value of an unquoted word."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.match(text):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, Listed
+from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, ListedFile
 from knowledge.pages.paths import is_hidden
 from knowledge.pages.vault import Vault, stamp_of
 
@@ -32,7 +32,7 @@ class VaultFiles:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self) -> Sequence[ListedFile]:
         """Return the files of agents and skills, by path; none of a folder that is not there."""
         return await anyio.to_thread.run_sync(self._listed)
 
@@ -40,13 +40,13 @@ class VaultFiles:
         """Return what the file holds."""
         return (await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=True))).raw
 
-    def _listed(self) -> Sequence[Listed]:
+    def _listed(self) -> Sequence[ListedFile]:
         found = [entry for folder in FOLDERS for entry in self._in(folder)[:MOST_FILES]]
         if not found:
             self._vault.check()  # a knowledge base that went away is not one without agents
         return sorted(found, key=lambda entry: entry.path)
 
-    def _in(self, asked: str) -> Sequence[Listed]:
+    def _in(self, asked: str) -> Sequence[ListedFile]:
         folder = self._vault.root / asked
         if not folder.exists():
             return ()
@@ -55,7 +55,7 @@ class VaultFiles:
             status = self._status(path)
             if status is not None:
                 stamp = stamp_of(status)
-                found.append(Listed(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
+                found.append(ListedFile(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
         return sorted(found, key=lambda entry: entry.path)
 
     def _below(self, folder: str, path: str, depth: int) -> Iterator[str]:

@@ -151,5 +151,7 @@ def _slowest(phases: Sequence[PhaseAverage], what: str = "") -> list[str]:
     if slow is None:
         return []
     waited = slow.waited_s / slow.journeys
-    of_it = f", {lasting(waited)} of it waiting for a person" if waited else ""
-    return [visible(f"Most time goes into {what}{slow.phase}: {lasting(slow.seconds_per_journey)} per journey{of_it}")]
+    waiting = f", including {lasting(waited)} waiting for a person" if waited else ""
+    return [
+        visible(f"Most time goes into {what}{slow.phase}: {lasting(slow.seconds_per_journey)} per journey{waiting}")
+    ]

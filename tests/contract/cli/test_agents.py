@@ -147,7 +147,7 @@ def test_an_agent_that_there_is_not_or_that_is_broken_is_not_shown(ann: Person) 
     told = ann.here("agents", "show", "review")
     assert told.returncode == 1
     assert "its definition cannot be used: _agents/review.yaml:1: " in told.stderr
-    assert "(and 2 more; `knowledge-forge agents check` tells all)" in told.stderr
+    assert "(and 2 more; `knowledge-forge agents check` lists all)" in told.stderr
 
 
 def test_what_a_file_says_cannot_move_the_cursor(ann: Person) -> None:

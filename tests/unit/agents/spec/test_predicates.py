@@ -289,8 +289,8 @@ TRIED = {
             ({"page": "notes/all/bees.md"}, "and no other page"),
             ({"page": "_learnings/all/../../notes.md"}, "and no other page"),
             ({"page": "_learnings/clarify/bees.md"}, "no agent 'clarify' reads learnings; AGENT is one of all, analysis"),
-            ({"page": "_learnings/all/Bee keeping.md"}, "agents read _learnings/all/bee-keeping.md: keep it there"),
-            ({"page": "_learnings/all/_index.md"}, "agents read _learnings/all/index.md: keep it there"),
+            ({"page": "_learnings/all/Bee keeping.md"}, "agents read _learnings/all/bee-keeping.md: use that path"),
+            ({"page": "_learnings/all/_index.md"}, "agents read _learnings/all/index.md: use that path"),
         ],
     ),
     "search_insufficient, each": Tried(
@@ -413,7 +413,7 @@ TRIED = {
         [{"queries": ["bees", "swarm cause"]}],
         [
             ({"queries": ["bees"]}, "a search finds enough for queries: use it"),
-            ({"queries": [" "]}, "queries is empty: say what was looked for"),
+            ({"queries": [" "]}, "queries is empty: name the searches"),
             ({}, "queries is empty"),
         ],
         Pages(scents={"bees": "sufficient", "swarm cause": "partial"}),
@@ -571,7 +571,7 @@ async def test_a_condition_gives_feedback_of_its_kind_when_it_is_met() -> None:
 @pytest.mark.parametrize(
     ("predicate", "told"),
     [
-        ("each: {in: causes, holds: {given: what}}", "uses 'given', which is about a whole submit"),
+        ("each: {in: causes, holds: {given: what}}", "uses 'given', which is about a submit"),
         ("each: {in: causes, holds: {signal: tried}}", "can be met by a signal alone"),
         ("each: {in: causes, holds: {filled: wat}}", "has no 'wat' there; did you mean 'what'?"),
         ("each: {in: cases, holds: {filled: what}}", "has no 'cases' there; did you mean 'causes'?"),

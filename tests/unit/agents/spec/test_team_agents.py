@@ -116,9 +116,11 @@ def test_mistakes_in_files_beside_it_are_named_there() -> None:
     empty = read(again="---\ntitle: Again\n---\n\n")
     assert str(empty.problems[0]) == "_agents/notes/again.md:1: the file has no text after its front matter"
     schema = read(verdict=VERDICT.replace('"string"', '"text"', 1))
-    assert str(schema.problems[0]).startswith("_agents/notes/verdict.json:4: 'work' of phase 'JUDGE' is no JSON Schema")
+    assert str(schema.problems[0]).startswith(
+        "_agents/notes/verdict.json:4: 'work' of phase 'JUDGE' is not a valid JSON Schema"
+    )
     broken = read(verdict='{\n"properties": {,}\n}')
-    assert str(broken.problems[0]).startswith("_agents/notes/verdict.json:2: this is no YAML")
+    assert str(broken.problems[0]).startswith("_agents/notes/verdict.json:2: this is not valid YAML")
     assert all(definition.agent is None for definition in (again, empty, schema, broken))
     assert again.reads == {"_agents/notes/again.md", "_agents/notes/verdict.json"}
 
@@ -157,14 +159,14 @@ HOSTILE = {
     "many values": (b"a: [" + b"x," * 10_001 + b"]", 1, "more than 10000 values"),
     "size": (b"a: " + b"x" * MOST_BYTES, 1, "at most 100000 are read"),
     "not UTF-8": (b"a: b\nc: \xff\xfe", 2, "not UTF-8"),
-    "a key twice": (b"a: 1\nb: 2\na: 3", 3, "the key 'a' stands here again, first at line 1"),
+    "a key twice": (b"a: 1\nb: 2\na: 3", 3, "the key 'a' is a duplicate, first at line 1"),
     "a key twice, deeper": (b"a:\n  b: 1\n  b: 2", 3, "first at line 2"),
     "two documents": (b"a: 1\n---\nb: 2", 2, "a second document"),
-    "control characters": (b"a: b\nc: \x00", 2, "a character that it does not allow"),
-    "a mapping as key": (b"? {a: 1}\n: 2", 1, "a key is no plain word"),
+    "control characters": (b"a: b\nc: \x00", 2, "it contains a character that YAML does not allow"),
+    "a mapping as key": (b"? {a: 1}\n: 2", 1, "a key must be plain text"),
     "nothing": (b"", 1, "the file is empty"),
     "only a comment": (b"# hello\n", 1, "the file is empty"),
-    "tabs": (b"a:\n\tb: 1", 2, "this is no YAML"),
+    "tabs": (b"a:\n\tb: 1", 2, "this is not valid YAML"),
 }
 
 
@@ -217,8 +219,8 @@ def test_a_schema_that_refers_to_itself_is_refused() -> None:
     problems = Problems(FILE)
     assert read_schema(read_marked(json.dumps(schema, indent=1).encode()), "'work'", problems) is None
     assert [problem.text for problem in problems.in_order()] == [
-        "'work' defines 'x' by itself",
-        "'work' defines 'y' by itself",
+        "'work' defines 'x' in terms of itself",
+        "'work' defines 'y' in terms of itself",
     ]
 
 
@@ -240,7 +242,7 @@ def test_properties_are_called_as_they_like_also_like_words_of_json_schema() -> 
     assert not form.problems(good)
     assert list(form.problems({**good, "enum": {**WINTER, "quote": ""}})) == ["'enum.quote' must not be empty"]
     assert schema_of({"properties": {"title": {"$ref": "#/$defs/other"}}})[0] is None
-    assert "no name begins with $" in schema_of({"properties": {"$ref": {"type": "string"}}})[1][0]
+    assert "names can't begin with $" in schema_of({"properties": {"$ref": {"type": "string"}}})[1][0]
 
 
 def test_a_reference_with_demands_beside_it_keeps_both() -> None:
@@ -316,14 +318,14 @@ def test_each_rule_of_a_schema_has_its_words() -> None:
     )
     wrong = {"kind": "c", "one": 2, "few": [1], "share": 1, "either": [], "shape": {"a": 5}}
     assert list(form.problems(wrong)) == [
-        "'either': it fits none of the ways in which it may be given",
+        "'either': it matches none of the allowed forms",
         "'few': it must have at least 2 items, and has 1",
         "'kind' must be 'a' or 'b'",
         "'one' must be 1",
         "'shape.a' must be text, not a number",
         "'share' must be below 1, not 1",
     ]
-    assert list(form.problems({"few": [1, 1]})) == ["'few': no item may stand in it twice"]
+    assert list(form.problems({"few": [1, 1]})) == ["'few': no item may occur twice"]
 
 
 def test_a_model_is_shown_the_schema_without_references_and_with_the_way_to_remove() -> None:
@@ -400,7 +402,7 @@ async def test_a_prompt_file_that_changes_comes_vanishes_or_breaks_is_seen(tmp_p
     again.write_text("Other words.", encoding="utf-8")
     assert (await there.agent("review")).texts["NOTE_again"] == "Other words."
     again.unlink()
-    with pytest.raises(NoSuchAgent, match=r"names the file 'notes/again\.md', which is not there"):
+    with pytest.raises(NoSuchAgent, match=r"names the file 'notes/again\.md', which does not exist"):
         await there.agent("review")
     again.write_text("Back {{ again }}.", encoding="utf-8")
     with pytest.raises(NoSuchAgent, match=r"_agents/notes/again\.md:1: the prompt has the unknown placeholder 'again'"):
@@ -434,7 +436,7 @@ async def test_two_files_of_one_name_are_not_both_an_agent(tmp_path: Path) -> No
     there = catalogue(tmp_path)
     assert (await there.agent("review")).origin == "_agents/review.yaml"
     (problem,) = await there.problems()
-    assert str(problem).startswith("_agents/review.yml:1: there is an agent 'review' in _agents/review.yaml already")
+    assert str(problem).startswith("_agents/review.yml:1: the agent 'review' is already defined in _agents/review.yaml")
 
 
 async def test_at_most_fifty_agents_are_taken_and_the_others_named(tmp_path: Path) -> None:

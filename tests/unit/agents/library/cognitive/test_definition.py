@@ -89,7 +89,7 @@ MISTAKES: Sequence[tuple[str, str, str, str]] = (
     ("subject: {type: string,", "domain: {type: string,", "domain: {type", "leave it out"),
     ("title: Appraisal\n", "# Ours\ntitle: Appraisal\n", "# Ours", "line 1 must be `title: ...`"),
     ("to: DONE, condition: judged", "to: DONE, condition: judgd", "judgd", "did you mean 'judged'"),
-    ("prompt: look.md", "prompt: lok.md", "prompt: lok.md", "which is not there; did you mean 'look.md'"),
+    ("prompt: look.md", "prompt: lok.md", "prompt: lok.md", "which does not exist; did you mean 'look.md'"),
     ("initial: LOOK", "initial: JUDGE", "initial: JUDGE", "the agent must begin in LOOK, its first step"),
 )
 

@@ -512,7 +512,7 @@ MANY_RULES = "rules:\n" + "".join(f"  - {{id: x{number}, kind: useful, message: 
     ("text", "line", "said"),
     [
         ("", 1, "the file is empty"),
-        ("rules: [", 2, "this is no YAML"),
+        ("rules: [", 2, "this is not valid YAML"),
         ("- 1\n- 2", 1, "the file must be a mapping, not a list"),
         ("rulez: []", 1, "the file lacks 'rules'"),
         ("rules: []\nrulez: []", 2, "the file has the unknown key 'rulez'; did you mean 'rules'?"),
@@ -634,7 +634,7 @@ async def test_the_same_failures_are_counted_and_others_begin_anew() -> None:
 async def test_a_team_s_broken_file_is_told_and_stops_nothing() -> None:
     found = await validated(facts(PLAN), Pages(texts={TEAM_FILE: "rules: ["}))
     assert found["errors"] == []
-    assert found["rules_not_read"][0].startswith(f"{TEAM_FILE}:2: this is no YAML")
+    assert found["rules_not_read"][0].startswith(f"{TEAM_FILE}:2: this is not valid YAML")
     assert found["rules"] == len(own_rules())
 
 
