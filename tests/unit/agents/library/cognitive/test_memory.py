@@ -148,7 +148,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("gaps_seen", "GAPS", change({**GAPS, "none_because": "all seen"}, "risks", 0, answer=" "), "risks must be empty"),
     ("next_known", "NEXT", {**NEXT, "next": " "}, "next is empty"),
     ("next_known", "NEXT", {**NEXT, "who": ""}, "who is empty"),
-    ("next_known", "NEXT", {**NEXT, "serves": []}, "serves names nothing of GOAL.open or GAPS.gaps or GAPS.risks"),
+    ("next_known", "NEXT", {**NEXT, "serves": []}, "serves names nothing of GOAL.open, GAPS.gaps or GAPS.risks"),
     ("next_known", "NEXT", {**NEXT, "serves": ["o9"]}, "serves names o9"),
     ("next_known", "NEXT", {"goal_reached": True}, "GOAL.open must be empty"),
     ("open_forgotten", "NEXT", {"forgotten": {"id": "o1", "text": "who pays"}}, "forgotten.id names nothing that"),
