@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.bench import promises
+from tests.bench import promises, sentences
 from tests.bench.house import program as house
 
 
@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs = parser.add_subparsers(required=True, metavar="NAME")
     house.add(programs)
     promises.add(programs)
+    sentences.add(programs)
     given = parser.parse_args(arguments)
     return int(given.run(given))
 
