@@ -229,9 +229,7 @@ class OutcomeUnknown(DatabaseUnavailable):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
-        self.args = (
-            f"lost {path} while it was writing ({reason}); it may or may not be done; check before you repeat it",
-        )
+        self.args = (f"lost {path} during a write ({reason}); it may or may not be done; check before you repeat it",)
 
 
 class Unstorable(StorageError):
@@ -323,7 +321,7 @@ class TooManyPending(KnowledgeError):
     def __init__(self, principal: str, most: int) -> None:
         self.principal = principal
         super().__init__(
-            f"{principal} has {most} proposals waiting for a person, which is as many as there may be; wait until some are "
+            f"{principal} has {most} proposals waiting for a person, the most allowed; wait until some are "
             "decided, or withdraw one with proposal_withdraw"
         )
 
@@ -409,7 +407,8 @@ class EffectChanged(KnowledgeError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{_ends(path)} has changed since it was approved, so that the effect would be another one now; nothing was changed"
+            f"{_ends(path)} has changed since it was approved, so the approved change would now have "
+            "another effect; nothing was changed"
         )
 
 

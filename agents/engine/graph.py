@@ -237,7 +237,7 @@ def _automatic_problems(graph: PhaseGraph) -> Iterator[str]:
         elif not ways or ways[-1].condition != ALWAYS:
             yield f"phase {phase.name!r} is automatic, so its last transition must be `{ALWAYS}`: nobody could continue it"
         if phase.name in reachable(onward.get(phase.name, ()), onward):
-            yield f"automatic phases lead from {phase.name!r} back to it: nobody would stop them"
+            yield f"automatic phases lead from {phase.name!r} back to it, and would never stop"
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def restore_state(form: Mapping[str, Json]) -> JourneyState:
         BadState: it is another form, or lacks something.
     """
     if form.get("form") != FORM:
-        raise BadState(f"its form is {form.get('form')!r}, this program reads {FORM}")
+        raise BadState(f"its format is {form.get('form')!r}; this program reads {FORM}")
     try:
         return codec(JourneyState).record({name: value for name, value in form.items() if name != "form"})
     except BadRecord as error:

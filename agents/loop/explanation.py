@@ -37,8 +37,8 @@ _HAPPENED: dict[Signal, str] = {
     "suspended": "A person has to decide first",
     "resumed": "A person decided",
     "taken_up": "Another process took it up",
-    "left": "Its process could not ask the model, and left it to others",
-    "shortened": "The history did not fit into the model, and is shortened from here on",
+    "left": "Its process could not reach the model and left the run to others",
+    "shortened": "The history was too long for the model and is shortened from here on",
     "provider_failed": "The model could not be asked",
     "failed": "It could not continue",
 }
@@ -94,7 +94,7 @@ def describe_spent(run: Run) -> str:
     words = f"{counted(run.iterations, 'iteration')}, {spent.seconds:.1f} s, {tokens}"
     if spent.cost_micros:
         words += f", a cost of {spent.cost_micros / 1_000_000:.6f}"
-    return words + (" and more whose price nobody knows" if spent.unpriced and spent.cost_micros else "")
+    return words + (" and more at an unknown price" if spent.unpriced and spent.cost_micros else "")
 
 
 def limit_phrases(limits: RunLimits, *, cost: str) -> list[str]:
@@ -135,7 +135,7 @@ def _decided(plan: PlanFrame) -> str:
 
 def _result(result: ToolResult) -> str:
     if result.unsure:
-        return f"nobody knows whether it was done: {one_line(result.error, MOST_TEXT)}"
+        return f"it is not known whether it was done: {one_line(result.error, MOST_TEXT)}"
     if result.proposal:
         return f"not done, it became proposal {result.proposal}"
     if not result.called:

@@ -36,7 +36,7 @@ MOST_SHORTENED = 3
 CANCELLED = "the request that led the run was cancelled"
 UNPLANNED = "the tool failed unexpectedly"
 NO_TIME = "the run has no time left"
-NO_PROCESS = "too many processes died over the run"
+NO_PROCESS = "too many processes died while they worked on the run"
 LACKS = (BadKey, BadAddress, BadSurroundings, ProviderAway)
 """Errors that may be those of one process, and not of the model or the run."""
 
@@ -249,7 +249,7 @@ class RunLeader:
             return await self._append(draft, None)
         draft = self.draft(run)
         if draft.run.open_calls:
-            draft.add_unsure("it was under way when the time of the run was up").skip_calls(NO_TIME)
+            draft.add_unsure("it was under way when the run's time ran out").skip_calls(NO_TIME)
         why = f"the run used up its {run.header.limits.seconds:g} seconds"
         return await self._record(draft.add_control("limit_reached", why, limit="seconds"))
 

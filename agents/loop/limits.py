@@ -36,7 +36,7 @@ def limit_reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
         # An unknown cost is not zero: without this, a model without a price would never reach the limit.
         return (
             "cost",
-            "the run's cost is limited, and nobody knows the price of the model; configure the price or remove the limit",
+            "the run's cost is limited, and the price of the model is unknown; configure the price or remove the limit",
         )
     if limits.cost_micros is not None and spent.cost_micros >= limits.cost_micros:
         cost, most = spent.cost_micros / 1_000_000, limits.cost_micros / 1_000_000
@@ -45,7 +45,7 @@ def limit_reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
         # The next request has at least the tokens of its text, or of the last request as the vendor counted it.
         following = max(transcript_tokens(build_transcript(run)), run.plan.tokens_in if run.plan else 0)
         if spent.tokens + following >= limits.tokens:
-            left = "the rest is not enough for another request"
+            left = "too little is left for another request"
             return "tokens", f"the run has used {spent.tokens} of its {limits.tokens} tokens; {left}"
     return None
 

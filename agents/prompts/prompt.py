@@ -40,7 +40,7 @@ Recorded already, and kept:
 """
 ONLY = """
 
-Do only what brought you back: what is recorded stays as it is, and what you submit joins it by `id`."""
+Do only what brought you back: recorded work stays as it is, and your submission is merged into it by `id`."""
 TO_ANSWER = "A person must answer these questions before the work continues:"
 ANSWERED = (
     "Ask the person these questions, wait, and relay their answers: call journey_decide with decision `answer` and changes "

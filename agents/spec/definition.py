@@ -219,7 +219,7 @@ def _field(name: str, looked: FieldLook, phase: str, reading: AgentFileReading) 
         return
     if looked.own and looked.path.phase:
         reading.problems.add(
-            looked.line, f"{what}, which no submit of another phase brings: `given` takes fields of its own phase"
+            looked.line, f"{what}, which belongs to another phase: `given` takes fields of its own phase"
         )
         return
     if form is None:

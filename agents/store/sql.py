@@ -261,7 +261,7 @@ class SqlJourneys:
         number, seq, version, folding, folded = rows[0]
         state = replace(state_of(folded), seq=seq) if folding == FOLDING else fold(await _events(t, number))
         if (state.version, state.seq) != (version, seq):
-            reason = f"the state that is stored beside the log of journey {journey} is another one"
+            reason = f"the stored state of journey {journey} does not match its log"
             raise CorruptDatabase(self._tables.place, reason)
         return number, state
 

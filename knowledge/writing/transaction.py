@@ -309,7 +309,7 @@ class Transaction:
                 await self._merge(path, before, save, seen[path], leftovers)
         except KnowledgeError:
             await self._keep(path, save)
-            log.warning("a late save of %s is in its history and cannot be joined with it", path, exc_info=True)
+            log.warning("a late save of %s is in its history, but could not be merged into it", path, exc_info=True)
 
     async def _merge(self, path: str, before: str | None, save: bytes, seen: FoundPage, leftovers: _Leftovers) -> bool:
         """Keep a save that is not at the page, and merge it into the page; return whether the page was written."""

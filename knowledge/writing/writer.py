@@ -215,7 +215,7 @@ class Writer:
             # sends the page without it. So the answer names the page as the caller knows it, which is kept as shown.
             revision = revision_of(outcome.known)
             await self._past.shown(request.path, outcome.known, revision)
-            note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
+            note = f"others also wrote to the page; read it to see their changes (revision {merged.revision})"
             return replace(merged, revision=revision, note=join_notes(merged.note, note))
         if merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)

@@ -162,7 +162,7 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
             events = await state.events_after(seen) or await state.events_after(0)
         except Exception as error:  # noqa: BLE001 - whatever the store has, clients are told of changes afterwards
             if not pause_s:
-                logger.warning("changes cannot be followed now, they are told later: %s", error)
+                logger.warning("changes cannot be followed now and will be reported later: %s", error)
             pause_s = min(max(AFTER_TROUBLE_S, 2 * pause_s), LONGEST_PAUSE_S)
             await anyio.sleep(pause_s)
             continue

@@ -70,11 +70,11 @@ class GatedTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - the SDK's signature
         """Raise: whoever comes this way has not passed the gate."""
-        raise PermissionError(f"{self.name} can be called through the gate only")
+        raise PermissionError(f"{self.name} can be called only through the gate")
 
 
 async def _never() -> None:
-    raise PermissionError("tools can be called through the gate only")
+    raise PermissionError("tools can be called only through the gate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class ForgeServer(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         """Raise: the SDK offers this for inner calls, and it passes no interceptor."""
         del arguments, context
-        raise PermissionError(f"{name} can be called through the gate only")
+        raise PermissionError(f"{name} can be called only through the gate")
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any] | None = None

@@ -17,7 +17,7 @@ DAY = timedelta(days=1)
 PRECISION = timedelta(minutes=1)
 MILLION = 1_000_000
 UNPRICED = (
-    "FORGE_RUN_DAY_COST limits the cost of all runs together, and nobody knows the price of the model; set it in "
+    "FORGE_RUN_DAY_COST limits the cost of all runs together, and the price of the model is unknown; set it in "
     "FORGE_MODEL_PRICES, or remove the limit"
 )
 

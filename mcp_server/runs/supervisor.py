@@ -390,7 +390,9 @@ class Runs:
                 await self.store.release(run, by)
                 await self._announce(run)
             except KnowledgeError as error:
-                logger.warning("run %s stays held for up to %.0f s: %s", run, HOLD_S, error)
+                logger.warning(
+                    "the lease on run %s could not be released and expires within %.0f s: %s", run, HOLD_S, error
+                )
 
     async def _announce(self, run: str) -> None:
         """Let other processes know that a run may be led."""

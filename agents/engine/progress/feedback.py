@@ -51,5 +51,9 @@ def feedback_list(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind],
 
 
 def _left_out(number: int) -> list[str]:
-    why = "it does not fit here, the events have it" if number == 1 else "they do not fit here, the events have them"
+    why = (
+        "it is too long to show here; the events have it"
+        if number == 1
+        else "they are too long to show here; the events have them"
+    )
     return [f"- ({number} older left out: {why})"] if number else []

@@ -191,6 +191,6 @@ def check_fork(of: str, version: int, state: JourneyState, journey: str) -> None
         BadStart: it is no fork of that journey, or was forked later.
     """
     if state.forked_from != of:
-        raise BadStart(f"{journey} was not forked from {of}; without it a new fork is begun")
+        raise BadStart(f"{journey} was not forked from {of}; leave that out to begin a new fork")
     if state.forked_at > version:
         raise BadStart(f"{journey} was forked from {of} at version {state.forked_at}, after version {version}")

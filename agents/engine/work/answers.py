@@ -78,6 +78,6 @@ def unanswerable(work: Json, field: str) -> list[str]:
         elif id_ in ids:
             problems.append(f"{field} has two questions {id_[:60]}; each needs its own id")
         elif not isinstance(text, str) or blank(text):
-            problems.append(f"{field}[{id_[:60]}] asks nothing: the person sees its `question`")
+            problems.append(f"{field}[{id_[:60]}] has no `question`, which is what the person sees")
         ids.append(str(id_))
     return problems

@@ -42,7 +42,7 @@ def finding(missing: Sequence[str], detail: str = "") -> ConditionFinding:
     if not missing:
         return ConditionFinding(met=True, detail=detail) if detail else MET
     gaps = tuple(dict.fromkeys(missing))
-    more = (f"and {len(gaps) - MOST_GAPS} more things of this kind",) if len(gaps) > MOST_GAPS else ()
+    more = (f"and {len(gaps) - MOST_GAPS} more like this",) if len(gaps) > MOST_GAPS else ()
     return ConditionFinding(met=False, missing=(*gaps[:MOST_GAPS], *more))
 
 

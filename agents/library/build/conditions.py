@@ -29,7 +29,7 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 def _ground_lacking(plan: BuildRecord) -> Iterator[str]:
     if not plan.goal:
-        yield "there is no goal: say in `goal` what is to be there in the end"
+        yield "there is no goal: say in `goal` what should exist at the end"
     if not plan.concepts:
         yield "there is no concept: name at least one that the plan rests on, with a quote"
     if bare := [concept["id"] for concept in plan.concepts if not concept["citations"]]:
@@ -45,7 +45,7 @@ def _plan_lacking(plan: BuildRecord) -> Iterator[str]:
     there = set(ids(plan.concepts))
     for step in plan.steps:
         if lost := [id_ for id_ in step["rests_on"] if id_ not in there]:
-            yield f"the step {step['id']} rests on concepts that are not there: {listing(lost)}"
+            yield f"the step {step['id']} rests on concepts that do not exist: {listing(lost)}"
         elif not step["rests_on"]:
             yield f"the step {step['id']} rests on no concept: name one of {listing(ids(plan.concepts))}"
 
@@ -103,7 +103,7 @@ def _no_gap(plan: BuildRecord, gap: Item) -> Iterator[str]:
     if gap["step"] not in ids(plan.steps):
         yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {listing(ids(plan.steps))}"
     elif gap["step"] in plan.made:
-        yield f"gap names the step {gap['step']}, which is made: drop what was made if it does not hold"
+        yield f"gap names the step {gap['step']}, which is made: drop it first if it does not hold"
     if there := ids(plan.concepts_of(gap)):
         yield f"the plan rests on that concept already: {listing(there)}; read its pages again"
     elif gap["concept"] in ids(plan.left_out):

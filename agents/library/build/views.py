@@ -62,7 +62,7 @@ def _counted(plan: BuildRecord) -> Iterator[str]:
     if of_plan:
         yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(listing(of_plan, 60), LINE)}"
     if gone := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
-        yield f"made, but no step of the plan any more: {short(listing(gone, 60), LINE)}"
+        yield f"made, but no longer a step of the plan: {short(listing(gone, 60), LINE)}"
 
 
 def _made(plan: BuildRecord) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _cognitive(top: Marked, reading: AgentFileReading) -> Cognitive | None:
     _one_by_one(top, reading)
     found = top.take(BLOCK)
     if found is None:
-        problems.add(top.line, f"the agent lacks {BLOCK!r}: what it is told around its steps")
+        problems.add(top.line, f"the agent lacks {BLOCK!r}: the text around its steps")
         return None
     return _block(found, own, reading)
 
@@ -232,7 +232,7 @@ def _wrong(source: Source, reading: AgentFileReading) -> str:
         case "memory" if source.part and source.part not in HEADINGS:
             return f"names no section of a memory document{meant(source.part, HEADINGS)}"
         case "work" if not all(source.part.partition(".")):
-            return "lacks the step or the field: write work:AGENT.STEP.field"
+            return "lacks a step or a field: write work:AGENT.STEP.field"
         case "step" | "earlier":
             return _wrong_field(source, reading)
         case _:

@@ -45,7 +45,7 @@ async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
     fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
     for act in acts:
         if act["tool"] in KNOWLEDGE and not act.get("path"):
-            deeds.wrong.append(f"{act['id']} names no page: put the path that {act['tool']} answered with into path")
+            deeds.wrong.append(f"{act['id']} names no page: put the path that {act['tool']} returned into path")
         elif act.get("proposal"):
             await _proposed(deeds, act, fates[str(act["proposal"])], calls, look)
         else:
@@ -59,7 +59,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
     id_, tool, proposal = act["id"], act["tool"], act["proposal"]
     made = [call for call in calls if call.tool == tool and call.facts.get("proposal") == proposal]
     if fate is None:
-        deeds.wrong.append(f"{id_}: this journey made no proposal {proposal}; name the one that {tool} answered with")
+        deeds.wrong.append(f"{id_}: this journey made no proposal {proposal}; name the one that {tool} returned")
     elif fate.tool != tool:
         deeds.wrong.append(f"{id_}: proposal {proposal} is one of {fate.tool}, not of {tool}")
     elif fate.state == "pending":
@@ -70,7 +70,7 @@ async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Se
     elif fate.state == "rejected":
         deeds.wrong.append(f"{id_}: proposal {proposal} was rejected: drop {id_}, and do what was chosen since")
     elif fate.state == "ended" and not any(_same(call, act, _WRITTEN) for call in made):
-        deeds.wrong.append(f"{id_}: proposal {proposal} is over without an effect: act again, or drop {id_}")
+        deeds.wrong.append(f"{id_}: proposal {proposal} ended without effect: act again, or drop {id_}")
     elif tool in KNOWLEDGE and not await _is_at(act, fate, made, look):
         there = listing(_paths(made)) or fate.path[:200]
         deeds.wrong.append(f"{id_}: proposal {proposal} is not about {str(act['path'])[:200]} but about {there}")

@@ -39,7 +39,7 @@ async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
         if not await look.place(item["path"])
     ]
     if not any(call.tool == "kb_map" for call in await look.calls()):
-        missing.append("the map was not looked at in this visit: call kb_map with this journey_id")
+        missing.append("the map was not read in this visit: call kb_map with this journey_id")
     return finding(missing)
 
 
@@ -57,7 +57,7 @@ async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
                 f"{item['id']}: {path[:200]} was not read in this visit: kb_read it with this journey_id, or drop it"
             )
     if not record.targets:
-        missing.append("there is no page yet: read what the candidates are, and name the pages to look into")
+        missing.append("there is no page yet: read the candidates, and name the pages to look into")
     elif not missing and not read & {item["path"] for item in record.targets}:
         missing.append("none of these pages was read in this visit: kb_read the one that brought the work back here")
     return finding(missing)

@@ -242,7 +242,7 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
     if not text_in(u.verdict, "reasons"):
         yield "there are no reasons: explain the score in `reasons`"
     if u.score is None:
-        yield "there is no score: a whole number from 0 to 100"
+        yield "there is no score; give a whole number from 0 to 100"
 
 
 def _unproved(u: Undertaking, one: Item) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _counted_answers(tree: Tree) -> Iterator[str]:
         paths = dict.fromkeys(citation.path for _, citation in citations_in(list(tree.answers.values())))
         yield f"sources: {short(listing(list(paths)), LINE)}"
     if tree.left_open:
-        yield f"left open, searched in vain: {short(listing(ids(tree.left_open), 60), LINE)}"
+        yield f"left open after a search: {short(listing(ids(tree.left_open), 60), LINE)}"
 
 
 def _open(tree: Tree) -> Iterator[str]:

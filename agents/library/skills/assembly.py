@@ -25,7 +25,7 @@ CLOSED = "complete"
 """The name of the text for when the skill is complete."""
 CLOSING_TEXT = """\
 Tell the person in a few sentences what came of it, what is open, and where the results are: the memory documents of the phases are
-at memory://{task}/{agent}, and journey_status(view="report") tells the whole way."""
+at memory://{task}/{agent}, and journey_status(view="report") has every step."""
 Worker = Agent | Cognitive
 """What may work in a skill: a cognitive agent, which is told where it is, or any other, as it is."""
 

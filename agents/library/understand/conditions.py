@@ -9,7 +9,7 @@ from agents.engine.work.form import ids, items_in
 from agents.engine.work.gaps import finding, folded, listing, repeated_texts, shared_ids, short, unresolved_citations
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 
-NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
+NOTHING_TO_LEARN = "no objective is left; keep at least one"
 """Where a person led the work on from a calibration that lost its objectives, it can only go back."""
 
 
@@ -103,13 +103,13 @@ async def calibration_was_inaccurate(facts: SubmitFacts, _look: Look) -> Conditi
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
     if not isinstance(asked, dict):
-        return finding(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
+        return finding(["recalibrate is missing: name the entry of knows and the probe that contradicts it"])
     entry, probe = str(asked.get("knows")), str(asked.get("probe"))
     if entry not in course.knows:
         return finding([f"knows has no entry {entry[:60]}: there are {listing(list(course.knows))}"])
     level = course.knows[entry]["level"]
     if probe not in list(course.against(entry)):
-        wanted = "about it and answered wrongly where the level is solid, or rightly where it is none"
+        wanted = "about it and answered wrongly where the level is solid, or correctly where it is none"
         return finding([f"probe {probe[:60]} does not contradict that {entry} is {level}: it has to be {wanted}"])
     topic = short(course.knows[entry]["topic"], 80)
     return finding((), f"{entry} ({topic}) says {level}, probe {probe} shows otherwise: {short(asked.get('why'))}")
@@ -124,7 +124,7 @@ async def fundamental_prerequisite_gap(facts: SubmitFacts, _look: Look) -> Condi
     if not course.objectives:
         return finding((), NOTHING_TO_LEARN)
     if not isinstance(gap, dict):
-        return finding(["gap is not there: name the prerequisite and the failed check that shows it"])
+        return finding(["gap is missing: name the prerequisite and the failed check that shows it"])
     failed = _failed(course, facts.given)
     if str(gap.get("check")) not in ids(failed):
         there = listing(ids(failed)) or "none"
@@ -187,7 +187,7 @@ async def _lesson_wrong(facts: SubmitFacts, look: Look) -> list[str]:
         [f"these lessons are not on {objective}, which is taught now: {listing(others)}; drop them"] if others else []
     )
     if lesson is None:
-        return [*wrong, f"this submit has no lesson on {objective}: teach it, check, and submit the lesson whole"]
+        return [*wrong, f"this submit has no lesson on {objective}: teach it, check, and submit the complete lesson"]
     checks = items_in(lesson, "checks")
     of = f"the lesson on {objective}"
     wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *repeated_texts(checks, "question")]

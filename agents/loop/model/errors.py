@@ -44,7 +44,7 @@ class BadSurroundings(ProviderError):
         self.why = why
         super().__init__(
             provider,
-            f"{provider} cannot be asked from here ({why}); check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE in the "
+            f"{provider} cannot be reached from here ({why}); check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE in the "
             "environment of the server (a SOCKS proxy needs the package socksio)",
         )
 

@@ -125,7 +125,7 @@ class ModelProvider:
         value, _ = _fitting(second, shape)
         usage = first.usage + second.usage
         if value is None:
-            why = "it was cut off" if second.stop == "length" else "it does not have the shape that was asked for"
+            why = "it was cut off" if second.stop == "length" else "it does not have the requested shape"
             raise Malformed(self._name, why, usage)
         return JsonReply(value, usage, second.model, second.request)
 

@@ -118,7 +118,7 @@ class VendorChannel:
         if isinstance(error, package.APIStatusError):
             return failure_of(error.status_code, error.body, _lower(error.response.headers), self._now())
         if isinstance(error, TimeoutError):
-            return RequestFailure(why=f"no whole answer within {longest_s:.0f} s")
+            return RequestFailure(why=f"no complete answer within {longest_s:.0f} s")
         if isinstance(error, package.APITimeoutError | http.TimeoutException):
             sent = not isinstance(error.__cause__ or error, http.ConnectTimeout | http.PoolTimeout)
             return RequestFailure(why="no answer in time" if sent else "no connection in time", sent=sent)
@@ -131,7 +131,7 @@ class VendorChannel:
             # Inside a stream, where there is no status.
             return failure_of(200, error.body, {}, self._now())
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-            return RequestFailure(why="the stream holds what is no JSON")
+            return RequestFailure(why="the stream has something that is not JSON")
         return RequestFailure(why=type(error).__name__, again=False)
 
 

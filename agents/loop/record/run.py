@@ -173,7 +173,7 @@ def _check_place(run: Run, frame: Frame) -> None:
     elif frame.iteration != iteration:
         problem = f"iteration {iteration} is meant"
     elif last is not None and frame.at < last.at:
-        problem = "it happened before the one before"
+        problem = "it is earlier than the frame before it"
     elif run.over and not late:
         problem = f"the run is {run.state}"
     elif run.state == "asking" and not isinstance(frame, PersonAnswered | Control):
@@ -222,7 +222,7 @@ def _after(run: Run, frame: Frame) -> Run:
                 _check_decided(run, frame, frame.plan, "ask")
             return replace(after, state="asking", ask=frame)
         case PersonAnswered():
-            _check(frame, run.ask is not None and frame.ask == run.ask.id, "it answers what is not asked now")
+            _check(frame, run.ask is not None and frame.ask == run.ask.id, "it answers a question that is not open")
             return replace(after, state="running", ask=None)
         case Control():
             return _after_control(after, frame)
@@ -233,7 +233,7 @@ def _after_control(after: Run, frame: Control) -> Run:
     match frame.signal:
         case "suspended":
             possible = after.state == "running" and not after.open_calls and bool(frame.proposal)
-            _check(frame, possible, "nothing is there that a person could decide about")
+            _check(frame, possible, "there is nothing for a person to decide about")
             return replace(after, state="suspended", proposal=frame.proposal)
         case "resumed":
             waited = after.state == "suspended" and frame.proposal == after.proposal

@@ -24,7 +24,8 @@ Ask only for what nobody but the person can know. If the goal cannot be reached,
 OWN_TOOLS = (
     ToolDefinition(
         ASK,
-        "Ask the person who set the goal, and wait for the answer. Only for what no tool can find out; make no other call with it.",
+        "Ask the person who set the goal, and wait for the answer. Use it only for what no tool can find out, "
+        "and call nothing else with it.",
         {
             "type": "object",
             "properties": {"question": {"type": "string", "description": "One question, with the context it needs."}},

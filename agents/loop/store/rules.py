@@ -78,7 +78,7 @@ def with_frames(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]
         ValueError: there are no frames: a mistake of the caller.
     """
     if not frames:
-        raise ValueError("nothing is to be added to the run")
+        raise ValueError("there is nothing to add to the run")
     stored = [frame_of(frame_text(frame)) for frame in frames]
     return before.then(*stored), stored
 

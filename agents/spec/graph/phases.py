@@ -227,7 +227,9 @@ def _schema_form(
     if not properties:
         wrong.append((["properties"], "describes no fields under 'properties'"))
     if DROP in properties:
-        wrong.append((["properties", DROP], f"describes {DROP!r}, which every work has for ids of items to remove"))
+        wrong.append(
+            (["properties", DROP], f"describes {DROP!r}, which every phase has already, for the ids of items to remove")
+        )
     if not isinstance(asks, list) or not all(isinstance(name, str) for name in asks):
         wrong.append(([ASKS], f"has an {ASKS!r} that is not a list of field names"))
     else:

@@ -63,7 +63,7 @@ class Not:
     async def judge(self, facts: SubmitFacts, look: Look) -> ConditionFinding:
         """Return whether the part fails, as it must."""
         found = await self.part.judge(facts, look)
-        return unmet(f"this must not be so: {self.part.text()}") if found.met else MET
+        return unmet(f"this must not be true: {self.part.text()}") if found.met else MET
 
     def text(self) -> str:
         """Return the demand."""

@@ -135,7 +135,7 @@ def _unread(path: str, learners: Sequence[str]) -> str:
     folder, _, rest = path.partition("/")
     agent, _, domain = rest.partition("/")
     if folder != FOLDER or not domain or "/" in domain or not domain.endswith(".md"):
-        return f"agents are given {FOLDER}/AGENT/DOMAIN.md, and no other page"
+        return f"agents are given {FOLDER}/AGENT/DOMAIN.md, and no other pages"
     if agent not in learners:
         return f"no agent {agent[:60]!r} reads learnings; AGENT is one of {', '.join(learners)}"
     read_page = learning_page(agent, domain.removesuffix(".md"))

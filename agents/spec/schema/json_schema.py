@@ -49,7 +49,7 @@ USUAL_TEXT_CHARS = 8_000
 USUAL_ITEMS = 500
 QUOTED: Mapping[str, Json] = {
     "type": "object",
-    "description": "Words that stand in the knowledge base, exactly.",
+    "description": "Words copied exactly from the knowledge base.",
     "properties": {
         "path": {"type": "string", "minLength": 1, "maxLength": 1_000},
         "section": {

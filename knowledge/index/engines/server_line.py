@@ -142,7 +142,9 @@ class ServerIndex(ABC, Generic[M]):
                 except MissingIndex as error:
                     # Someone deleted what was being filled. Once may happen.
                     if attempt == STARTS_OVER - 1:
-                        raise EngineUnavailable(self._engine, f"{self._name} is deleted while it is filled") from error
+                        raise EngineUnavailable(
+                            self._engine, f"{self._name} was deleted while it was being filled"
+                        ) from error
                     rows, complete = 0, False
                 taken += rows
                 if complete:

@@ -210,7 +210,7 @@ class Ranker:
             )
             if (await self._index.space()).position.generation == space.position.generation:
                 return found, embedded
-        raise EngineUnavailable("the vector index", "its vectors are being exchanged again and again")
+        raise EngineUnavailable("the vector index", "its vectors keep being replaced")
 
 
 async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQuestion) -> Embedded:

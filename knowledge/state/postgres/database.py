@@ -94,7 +94,7 @@ _REFUSALS = (
     (r'database ".*" does not exist', "create it (createdb), or check the name in FORGE_DATABASE_URL"),
     (r"certificate|SSL|sslmode", "check sslmode, sslrootcert and the server's certificate"),
     (r"permission denied", "grant that right to the user in FORGE_DATABASE_URL"),
-    (r"ProactorEventLoop", "keep the state in a file on Windows: leave FORGE_DATABASE_URL out"),
+    (r"ProactorEventLoop", "on Windows, keep the state in a file: unset FORGE_DATABASE_URL"),
 )
 _RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: QuotaReached}
 _FINAL_STATES = {"28", "3D", "42"}

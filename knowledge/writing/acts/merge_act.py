@@ -109,7 +109,7 @@ class MergeActs:
             new_name(path)
             if request.section is not None:
                 raise InvalidPath(
-                    path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"
+                    path, f"no page has a section {request.section[:80]!r} yet; send the call without `section`"
                 )
         elif len(raw) > LARGEST_BYTES:
             raise UnreadableDocument(

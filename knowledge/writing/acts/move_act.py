@@ -69,7 +69,7 @@ class MoveActs:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             others = len(after) - 1
-            note = f"links in {others} other page{'s' if others > 1 else ''} lead to the new place"
+            note = f"links in {others} other page{'s' if others > 1 else ''} now lead to the new path"
             diff = _diffs([(was, now, before[was], after[now]) for was, now in pairs])
             revision = revision_of(after[new].encode())
             return ActWork(

@@ -42,7 +42,7 @@ SCHEMA: dict[str, Any] = {
         FIELD: {
             "type": "string",
             "title": "Decision",
-            "description": "Go on as submitted, or work on it again",
+            "description": "Continue as submitted, or redo the work",
             "enum": ["approve", "reject"],
         },
         "note": {
@@ -124,7 +124,7 @@ def schema_of(asks: Sequence[questions.WorkQuestion]) -> dict[str, Any]:
     note = (
         _field(f"Questions {len(shown) + 1} to {len(asks)}", "They are listed above")
         if more
-        else _field("Note", "What else matters; it also answers what is left empty")
+        else _field("Note", "Anything else that matters; it also answers the questions you leave empty")
     )
     return {
         "type": "object",

@@ -29,5 +29,5 @@ async def may_ask(ctx: ServerRequestContext[Any, Any], who: Principal, state: St
     try:
         return can_ask(ctx) and await forms_count(state, who)
     except StorageError:
-        logger.warning("whether forms of %s count cannot be known now: nobody is asked there", who.id, exc_info=True)
+        logger.warning("it is not known now whether forms of %s count, so none is shown there", who.id, exc_info=True)
         return False

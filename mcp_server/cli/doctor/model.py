@@ -103,7 +103,7 @@ def _answers(model: ConfiguredModel, reply: ModelReply, access: ModelAccess) -> 
     took += f", a cost of {cost:f}" if cost is not None else ""
     found = f"{visible(model.name)} answers (one question: {took})"
     if not reply.uses and reply.stop == "end":
-        mend = "name a model that knows tools in FORGE_MODEL, or start its server with tools enabled"
+        mend = "name a model that supports tools in FORGE_MODEL, or start its server with tools enabled"
         return note(WHAT, f"{found}, but did not call the tool that it was asked to call: runs need that", mend)
     helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
     return ok(WHAT, f"{found}{' and calls tools' if reply.uses else ''}{helps}")

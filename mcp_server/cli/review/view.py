@@ -49,7 +49,7 @@ def shown(view: View, page: ScreenPage) -> View:
 def lacking(view: View, page: ScreenPage) -> str:
     """Return which part of the proposal has not been on the screen yet, as a sentence; "" if all of it was."""
     if page.folded:
-        return "some of it is collapsed: press o, then read to the end"
+        return "part of it is collapsed: press o, then read to the end"
     if view.seen < page.lines:
         return f"{page.lines - view.seen} lines have not been on the screen yet: read to the end (space)"
     return ""

@@ -206,7 +206,7 @@ def _scents(summary: Summary) -> Table:
     right, doubted = summary.sufficient_right, summary.none_doubted
     table.add_row("")
     table.add_row("sufficient, and it was shown", "" if right is None else f"{right:.0%}")
-    table.add_row("nothing here, and it was doubted", "" if doubted is None else f"{doubted:.0%}")
+    table.add_row("no answer here, and scent doubted its hits", "" if doubted is None else f"{doubted:.0%}")
     return table
 
 

@@ -74,7 +74,7 @@ def _size_lines(place: str, size: StateSize, found: list[Held], settings: Settin
     if not found:
         return [*lines, "Nothing recorded yet."]
     kept = "forever" if settings.retention is None else f"{settings.retention.days} days after they end"
-    lines += [f"Texts are kept whole for {kept} (FORGE_RETENTION).", ""]
+    lines += [f"Full texts are kept for {kept} (FORGE_RETENTION).", ""]
     for one in found[:MOST_ROWS]:
         whose = f"  {visible(one.principal)}" if one.principal else ""
         lines.append(f"{size_in_words(one.size_bytes):>10}  {one.records:>8,}  {one.kind}{whose}")

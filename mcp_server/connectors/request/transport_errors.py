@@ -65,10 +65,10 @@ def _not_sent(error: Exception, ca_setting: str) -> Trouble:
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = (cause.verify_message or "it cannot be verified").strip().split(", certificate is")[0]
-            advice = f"a certificate authority of your own goes into {ca_setting}"
+            advice = f"name your own certificate authority in {ca_setting}"
             return Trouble(sent=False, passing=False, why=f"its certificate: {problem[:60]}; {advice}")
         if isinstance(cause, ssl.SSLError):
-            return Trouble(sent=False, passing=False, why="no TLS connection; does it speak https there?")
+            return Trouble(sent=False, passing=False, why="no TLS connection; does that port speak HTTPS?")
         if isinstance(cause, socket.gaierror):
             return Trouble(sent=False, passing=False, why="no such host is known")
         if isinstance(cause, ConnectionRefusedError):
@@ -77,7 +77,7 @@ def _not_sent(error: Exception, ca_setting: str) -> Trouble:
         case httpx.InvalidURL() | httpx.UnsupportedProtocol() | UnicodeError():
             return Trouble(sent=False, passing=False, why="the address is not valid")
         case httpx.ProxyError():
-            return Trouble(sent=False, passing=False, why="the proxy of the environment does not let it through")
+            return Trouble(sent=False, passing=False, why="the proxy set in the environment blocks it")
         case httpx.TimeoutException():
             return Trouble(sent=False, passing=True, why="no connection in time")
         case _:

@@ -16,7 +16,7 @@ def in_utc(text: str) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         # 9999-12-31T23:59-01:00 is a valid ISO time, but in UTC its year is 10000.
-        raise ValueError("in UTC it is outside of the calendar") from error
+        raise ValueError("in UTC its year is out of range") from error
 
 
 def to_minute(moment: datetime) -> str:

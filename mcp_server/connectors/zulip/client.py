@@ -90,7 +90,7 @@ class ZulipClient:
         """
         server = await self.server()
         if isinstance(anchor, datetime) and server.level < wire.DATED_ANCHOR:
-            why = f"servers of feature level {server.level} know no point in time as an anchor"
+            why = f"servers of feature level {server.level} do not accept a time as an anchor"
             raise ServiceRefused(wire.SERVICE, 400, why)
         wanted = wire.messages(
             server,

@@ -301,7 +301,7 @@ def require_success(request: ServiceRequest, reply: ServiceReply) -> Mapping[str
     if status < 400:
         if body.get("result") == "success":
             return body
-        raise _no_usable_reply(request, "it is not what Zulip answers")
+        raise _no_usable_reply(request, "it is not a reply of Zulip's API")
     # Sources: err_*.json, message_send_*_400.json, messages_*_400.json.
     code, why = str(body.get("code", "")), _reason(body.get("msg"))
     if code == "BAD_EVENT_QUEUE_ID":
@@ -313,7 +313,7 @@ def require_success(request: ServiceRequest, reply: ServiceReply) -> Mapping[str
     if status == 403 or why.startswith(_NO_RIGHT):
         raise Denied(SERVICE, status, why, GIVE_RIGHTS)
     if not body and status in (404, 405):
-        why = f"this is no address of its API; see whether {ADDRESS_SETTING} is right"
+        why = f"this is not an address of its API; check whether {ADDRESS_SETTING} is right"
     raise ServiceRefused(SERVICE, status, why)
 
 

@@ -54,7 +54,7 @@ async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any])
         KnowledgeError: the act is not possible.
     """
     if set(arguments) != set(_FIELDS[act]):
-        raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; given were {', '.join(arguments) or 'none'}")
+        raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; got {', '.join(arguments) or 'none'}")
     named_arguments = dict(arguments)
     if act == "passkey.remove":
         named = {packed(one.id): one.name for one in await services.state.trust.passkeys()}

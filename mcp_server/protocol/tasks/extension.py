@@ -135,5 +135,5 @@ async def _answered(work: Awaitable[T]) -> T:
     except (NoSuchTask, BadAnswer) as error:
         raise MCPError(INVALID_PARAMS, str(error)) from None
     except KnowledgeError as error:
-        logger.warning("a task cannot be looked at now", exc_info=True)
-        raise MCPError(INTERNAL_ERROR, short(f"the task cannot be looked at now: {error}")) from error
+        logger.warning("a task cannot be read now", exc_info=True)
+        raise MCPError(INTERNAL_ERROR, short(f"the task cannot be read now: {error}")) from error

@@ -53,7 +53,9 @@ class NoSuchTask(KnowledgeError):
 
     def __init__(self, task: str, also: str = "") -> None:
         self.task = task
-        super().__init__(f"you were given no task {task[:60]!r}{also}; a handle is its caller's alone")
+        super().__init__(
+            f"you were given no task {task[:60]!r}{also}; only the caller that was given a handle can use it"
+        )
 
 
 class BadAnswer(KnowledgeError):
@@ -61,7 +63,7 @@ class BadAnswer(KnowledgeError):
 
     def __init__(self, key: str) -> None:
         self.key = key
-        super().__init__(f"the answer to {key[:60]!r} is no result of an elicitation; nothing was decided")
+        super().__init__(f"the answer to {key[:60]!r} is not the result of an elicitation; nothing was decided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ class ProtocolTasks:
         except NoSuchRun:
             raise NoSuchTask(run) from None
         except NotConfigured:  # said of every id that is none of a proposal, so it tells of no run
-            raise NoSuchTask(run, ", and no language model is configured here that runs could be led with") from None
+            raise NoSuchTask(run, ", and no language model for runs is configured here") from None
         if there.header.principal != who.id:
             raise NoSuchTask(run)
         return there

@@ -104,7 +104,7 @@ class TaskListening(ListenHandler):
             except UnknownSecret:  # it was replaced meanwhile: who listens is nobody's host any more
                 return
             except KnowledgeError:
-                logger.warning("tasks cannot be looked at now, they are told of later", exc_info=True)
+                logger.warning("tasks cannot be read now; their changes will be reported later", exc_info=True)
                 await anyio.sleep(AFTER_TROUBLE_S)
 
     async def _told(self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, told: dict[str, Any]) -> bool:

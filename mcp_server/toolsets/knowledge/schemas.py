@@ -204,7 +204,7 @@ def nanoseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
+        raise ValueError("it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(EARLIEST_NS, min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS))
@@ -220,4 +220,4 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
-        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
+        raise ValueError("it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None

@@ -75,7 +75,7 @@ async def plan_comment(board: Board, arguments: CommentArguments) -> TaskPlan:
     html = await to_thread.run_sync(html_of, arguments.text)
     shown = await to_thread.run_sync(markdown_of, html)
     if not html or not shown.strip():
-        raise Unfit("the comment has no text, which Plane would accept")
+        raise Unfit("the comment is empty; write the text to add")
     plan = TaskPlan(
         "comment",
         project,

@@ -34,7 +34,8 @@ ANSWER_LOST = "Its answer was lost because the process that called it died. It c
 NOT_DONE = "It was not done: the process that called it died first. Call it again if it still makes sense"
 FAILED_THERE = "It was certainly not done: it was tried once and failed. Call it again if it still makes sense"
 INCOMPLETE = (
-    "The process that called it died over it, and the result is missing or incomplete. It may still come. The same call again looks "
+    "The process that called it died during the call, and the result is missing or incomplete. It may still come. "
+    "The same call again looks "
     "first, and then does once what is missing"
 )
 NOT_ANSWERED = "It is not known whether it was done: {why}. The same call again looks first, and does it once"

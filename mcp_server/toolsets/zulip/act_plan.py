@@ -104,7 +104,7 @@ async def plan_reaction(chat: Chat, arguments: ReactArguments) -> MessagePlan:
         if arguments.remove:
             # An emoji has several names, and only Zulip knows which are the same.
             listed = ", ".join(f":{name}:" for name in own)
-            why = f"it is not there under that name; yours there: {listed}" if own else "it is not there"
+            why = f"you have no reaction with that name there; yours: {listed}" if own else "it is not there"
         return replace(plan, halted=answered(plan, "unchanged", why))
     return replace(plan, halted=answered(plan, "analysis")) if arguments.dry_run else plan
 

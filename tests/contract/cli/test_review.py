@@ -194,7 +194,7 @@ def test_long_text_is_approved_only_after_all_of_it_was_on_the_screen(ann: Perso
         screen.type("\r")
         screen.until("lines 1-27 of")
         screen.type("a")
-        screen.until("not approved: some of it is collapsed")
+        screen.until("not approved: part of it is collapsed")
         screen.type("o")
         screen.until("lines 1-27 of")
         screen.type("G")

@@ -473,7 +473,7 @@ async def test_a_proxy_that_lets_nothing_through_is_told_so_and_nothing_was_sent
     for request in (READ, WRITE):
         error, waits = await fails("https://plane.invalid", request)
         assert isinstance(error, Unreachable)
-        assert "proxy of the environment" in error.why
+        assert "proxy set in the environment" in error.why
         assert waits == []
     assert {seen.method for seen in sending.double.seen} == {"CONNECT"}
     assert not [seen for seen in sending.double.seen if "x-api-key" in seen.headers]
@@ -600,7 +600,7 @@ async def test_a_certificate_that_is_not_trusted_is_told_with_the_setting_for_on
 async def test_https_where_only_http_is_spoken_is_told_so(sending: Sending) -> None:
     error, _ = await fails(sending.double.address.replace("http:", "https:"), READ)
     assert isinstance(error, Unreachable)
-    assert "https" in error.why
+    assert "HTTPS" in error.why
 
 
 async def test_http_where_only_https_is_spoken_gives_no_reply(authority: Authority) -> None:

@@ -92,7 +92,7 @@ async def test_an_environment_in_which_no_model_can_be_asked_ends_no_server(
         assert await routed(host, UNCLEAR) == first
         run = await host.call("agent_run", goal="goal")
         assert run["status"] == "failed"
-        assert "openai cannot be asked from here (ImportError); check HTTPS_PROXY" in run["text"]
+        assert "openai cannot be reached from here (ImportError); check HTTPS_PROXY" in run["text"]
         assert await routed(host, UNCLEAR) == first
 
 

@@ -200,7 +200,7 @@ async def test_a_late_save_that_cannot_be_joined_is_kept(
             monkeypatch.setattr(world.locks, "held", held)
             file.truncate()
             file.write(SAVED)
-        assert await _until(lambda: "cannot be joined" in caplog.text)
+        assert await _until(lambda: "could not be merged" in caplog.text)
     assert SAVED in await world.lineage(PAGE)
 
 

@@ -33,7 +33,7 @@ def anthropic_provider(
         BadSurroundings: the environment names a proxy or certificates that cannot be used.
     """
     if not access.key:
-        raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
+        raise NoProvider(access.key_setting, f"{NAME} needs a key, and none is configured")
     check_access(NAME, access)
     try:
         import anthropic

@@ -176,7 +176,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
         # A search has waited long enough.
         return ServerFailure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
     if isinstance(error.__cause__, requests.exceptions.SSLError):
-        problem = f"{shown} has a certificate that is not trusted; FORGE_MEILI_CA names a file of others to trust"
+        problem = f"{shown} has a certificate that is not trusted; FORGE_MEILI_CA names a file of certificates to trust"
         return ServerFailure(problem, again=False)
     if isinstance(error, MeilisearchCommunicationError | requests.exceptions.RequestException):
         return ServerFailure(f"{shown} cannot be reached", again=True)

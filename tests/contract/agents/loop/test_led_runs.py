@@ -339,7 +339,7 @@ async def test_cost_bounds_a_run_and_an_unknown_price_ends_one_with_such_a_bound
     assert isinstance(last := run.frames[-1], Control)
     assert (last.limit, run.spent.cost_micros, run.spent.unpriced, len(led.tools.done)) == ("cost", 200, False, 2)
     unpriced = await Led(Scripted(said("", use("kb_search")))).start(header(limits=limits))
-    assert "nobody knows the price" in unpriced.why
+    assert "the price of the model is unknown" in unpriced.why
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -662,7 +662,7 @@ async def test_what_a_model_was_told_can_be_made_again_from_the_record_alone() -
     for words in (
         "First.",
         "no tool 'nothing'",
-        "did not fit",
+        "too long for the model",
         "Which team?",
         "Blue.",
         "became proposal p-1",

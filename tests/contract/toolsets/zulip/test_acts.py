@@ -370,7 +370,7 @@ async def test_an_emoji_that_is_there_under_another_name_is_not_said_to_be_away(
     asked = here.said("what do you think?")
     await here.call(REACT, message_id=asked, emoji="+1")
     answer = await here.call(REACT, message_id=asked, emoji="thumbs_up", remove=True)
-    assert (answer["status"], answer["note"]) == ("unchanged", "it is not there under that name; yours there: :+1:")
+    assert (answer["status"], answer["note"]) == ("unchanged", "you have no reaction with that name there; yours: :+1:")
 
 
 async def test_an_emoji_that_is_none_is_told_and_adds_nothing(here: ZulipHost) -> None:

@@ -20,7 +20,7 @@ from tests.support.journeys.graphs import Walk
 
 CHECKS: tuple[FeedbackKind, ...] = ("validation",)
 JUDGED: tuple[FeedbackKind, ...] = ("soft_failure",)
-HEADER = count_tokens("- (100 older left out: they do not fit here, the events have them)\n")
+HEADER = count_tokens("- (100 older left out: they are too long to show here; the events have them)\n")
 
 
 def some(*kinds: FeedbackKind, words: int = 5) -> list[Feedback]:
@@ -104,11 +104,11 @@ def test_only_the_kinds_that_are_asked_for_are_told_oldest_first() -> None:
 def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     feedback = some(*JUDGED * 20, words=20)
     lines = feedback_list(feedback, JUDGED, 200).splitlines()
-    assert lines[0] == f"- ({20 - len(lines) + 1} older left out: they do not fit here, the events have them)"
+    assert lines[0] == f"- ({20 - len(lines) + 1} older left out: they are too long to show here; the events have them)"
     assert lines[-1].startswith("- soft failure in JUDGE: 20 honey")
     assert len(lines) > 2
     one = feedback_list(some("soft_failure", "soft_failure", words=40), JUDGED, 90)
-    assert one.startswith("- (1 older left out: it does not fit here, the events have it)\n")
+    assert one.startswith("- (1 older left out: it is too long to show here; the events have it)\n")
 
 
 def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:

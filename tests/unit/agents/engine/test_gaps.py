@@ -57,7 +57,7 @@ def test_a_finding_tells_each_thing_once_and_not_too_many() -> None:
     assert (lacking.met, lacking.missing) == (False, ("a", "b"))
     many = finding([f"m{n}" for n in range(MOST_GAPS + 2)]).missing
     assert len(many) == MOST_GAPS + 1
-    assert many[-1] == "and 2 more things of this kind"
+    assert many[-1] == "and 2 more like this"
     assert len(finding([f"m{n}" for n in range(MOST_GAPS)]).missing) == MOST_GAPS
 
 

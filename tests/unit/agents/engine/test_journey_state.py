@@ -411,7 +411,7 @@ def test_a_state_s_form_names_moves_as_the_pattern_does() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"form": 2}, "form is 2"),
+        ({"form": 2}, "format is 2"),
         ({"phase": ...}, "lacks|wrong type"),
         ({"work": 3}, "wrong type"),
         ({"new": 1}, "unknown field .new."),

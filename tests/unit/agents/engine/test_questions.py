@@ -143,8 +143,8 @@ class AnyWork:
         ([{"id": " ", "question": "A?"}], r"ask\[0\] has no `id`"),
         ([{"id": 1, "question": "A?"}, {"id": "1", "question": "B?"}], r"ask\[0\] has no `id`"),
         ([{"id": "q1", "question": "A?"}, {"id": "q1", "question": "B?"}], "two .* id"),
-        ([{"id": "q1", "question": "A?"}, {"id": "q2"}], r"ask\[q2\] asks nothing"),
-        ([{"id": "q1", "question": "A?"}, {"id": "q2", "question": " "}], r"ask\[q2\] asks nothing"),
+        ([{"id": "q1", "question": "A?"}, {"id": "q2"}], r"ask\[q2\] has no `question`"),
+        ([{"id": "q1", "question": "A?"}, {"id": "q2", "question": " "}], r"ask\[q2\] has no `question`"),
         ([{"id": "q1", "question": "A?"}, "How many?"], r"ask\[1\] has no `id`"),
     ],
 )

@@ -113,14 +113,14 @@ async def test_a_plan_that_rests_on_quoted_concepts_is_grounded(ground: Work) ->
     [
         ({}, ["no goal", "no concept", "no step"]),
         ({**GROUND, "goal": "  "}, ["no goal"]),
-        ({**GROUND, "concepts": []}, ["no concept", "the step s1 rests on concepts that are not there: k1"]),
+        ({**GROUND, "concepts": []}, ["no concept", "the step s1 rests on concepts that do not exist: k1"]),
         ({**GROUND, "plan": []}, ["no step"]),
         (change(GROUND, "concepts", 1, citations=[]), ["no citation: k2"]),
         (change(GROUND, "concepts", 0, citations=[ALTERED]), ["concepts[k1].citations[0]", "is not in"]),
         (change(GROUND, "concepts", 0, citations=[ELSEWHERE]), ["concepts[k1]", "but in section 'Bees > Winter'"]),
         (change(GROUND, "concepts", 1, citations=[VARROA, NOWHERE]), ["concepts[k2].citations[1]", "no page"]),
         (change(GROUND, "concepts", 1, text="bees need STORES, for the winter."), ["k2 says the same as k1"]),
-        (change(GROUND, "plan", 0, rests_on=["k1", "k7"]), ["step s1", "not there: k7"]),
+        (change(GROUND, "plan", 0, rests_on=["k1", "k7"]), ["step s1", "do not exist: k7"]),
         (change(GROUND, "plan", 1, rests_on=[]), ["step s2 rests on no concept", "k1, k2"]),
         (change(GROUND, "plan", 1, id="k1"), ["used twice: k1"]),
         (change(GROUND, "plan", 1, step="weigh the hive"), ["s2 says the same as s1"]),
@@ -313,7 +313,7 @@ async def test_a_person_may_change_or_refuse_the_plan_and_send_the_making_back(t
         await led.submit(plan=GROUND["plan"][1:])
         state = await led.decide("modify", changes={"concepts": GROUND["concepts"][:1]})
         assert (state.phase, state.status) == (GROUNDING, "active")
-        assert "the step s2 rests on concepts that are not there: k2" in await led.missing()
+        assert "the step s2 rests on concepts that do not exist: k2" in await led.missing()
 
 
 async def test_a_work_of_another_form_is_refused_and_nothing_is_recorded(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ async def test_where_there_is_nothing_to_learn_any_more_the_work_goes_back() -> 
     ):
         found = await judged(AGENT, condition, phase, work, works=works)
         assert found.met
-        assert "no objective is on record" in found.detail
+        assert "no objective is left" in found.detail
 
 
 async def test_a_lesson_that_rested_on_nothing_passed_nothing() -> None:
@@ -314,7 +314,7 @@ async def test_a_level_is_inaccurate_if_an_answer_shows_another(entry: str, *, c
 @pytest.mark.parametrize(
     ("about", "correct", "recalibrate", "said"),
     [
-        ("k1", False, None, "recalibrate is not there"),
+        ("k1", False, None, "recalibrate is missing"),
         ("k1", False, {"knows": "k9", "probe": "p1", "why": "x"}, "no entry k9"),
         ("k1", False, {"knows": "k1", "probe": "p9", "why": "x"}, "probe p9 does not contradict that k1 is solid"),
         ("k1", True, {"knows": "k1", "probe": "p1", "why": "x"}, "probe p1 does not contradict that k1 is solid"),
@@ -423,7 +423,7 @@ async def test_a_gap_is_a_prerequisite_that_no_objective_teaches_and_a_failed_ch
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        (FAILED, "gap is not there"),
+        (FAILED, "gap is missing"),
         (
             {**FAILED, "gap": {**GAP, "check": "a1"}},
             "names no failed check of the lesson on o1 in this submit; failed: a2",

@@ -239,12 +239,12 @@ def wrongs(walk: Walk) -> list[tuple[str, Any]]:
         ("no result yet", PlanFrame(**walk.place(2), goal="", reasoning="", next_action="call", limit=5)),
         ("no such call", ToolResult(**place, call="f-9", **result)),
         ("no such call", ToolResult(**place, call=call.id, **{**result, "tool": "kb_read"})),
-        ("not asked", PersonAnswered(**place, ask="f-9", text="", by="")),
+        ("a question that is not open", PersonAnswered(**place, ask="f-9", text="", by="")),
         ("another run", ToolResult(**{**place, "run": "run-2"}, call=call.id, **result)),
         ("iteration 1", ToolResult(**{**place, "iteration": 2}, call=call.id, **result)),
-        ("before the one before", ToolResult(**{**place, "at": NOW}, call=call.id, **result)),
+        ("earlier than the frame before", ToolResult(**{**place, "at": NOW}, call=call.id, **result)),
         ("did not decide", ToolCallFrame(**place, plan="f-9", tool="kb_read", use="u")),
-        ("person could decide", Control(**place, signal="suspended", detail="", proposal="p-1")),
+        ("person to decide", Control(**place, signal="suspended", detail="", proposal="p-1")),
         ("not wait for that", Control(**place, signal="resumed", detail="", proposal="p-1")),
     ]
 

@@ -150,7 +150,7 @@ async def test_knowledge_changed_where_the_server_has_every_act_on_record(
         (
             [deed("a1", "kb_merge", BEES, "x1")],
             Pages(fates={"x1": Fate("kb_merge", "ended", path=BEES)}),
-            "over without an effect",
+            "ended without effect",
         ),
         (
             [deed("a1", "kb_merge", GARDEN, "x1")],

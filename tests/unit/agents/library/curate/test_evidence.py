@@ -64,8 +64,8 @@ async def test_who_looked_at_the_map_and_names_places_on_it_is_oriented() -> Non
     ("work", "called", "said"),
     [
         ({}, [call("kb_map")], "no candidate yet"),
-        (ORIENTED, [], "the map was not looked at in this visit"),
-        (ORIENTED, [call("kb_read", "notes")], "the map was not looked at in this visit"),
+        (ORIENTED, [], "the map was not read in this visit"),
+        (ORIENTED, [call("kb_read", "notes")], "the map was not read in this visit"),
         (
             change(ORIENTED, "candidates", 1, path="notes/wasps.md"),
             [call("kb_map")],
