@@ -600,7 +600,7 @@ async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tri
     assert run.state == "done"
     left = [frame.detail for frame in run.frames if isinstance(frame, Control) and frame.signal == "left"]
     assert left == [str(away)] * tries
-    assert "left it to others" in explain(run)
+    assert "left the run to others" in explain(run)
 
 
 @pytest.mark.parametrize(
