@@ -22,7 +22,7 @@ DEEPEST = 60
 
 
 def submit_excess(signals: Sequence[str], usage: StepUsage, conversation: str) -> list[str]:
-    """Return a sentence for each field beside a work that is too long or too large."""
+    """Return a sentence for each other field of a submission that is too long or too large."""
     labels = [("usage.model", usage.model), ("usage.conversation", conversation)]
     labels += [(f"signals[{number}]", signal) for number, signal in enumerate(signals)]
     told = [

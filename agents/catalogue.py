@@ -27,7 +27,7 @@ class CatalogueEntry:
     summary: str
     module: str
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """What it takes beside the brief, by name, and what each is."""
+    """Its inputs besides the brief, by name, and what each is."""
 
 
 PACKAGE = "agents.library"
@@ -50,7 +50,7 @@ class AgentListing(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what it is started by."""
+        """Return the tool or command that starts it."""
         ...
 
     @property
@@ -70,12 +70,12 @@ class AgentListing(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Json]:
-        """Return the JSON Schema of what it takes beside the brief; of a skill what its own file says."""
+        """Return the JSON Schema of its inputs besides the brief; for a skill, those in its own file."""
         ...
 
 
 class Catalogue(Protocol):
-    """The agents that there are now: this program's and the team's."""
+    """The agents available now: the built-in ones and the team's."""
 
     async def agents(self) -> Sequence[Agent]:
         """Return them all, this program's first."""
@@ -85,7 +85,7 @@ class Catalogue(Protocol):
         """Return the agent of that name.
 
         Raises:
-            NoSuchAgent: there is none, or its definition cannot be used; the message says which.
+            NoSuchAgent: it does not exist, or its definition cannot be used; the message says which.
         """
         ...
 
@@ -148,7 +148,7 @@ def _entry(
 
 @cache
 def built_in(name: str) -> Agent:
-    """Return an agent of this program; a KeyError if there is none of that name."""
+    """Return a built-in agent; KeyError if none has that name."""
     module = import_module({entry.name: entry for entry in entries()}[name].module)
     return cast("Agent", module.agent(name))
 
@@ -160,7 +160,7 @@ def heading_of(text: str) -> tuple[str, str]:
 
 
 def inputs_in(text: str) -> Mapping[str, str]:
-    """Return what an agent that is described in a file takes beside its brief, and what each is, without reading the rest."""
+    """Return the inputs of an agent described in a file, and what each is, without reading the rest."""
     block = _INPUTS.search(text)
     if block is None:
         return {}

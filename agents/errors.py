@@ -97,7 +97,7 @@ class NeedsOwnHand(AgentError):
 
 
 class NoSuchAgent(AgentError):
-    """There is no usable agent of that name; `reason` names the ones there are, or what is wrong with its definition."""
+    """There is no usable agent of that name; `reason` names the existing ones, or what is wrong with its definition."""
 
     def __init__(self, agent: str, reason: str) -> None:
         self.agent, self.reason = agent, reason

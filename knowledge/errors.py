@@ -413,7 +413,7 @@ class EffectChanged(KnowledgeError):
 
 
 class ConfiguresNow(KnowledgeError):
-    """Because of what was written meanwhile, a planned change would affect the configuration of the server."""
+    """Because of a write in the meantime, a planned change would affect the configuration of the server."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -447,7 +447,7 @@ class TooMuchWaiting(KnowledgeError):
 
 
 class UnmarksNow(KnowledgeError):
-    """Because of what was written meanwhile, a planned change would remove a mark of origin."""
+    """Because of a write in the meantime, a planned change would remove a mark of origin."""
 
     def __init__(self, path: str, unmarks: Sequence[str]) -> None:
         self.path, self.unmarks = path, tuple(unmarks)

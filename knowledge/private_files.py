@@ -11,7 +11,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 def private_folder(folder: Path) -> None:
     """Create the folder and those above it, each private to its owner; existing ones stay as they are.
 
-    `mkdir(parents=True)` gives its mode to the last one only, and whoever may write to one above could replace it.
+    `mkdir(parents=True)` applies its mode only to the last folder, and anyone who may write to one above could replace it.
 
     Raises:
         OSError: it can't be made, or something else is there.

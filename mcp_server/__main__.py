@@ -101,7 +101,7 @@ def _dispatch(arguments: list[str]) -> int:
     add_common(parser)
     module.arguments(parser)
     parsed = parser.parse_args([*common, *rest[1:]])
-    # A server's log is read by whoever looks for the cause of a failure; a person at a terminal wants the sentence.
+    # A server's log is for finding the cause of a failure; a person at a terminal wants the sentence.
     log_to_stderr(tracebacks=verb == "serve")
     flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
     settings = load({**flags, "json": getattr(parsed, "json", None)})

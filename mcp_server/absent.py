@@ -1,4 +1,4 @@
-"""What stands in for a service that the settings do not name."""
+"""The stand-in for a service that the settings do not name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_dispatcher() -> OutboxDispatcher:
 
 
 def no_model() -> ConfiguredModel:
-    """Raise that no language model is asked from here."""
+    """Raise the error that no language model is configured here."""
     raise NotConfigured("a language model")
 
 

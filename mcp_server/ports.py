@@ -1,4 +1,4 @@
-"""What each part of the server may use of the rest, as protocols. Only the composition root knows what stands behind them."""
+"""What each part of the server may use of the rest, as protocols. Only the composition root knows what implements them."""
 
 from __future__ import annotations
 

@@ -126,13 +126,13 @@ def decision_steps(
     - `approve`: the work moves on to the target of its checkpoint.
     - `modify`: with changes, they are made in the work, which moves on if `met` (the conditions that it meets then) allows it.
       Otherwise, and without changes, the phase is worked on again.
-    - `reject`: the first transition back on `human_rejected` or on a condition of `met` is taken. If there is none, the phase is
-      worked on again.
+    - `reject`: the first transition back on `human_rejected` or on a condition of `met` is taken. Without one, the phase is worked on
+      again.
     - `revisit`: the work goes back to `target`, a phase that it has visited. A relayed decision can only send it to an earlier
       phase: a later one would skip the conditions and the checkpoints between.
     - `answer`: the person's words are recorded. If the checkpoint asks questions (`Checkpoint.asks`), they answer these, and the
       work moves on; otherwise nothing moves. `word.answers` has the answers by question.
-    - `cancel`: nothing can be submitted any more.
+    - `cancel`: nothing more can be submitted.
 
     Raises:
         JourneyOver, NotToDecide, NeedsOwnHand: the decision is not possible in this state.
@@ -157,7 +157,7 @@ def decision_steps(
         moved_on = checkpoint.kind == "optional"
         return (heard,) if moved_on else (heard, *_moves(graph, _pending(graph, checkpoint), ""))
     back: tuple[Step, ...] = ()
-    if state.phase != checkpoint.phase:  # the work moved on meanwhile, past an optional checkpoint
+    if state.phase != checkpoint.phase:  # the work has moved on, past an optional checkpoint
         back = (PhaseChanged(state.phase, checkpoint.phase, decision, is_backward=True, detail=word.note),)
     if decision == "modify":
         return (heard, *back, *_modified(graph, state, checkpoint, heard, met))

@@ -82,7 +82,7 @@ class WorkRecorded:
 class PhaseChanged:
     """The journey moved. `reason` is the condition that was met, or the person's decision; `detail` says more.
 
-    The target continues in `conversation`, or in that of the source if it is ""; `anew` ends all other conversations.
+    The target continues in `conversation`, or in the source's if it is ""; `anew` ends all other conversations.
     """
 
     TYPE: ClassVar[str] = "phase.changed"

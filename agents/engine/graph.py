@@ -58,7 +58,7 @@ class Transition:
 
     `asks` names the field of the work (a list of objects with `id` and `question`) that a person must answer before this
     transition is taken, whatever the phase's checkpoint is. `checkpoint` replaces the phase's checkpoint for this transition.
-    `anew`: every speaker begins a new conversation after it.
+    `anew`: every speaker begins a new conversation afterwards.
     """
 
     source: str
@@ -100,7 +100,7 @@ def transitions_from(graph: PhaseGraph, phase: str) -> Sequence[Transition]:
 
 
 def checkpoint_on(graph: PhaseGraph, transition: Transition) -> CheckpointKind:
-    """Return the checkpoint before that transition. Nobody is asked before a way back."""
+    """Return the checkpoint before that transition. No person is asked before going back."""
     if transition.is_backward:
         return "none"
     return transition.checkpoint or graph.phase(transition.source).checkpoint
@@ -152,7 +152,7 @@ def _targets(transitions: Iterable[Transition]) -> Mapping[str, list[str]]:
 
 
 def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[str]) -> PhaseGraph:
-    """Return the graph, if work can be led from its start to an end whatever happens.
+    """Return the graph, if work can always get from its start to an end.
 
     `conditions` and `tools` are the names of all that exist.
 

@@ -99,7 +99,7 @@ class Runner:
     async def position(
         self, journey: str, *, version: int | None = None, agent_gone_ok: bool = False
     ) -> JourneyPosition:
-        """Return the position of the journey, now or at that version. `agent_gone_ok`: its agent need not exist any more.
+        """Return the position of the journey, now or at that version. `agent_gone_ok`: its agent may no longer exist.
 
         Raises:
             NoSuchJourney, NoSuchAgent: there is no such journey, or its agent no longer exists.
@@ -124,7 +124,7 @@ class Runner:
         """Begin a journey. With `fork_of` in the inputs, continue that journey from version `at_version` (or now) as a new one.
 
         A retry within `RETRY_WINDOW` returns the journey of the first call if it has not moved since: the answer may have been
-        lost. A fork is begun every time, and so is a journey that is not `repeatable` because `by` stands for several callers.
+        lost. Every request for a fork starts one, and so does a start that is not `repeatable` because `by` may be several callers.
 
         Raises:
             NoSuchAgent, NoSuchJourney, BadStart: it cannot begin; nothing is recorded.
@@ -178,7 +178,7 @@ class Runner:
         return await self.position(journey)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
-        """Take over the log of a journey from elsewhere. A journey whose agent is unknown here can only be looked at.
+        """Take over the log of a journey from elsewhere. A journey whose agent is unknown here can only be read.
 
         Raises:
             BadLog, BadStart, JourneyExists: its agent here could not continue it; nothing is recorded.
@@ -203,7 +203,7 @@ class Runner:
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> JourneyPosition:
         """Record work, move to where its conditions lead, and return the new position.
 
-        A retry of the same submission at the same version changes nothing, and returns where it led.
+        Retrying the same submission at the same version changes nothing and returns the same result.
 
         Raises:
             StaleJourney: somebody else moved the journey first.
@@ -279,7 +279,7 @@ class Runner:
         """Check the questions to which the work leads, if it does: a person can answer them, and has not rejected them all before.
 
         Raises:
-            BadWork: one of these is not so.
+            BadWork: one of these does not hold.
         """
         phase = here.state.phase
         taken = advance(here.agent.graph, phase, judged.met)
@@ -340,7 +340,7 @@ class Runner:
     # --- the record -------------------------------------------------------------------------------------------------------
 
     async def _load(self, journey: str, key: str, *, agent_gone_ok: bool = False) -> tuple[JourneyPosition, bool]:
-        """Return where the act with that key led and True if it is recorded already, else the present position and False."""
+        """Return the position after the act with that key and True if it is already recorded, else the present position and False."""
         head = await self.store.head(journey, key)
         agent = await self._agent_of(head.state, agent_gone_ok=agent_gone_ok)
         state = head.state

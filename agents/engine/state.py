@@ -55,7 +55,7 @@ class RecordedWork:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The question to a person: may the work of `phase` go on to `target`, by `condition`?
+    """The question to a person: may the work of `phase` continue to `target`, by `condition`?
 
     Optional: the work went on, and until the next submit the person may still send it back. `asks` names the field of the work
     with questions for the person; "" if they only approve.
@@ -179,7 +179,7 @@ def restore_state(form: Mapping[str, Json]) -> JourneyState:
     """Return the state of which `get_state` made that form.
 
     Raises:
-        BadState: it is another form, or lacks something.
+        BadState: it has another format, or lacks something.
     """
     if form.get("form") != FORM:
         raise BadState(f"its format is {form.get('form')!r}; this program reads {FORM}")

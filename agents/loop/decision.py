@@ -37,7 +37,7 @@ class WantedTool:
 class Decision:
     """A model's decision. `text` is the text of its reply, `said` the question or the response, `use` its id of the call that asks.
 
-    `problem`: why nothing of it can be carried out. The other fields are as in `PlanFrame`.
+    `problem`: why none of it can be carried out. The other fields are as in `PlanFrame`.
     """
 
     action: Action

@@ -1,8 +1,9 @@
 """Starts, resumes and ends runs: a model decides, tools are called, and again, within limits.
 
 One call of one process leads a run at a time. It holds the run and renews its hold at least every `lease_s` seconds; when it dies,
-another may take the run up. A tool call that was on record then and has no result is never made again: the tools are asked for its
-outcome, or nobody knows it.
+another may take the run up. A recorded tool call without a result is never made again: the tools are asked for its outcome, which
+may stay
+unknown.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Executor(LeaderPorts):
     """Leads the runs of one principal with their tools and one model."""
 
     async def start(self, header: Header) -> Run:
-        """Begin a run and lead it until it is over, or waits for a person. A run that is on record already is not begun again.
+        """Begin a run and lead it until it ends or waits for a person. A run that is on record already is not begun again.
 
         Raises:
             RunExists: another run has that id. RunTaken: another process leads this one.
-            KnowledgeError: its record could not be written; whatever is on record can be taken up.
+            KnowledgeError: its record could not be written; the run can be resumed from what is recorded.
         """
         by = self._holder()
         begun = await self.store.begin(header, self.hold(by))
@@ -39,7 +40,7 @@ class Executor(LeaderPorts):
             return await leader.lead(run) if run.count == begun.count == 0 else run
 
     async def take_up(self, run: str, by: str = "") -> Run:
-        """Lead a run that no process leads: the one that led it died. A run that needs no process is returned as it is.
+        """Lead a run whose process died. A run that needs no process is returned as it is.
 
         `by`: the holder that `begin` or `note_answer` has just recorded; then no process died.
 
@@ -79,7 +80,7 @@ class Executor(LeaderPorts):
             return await leader.lead(current, answered)
 
     async def cancel(self, run: str, why: str) -> Run:
-        """End a run, whichever process leads it; that process notices with its next step. A run that is over stays as it is.
+        """End a run, whichever process leads it; that process notices with its next step. A run that has ended stays unchanged.
 
         Raises:
             NoSuchRun: there is no such run.

@@ -57,8 +57,9 @@ class LeaderPorts:
 
     `now` is the time of the frames, `wall` that of the holds; they differ if `now` is a clock that cannot be set. `sleep` waits that
     many seconds. `nap` waits that many seconds for a run, or less if it hears that the run was ended. `chance` returns hexadecimal
-    digits that nobody guesses, for ids. `outlives`: when the process that leads a run is stopped, the run is left for others to take
-    up; otherwise it is cancelled, and `cancelled` returns why. `day` returns why no run may ask a model now because of the limit of
+    digits that nobody guesses, for ids. `outlives`: when the process is stopped, the run is left for another one to resume;
+    otherwise it is
+    cancelled, and `cancelled` returns why. `day` returns why no run may ask a model now because of the limit of
     all runs together; None if this one may.
     """
 
@@ -99,7 +100,7 @@ class RunLeader:
         self._ports, self._by = ports, by
 
     async def lead(self, run: Run, first: FrameDraft | None = None) -> Run:
-        """Record `first`, and lead the run until it is over or waits for a person. When this is cancelled, so is the run.
+        """Record `first`, and lead the run until it ends or waits for a person. When this is cancelled, so is the run.
 
         A run that outlives its process stays as it is then.
 
@@ -194,7 +195,7 @@ class RunLeader:
             return await self._record(self.draft(run).add_control("limit_reached", str(full), cost, limit="stored"))
 
     async def _leave(self, run: Run, raised: KnowledgeError, detail: str, cost: RequestCost) -> Run:
-        """Record that the run is left for later, and raise `raised`; return the run if somebody ended it meanwhile."""
+        """Record that the run is left for later, and raise `raised`; return the run if it was ended in the meantime."""
         left = await self._record(self.draft(run).add_control("left", detail, cost))
         if left.over:
             return left
@@ -225,7 +226,7 @@ class RunLeader:
             except KnowledgeError as error:
                 return CallOutcome(success=False, text=str(error))
             except Exception as error:  # noqa: BLE001 - a tool must not end a run that has a record of it
-                # Without its text, which may be anybody's.
+                # Without its text, which anyone may have written.
                 _log.error("%s failed in a run: %s", call.tool, type(error).__name__)
                 return None
 
@@ -244,7 +245,7 @@ class RunLeader:
                 raise RunTaken(run.id)
             if current.state != "cancelled" or not current.open_calls:
                 return current
-            # Without a hold: the run is over, and nobody leads it.
+            # Without a hold: the run has ended, and no process leads it.
             draft = self.draft(current).add_unsure("somebody cancelled the run while it was under way")
             return await self._append(draft, None)
         draft = self.draft(run)
@@ -254,7 +255,7 @@ class RunLeader:
         return await self._record(draft.add_control("limit_reached", why, limit="seconds"))
 
     async def _record_cancelled(self, run: str) -> None:
-        for _ in range(3):  # the step that was being recorded during the cancellation may come on record meanwhile
+        for _ in range(3):  # the step that was being recorded during the cancellation may still be recorded
             current = await self._ports.store.run(run)
             if current.state != "running":
                 return
@@ -266,7 +267,7 @@ class RunLeader:
                 return
 
     async def _record(self, draft: FrameDraft) -> Run:
-        """Return the run with the draft on record; if somebody cancelled it meanwhile, with the result of the call under way."""
+        """Return the run with the draft recorded; if it was cancelled in the meantime, with the result of the call under way."""
         try:
             return await self._append(draft, self._ports.hold(self._by))
         except StaleRun:

@@ -17,11 +17,11 @@ from agents.loop.record.transcript import OWN_TOOLS, SYSTEM, build_transcript, m
 AGENT = "run"
 MICROS = 1_000_000
 Cost = Callable[[str, ModelUsage], Decimal | None]
-"""Returns the cost of a usage of a model, None if nobody knows it."""
+"""Returns the cost of a usage of a model, None if unknown."""
 
 
 def unknown_cost(_model: str, _usage: ModelUsage) -> Decimal | None:
-    """Return that nobody knows the cost."""
+    """Return None: the cost is unknown."""
     return None
 
 

@@ -20,15 +20,15 @@ FEEDBACK_TOKENS, ASKED_TOKENS = 400, 900
 MOST_TOKENS = 2_300
 """The most tokens of a prompt and the schema beside it; the other fields of an answer have the rest of 2,500."""
 QUESTIONS_TOKENS = 800
-"""The part of these for questions to a person, which an answer has beside the prompt too."""
+"""The part of them for questions to a person, which an answer also has outside the prompt."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
 """The shares of its room that each filled-in text gets, until all of them fit together."""
 COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
-"""Placeholders for every template, beside `inputs.NAME` and those of its own agent."""
+"""Placeholders for every template, in addition to `inputs.NAME` and those of its own agent."""
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 CUT = " [...]"
 OUTGROWN = (LookupError, TypeError, ValueError, AttributeError)
-"""The exceptions of an agent that meets work of another form, recorded by an older version of it."""
+"""The exceptions of an agent that meets work in another form, recorded by an older version of it."""
 
 RETURNING = """\
 You come back to {{ phase }}, visit {{ visit }}.

@@ -164,7 +164,7 @@ def texts_by_seq(log: Sequence[Logged]) -> dict[int, str]:
 
 
 def upto(journey: str, log: Sequence[Logged], version: int) -> list[Logged]:
-    """Return the part of the log that led to that version, with the notes at it.
+    """Return the log up to that version, with its notes.
 
     Raises:
         NoSuchJourney: it never had that version.

@@ -72,7 +72,7 @@ class PostgresJourneys(SqlJourneys):
     async def _append_in_one_call(
         self, journey: str, before: JourneyState, step: Sequence[Logged], after: JourneyState
     ) -> Appended | None:
-        """Append `step`; or return None if notes came meanwhile, or there is no such journey."""
+        """Append `step`; return None if notes were added in the meantime, or the journey does not exist."""
         first, bodies = step[0], [event_text(logged.event) for logged in step]
         where = (*self._schema_tables.entry, journey, before.version, before.seq)
         what = (first.key, first.by, first.at, bodies)

@@ -34,7 +34,7 @@ class Recent:
     def take(self, journey: str, version: int, seq: int, moved_at: datetime) -> JourneyState | None:
         """Return the state and forget it, if it is that of this version, made at that time; else None.
 
-        Notes that came meanwhile change its `seq` alone.
+        Notes added in the meantime change only its `seq`.
         """
         state = self.claim(journey)
         if state is None or (state.version, state.moved_at) != (version, moved_at):

@@ -254,7 +254,7 @@ class SqlJourneys:
         if before is not None:
             found = await t.execute(_HOLD_AT, (journey,))
             if found and found[0][2] == before.version:
-                return found[0][0], replace(before, seq=found[0][1])  # notes that came meanwhile change nothing else
+                return found[0][0], replace(before, seq=found[0][1])  # notes added in the meantime change nothing else
         rows = await t.execute(_HOLD, (journey,))
         if not rows:
             raise NoSuchJourney(journey)

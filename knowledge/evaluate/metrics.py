@@ -46,7 +46,7 @@ def recall(ranked: Sequence[T], relevant: Collection[T], k: int = 20) -> float:
 
 
 def reciprocal_rank(ranked: Sequence[T], relevant: Collection[T]) -> float:
-    """Return 1 / the place of the first relevant one; 0 if there is none."""
+    """Return 1 / the rank of the first relevant hit, or 0."""
     wanted = frozenset(relevant)
     return next((1 / place for place, name in enumerate(distinct(ranked), 1) if name in wanted), 0.0)
 

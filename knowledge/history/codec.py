@@ -25,7 +25,7 @@ from knowledge.pages.vault import REVISION_DIGITS
 # `astuple` copies deeply, which takes ten times as long.
 _change_fields = attrgetter(*(field.name for field in fields(FileChange)))
 PACKING_LEVEL = 3
-"""Of zlib: on Markdown a tenth more space than level 6 takes, in half its time."""
+"""A zlib level: on Markdown it takes a tenth more space than level 6, in half the time."""
 
 
 def content_digest(raw: bytes) -> bytes:

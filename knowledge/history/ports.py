@@ -94,7 +94,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """A run of `agent_run` and its model; the rest is known once it is over. `cost_micros` is None if part of it is unknown."""
+    """A run of `agent_run` and its model; the rest is known once it has ended. `cost_micros` is None if part of it is unknown."""
 
     id: str
     model: str

@@ -242,7 +242,7 @@ SELECT path, max(newest) AS newest FROM told
 WHERE NOT EXISTS (SELECT 1 FROM revision r WHERE r.moved_from = told.path AND r.seq > told.seq)
 GROUP BY path ORDER BY newest DESC, path LIMIT :limit
 """,
-    # A percent sign is doubled, because others stand for values.
+    # A percent sign is doubled, because a single one marks a value.
     """
 WITH RECURSIVE told (path_key, path, seq, newest) AS (
     SELECT path_key, path, seq, seq FROM forge.revision

@@ -46,7 +46,7 @@ def moment(kept: int | datetime) -> datetime:
 
 
 def moment_if_any(kept: int | datetime | None) -> datetime | None:
-    """Return `moment` of it, or None for None."""
+    """Return `moment(value)`, or None for None."""
     return None if kept is None else moment(kept)
 
 

@@ -100,7 +100,7 @@ class _IndexingRun:
     beside: PreparingProcess | None = None
     """The process that prepares documents, in a run that is long enough."""
     no_vectors: str = ""
-    """Why the embedder is not asked any more in this run; the rest is stored without vectors and gets them later."""
+    """Why the embedder is no longer called in this run; the remaining pages are stored without vectors and get them later."""
 
 
 @dataclass(slots=True)
@@ -593,7 +593,7 @@ class Indexer:
         self._on_progress(Progress(run.done, max(run.total, run.done)))
 
     def _note(self, path: str, reason: str) -> None:
-        """Record a problem, or that there is none any more."""
+        """Record a problem, or that it is gone."""
         if reason:
             self._report(path, reason)
         else:

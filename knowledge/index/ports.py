@@ -118,7 +118,7 @@ class HoldsVectors(Protocol):
     """A vector index with vectors in memory, which need not be read from the store."""
 
     def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosine (0 for zeros) of those of these chunks whose vector was in memory at the last search."""
+        """Return the cosines (0 for zeros) of the chunks whose vector was in memory at the last search."""
         ...
 
 

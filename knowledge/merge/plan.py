@@ -29,7 +29,7 @@ from knowledge.merge.setting import MergeSetting
 from knowledge.merge.three_way.join import Joined, join
 
 MOST_VERDICTS = 60
-"""Blocks whose verdict is told one by one."""
+"""The most blocks whose verdicts are listed one by one."""
 MANY_REMOVED = 3
 """Removed blocks from which the answer says how to get them back: a host may have sent a page it had read in part."""
 

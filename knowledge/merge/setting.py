@@ -1,4 +1,4 @@
-"""What a merge depends on beside its texts. Pure."""
+"""Everything a merge depends on besides its texts. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.merge.model import Origin
 
 @dataclass(frozen=True, slots=True)
 class MergeSetting:
-    """What a merge depends on beside its texts.
+    """Everything a merge depends on besides its texts.
 
     `origins` belong to the units of the current text, None where an origin is not known; `revision` is that of the current
     text, None for a new page; `by` is the principal. `append` says that the page is a log.

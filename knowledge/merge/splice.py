@@ -1,4 +1,4 @@
-"""Putting text into a page so that no other byte of it changes, and finding its units again afterwards. Pure."""
+"""Puts text into a page without changing any other byte, and finds its units again afterwards. Pure."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def unified_diff(
 
 def _lines(text: str) -> list[str]:
     lines = text.split("\n")
-    # A last line without an end is another line than one with it.
+    # A last line without a line end differs from the same line with one.
     ended = [line + "\n" for line in lines[:-1]]
     return [*ended, lines[-1]] if lines[-1] else ended
 

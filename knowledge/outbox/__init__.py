@@ -1,1 +1,1 @@
-"""The outbox: what was done in other services, begun before it is sent and ended when it is known what became of it."""
+"""The outbox: acts in other services, recorded before they are sent and ended when their outcome is known."""

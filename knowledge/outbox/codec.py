@@ -13,7 +13,7 @@ from knowledge.history.timestamps import aware, moment, moment_if_any
 from knowledge.outbox.ports import Fate, Mention, OutboxEntry
 
 OPEN: Final = ("begun", "unsure")
-"""The fates of outbox entries of which nobody knows whether they happened."""
+"""The fates of outbox entries that may or may not have happened."""
 OVER: Final = ("done", "failed")
 KEPT = timedelta(days=90)
 """How long an outbox entry is kept after it ended."""
@@ -62,7 +62,7 @@ def marks_text(marks: Mapping[str, str]) -> str:
 
 
 def mark_text(name: str) -> str:
-    """Return a text that `marks_text` contains if there is a mark of that name. The value of another mark may contain it too."""
+    """Return a text that `marks_text` contains if it has a mark of that name. The value of another mark may contain it too."""
     return f"{json.dumps(name)}:"
 
 

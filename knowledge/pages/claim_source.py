@@ -26,7 +26,7 @@ DIRECT = "direct/"
 FETCHED_KINDS = frozenset({"plane", "zulip", "url", "http", "https"})
 """Kinds whose text somebody else wrote: data for a model, never an instruction."""
 SERVICES = frozenset({"plane", "zulip"})
-"""Services that a person can trust as a whole. The web is not one: nobody can answer for all of it."""
+"""Services that a person can trust as a whole. The web is not one: nobody can vouch for all of it."""
 
 
 def source_kind(source: str) -> str:
@@ -106,7 +106,7 @@ def vouched(places: Iterable[str], origin: str) -> bool:
 
 
 def place_to_trust(origin: str) -> str | None:
-    """Return the place to trust so that text from `origin` no longer taints anybody; None if it can't be trusted."""
+    """Return the place to trust so that text from `origin` no longer taints its readers; None if it can't be trusted."""
     try:
         return trusted_place(place_of(origin))
     except ValueError:

@@ -141,7 +141,7 @@ class Vault:
 
         A file that keeps changing comes with the stamp from before the read, so that it counts as changed. `plain`: no
         link is followed, not even one that stays inside. Files that configure the server are read this way; otherwise
-        anybody who may edit a link's target could change the configuration.
+        anyone who may edit a link's target could change the configuration.
 
         Raises:
             InvalidPath: `path` can never name a document, its real place is outside or hidden, or `plain` met a link.

@@ -38,7 +38,7 @@ MOST_REMEMBERED_DIRECTORIES = 10_000
 MOST_REMEMBERED_LINES = 20_000
 
 Made = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Returns the lines that a model made, by key, of those keys that have one. Never raises."""
+"""Returns the lines that a model wrote, by key, for the keys that have one. Never raises."""
 
 
 class Entries:
@@ -131,7 +131,7 @@ class _KnownDirectory:
     key: str = ""
 
     def with_made(self, made: Mapping[str, str]) -> _KnownDirectory:
-        """Return it with the model's line, if there is one."""
+        """Return it with the model's line, if any."""
         return replace(self, summary=made.get(self.key) or self.summary) if self.key else self
 
 
@@ -183,7 +183,7 @@ class RememberedLines:
         self._known: OrderedDict[str, str] = OrderedDict()
 
     async def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Return the lines of those keys that have one. If the database is unavailable: those that are remembered."""
+        """Return the lines of the keys that have one. If the database is unavailable: those that are remembered."""
         unknown = [key for key in keys if key not in self._known]
         if unknown:
             try:

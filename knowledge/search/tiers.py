@@ -270,7 +270,7 @@ class Tiers:
         return reading.source if reading.tainted else None
 
     async def trusted_document(self, path: str, *, plain: bool = False) -> Document | None:
-        """Return the page at exactly `path` from disk; None if there is none, or its text is not trusted.
+        """Return the page at exactly `path` from disk; None if it is missing or its text is not trusted.
 
         The page and its directories decide as they are now, not as they were indexed. With `plain` a symbolic link
         counts as no page.
@@ -298,7 +298,7 @@ class Tiers:
         """Return the current revision of the page at exactly that path.
 
         Raises:
-            InvalidPath, NoSuchPath, UnreadableDocument: there is none.
+            InvalidPath, NoSuchPath, UnreadableDocument.
         """
         return (await anyio.to_thread.run_sync(self._vault.read, clean_path(path))).revision
 

@@ -54,7 +54,7 @@ def begins_in(headings: Sequence[str], section: str | None) -> bool:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Return the smallest text, by code points, above all texts that begin with `prefix`; None if there is none."""
+    """Return the smallest text, by code points, above all texts that begin with `prefix`, or None."""
     head = prefix.rstrip(LAST_CHARACTER)
     if not head:
         return None

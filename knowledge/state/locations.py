@@ -88,7 +88,7 @@ def indexing_lease(folder: Path) -> str:
 def server_index_name(folder: Path) -> str:
     """Return the name of the index of the store in `folder` on a search server that many knowledge bases share.
 
-    The machine's name is not part of it: a container that is started again must find its index.
+    The machine's name is not part of it: a restarted container must find its index.
     """
     readable = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:READABLE_LENGTH] or "knowledge"
     return f"forge-{readable}-{_folder_id(folder)}"

@@ -141,7 +141,7 @@ def _has_access_list(where: Path | int) -> bool:
 
 
 def _home() -> Path | None:
-    """Return this account's home folder as the system knows it: anybody can set a variable."""
+    """Return this account's home folder as the system knows it: a variable could be set by anyone."""
     if not hasattr(os, "geteuid"):
         return None
     try:

@@ -506,11 +506,11 @@ class IndexStore(Protocol):
         ...
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        """Return stamp, revision and `indexed_at_ns` by path, for the documents among `paths`, or for every document."""
         ...
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that have a vector in use, so that nothing is embedded twice."""
+        """Return `(half, code)` of the chunk texts that have a vector in use, so that nothing is embedded twice."""
         ...
 
     async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
@@ -526,7 +526,7 @@ class IndexStore(Protocol):
         ...
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
-        """Return those of these chunks that still exist."""
+        """Return the chunks that still exist."""
         ...
 
     async def document(self, path: str) -> DocumentRecord | None:
@@ -534,7 +534,7 @@ class IndexStore(Protocol):
         ...
 
     async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
-        """Return the records of those of these documents, by their numbers, that still exist."""
+        """Return the records, by number, of the documents that still exist."""
         ...
 
     async def directory(self, path: str) -> DirectoryRecord | None:

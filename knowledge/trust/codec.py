@@ -117,7 +117,7 @@ def line_of(proposal: Proposal) -> ProposalLine:
 
 
 def kept_by_now(proposal: Proposal, ended_before: datetime | None, *, is_origin: bool = False) -> tuple[int, Proposal]:
-    """Return how much of the proposal is kept by now (0 all, 1 after its end, 2 after its retention), and that much of it."""
+    """Return how much of the proposal is still kept (0 all, 1 after its end, 2 after its retention), and that part."""
     if proposal.open:
         return 0, proposal
     if proposal.kind == "admin":  # its arguments are the record of what a person registered

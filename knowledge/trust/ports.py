@@ -1,6 +1,7 @@
 """The contract of trust records. Every engine passes the same contract suite, which compares it with `tests/support/state/memory/`.
 
-They lie in the state database of their knowledge base, beside the ledger. A person's decision is put on the audit chain in the same
+They are stored in the state database of their knowledge base, beside the ledger. A person's decision is put on the audit chain in
+the same
 transaction. Every method is one transaction. Times are passed in, aware UTC. Every change of a proposal publishes a change event
 `proposal` with its id.
 """
@@ -70,7 +71,9 @@ class ProposalVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ShortenedTexts:
-    """That the texts of a proposal were shortened: the SHA-256 (hexadecimal) of its arguments, and the bytes of all of it before."""
+    """Records that the texts of a proposal were shortened: the SHA-256 (hexadecimal) of its arguments, and its size in bytes
+    before.
+    """
 
     arguments: str
     size_bytes: int
@@ -262,8 +265,8 @@ class TrustRecords(Protocol):
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether a proposal is due that no process handles. Cheap enough to ask every few seconds.
 
-        That is a pending one that has expired, or an approved one, or an executed one without its result, that no process runs (any
-        more).
+        That is a pending one that has expired, or an approved one (or an executed one without its result) that no process is
+        running.
         """
         ...
 
@@ -300,13 +303,13 @@ class TrustRecords(Protocol):
         ...
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
-        """Make every pending proposal whose time is over expired, and return their ids."""
+        """Expire every pending proposal whose time is up, and return their ids."""
         ...
 
     async def update_trust_record(
         self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
     ) -> TrustRecord:
-        """Replace the principal's trust record by what `change` makes of it, all or nothing, and return it.
+        """Replace the principal's trust record by the result of `change`, all or nothing, and return it.
 
         Its history gets a line (`note.reason`), the audit chain the scores before and after. Of several updates at once each sees
         the result of the one before. `unseen` is the score before for a principal without a record. If nothing but the time
@@ -370,7 +373,7 @@ class TrustRecords(Protocol):
         ...
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Record that nobody vouches for the place any more and put that on the chain; False, and nothing done, if nobody does."""
+        """Record that the place is no longer trusted, also in the chain; False, and nothing done, if it was not."""
         ...
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:

@@ -399,7 +399,7 @@ class SqlTrust:
         return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
-        """Make every pending proposal whose time is over expired, and return their ids."""
+        """Expire every pending proposal whose time is up, and return their ids."""
         at = aware(now)
         if not await self._tables.read(_ANY_OVERDUE, (at,)):
             return []
@@ -418,7 +418,7 @@ class SqlTrust:
     async def update_trust_record(
         self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
     ) -> TrustRecord:
-        """Replace the principal's trust record by what `change` makes of it, with a line of history and an audit record."""
+        """Replace the principal's trust record by the result of `change`, with a line of history and an audit record."""
         aware(note.at)
 
         async def work(t: StateTransaction) -> TrustRecord:
@@ -511,7 +511,7 @@ class SqlTrust:
         return await self._noted(_TRUST_PLACE, (place, storable(note.by), aware(note.at)), place_noted(place, note))
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:
-        """Record that nobody vouches for the place any more."""
+        """Record that the place is no longer trusted."""
         return await self._noted(_DISTRUST_PLACE, (place,), place_noted(place, note))
 
     async def trusted_places(self) -> Sequence[TrustedPlace]:
@@ -557,7 +557,7 @@ def _conditions(principal: str | None, states: Sequence[State], before: str | No
 async def _shorten(
     t: StateTransaction, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
 ) -> int:
-    """Shorten a proposal to what is kept of it by now, write its line, and return how many bytes that is."""
+    """Shorten a proposal to what is still kept, write its row, and return its size in bytes."""
     found = readable(proposal_of, await t.execute(_HOLD_PROPOSAL, (proposal_id,)))
     if not found:
         return 0

@@ -1,4 +1,4 @@
-"""Acts on pages: what they are to do, and what they have done."""
+"""Acts on pages: the request, and the result."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PageAct(Generic[T]):
     `work` is called with their contents while their locks are held, and returns what will become of them; it changes nothing
     itself. If somebody else writes meanwhile it is called again with the new contents, so that what is written always follows
     from what was really there.
-    `check` looks at what was written and returns what is wrong with it, one sentence each; then all of it is undone.
+    `check` reads what was written and returns its faults, one sentence each; if there are any, the act is undone.
     """
 
     actor: Actor

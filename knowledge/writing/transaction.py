@@ -42,7 +42,7 @@ class _Leftovers(ExitStack):
         super().__init__()
         self.met: list[Save] = []
         self.new_to_history: set[str] = set()
-        """Pages that had no history when the act looked at them."""
+        """Pages that had no history when the act read them."""
 
     def take_met(self, path: str) -> list[bytes]:
         """Return, once, the saves that acts displaced at the page and put back, oldest first."""
@@ -113,7 +113,7 @@ class Transaction:
                     try:
                         yield leftovers
                     finally:
-                        # The last attempt may have displaced saves that no further attempt has looked at.
+                        # The last attempt may have displaced saves that no further attempt has handled.
                         if leftovers.met:
                             try:
                                 await self._accounted(paths, leftovers, self._patience())
@@ -149,7 +149,7 @@ class Transaction:
         while True:
             seen = await self._accounted(act.paths, leftovers, patience)
             work = await act.work({path: found.raw for path, found in seen.items()})
-            # Working it out takes the longest. Writing over a save made meanwhile, only to take that back, would make everybody wait.
+            # Working it out takes the longest. Overwriting a save made in the meantime, only to undo that, would make everybody wait.
             pairs = ((self._files.stamp(path), found.status) for path, found in seen.items())
             if not any(stamp and status and stamp != stamp_of(status) for stamp, status in pairs):
                 done = await self._attempt(act, work, seen, leftovers)
@@ -285,7 +285,7 @@ class Transaction:
         await self._ledger.keep(path, raw, how="outside", at=self._now())
 
     async def _keep_saves(self, saves: Sequence[Save], swap: Swap) -> None:
-        """Keep saves of others of which the only copy is beside a page, because a newer save is at it."""
+        """Keep other programs' saves whose only copy is beside a page that has a newer save."""
         try:
             for save in saves:
                 await self._keep(save.path, save.raw)

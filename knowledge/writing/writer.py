@@ -74,8 +74,8 @@ class WritePlan(Generic[R, T]):
 
     `requested` are the names by which the pages were requested. `rehearsed` is what the act would do to the pages as they were,
     `answer` what the call would return, and `effect` the changes of files. All three are None if nobody has to see that first:
-    then it is computed once, from the pages under their locks. `stakes` are those found; when the act is carried out,
-    no more may be at stake. `note` is for the answer.
+    then it is computed once, from the pages under their locks. `stakes` are those found when planning; when the act is
+    carried out, no more may be at stake. `note` is for the answer.
     """
 
     request: R
@@ -235,7 +235,7 @@ class Writer:
     async def _cited(self, request: MergeRequest) -> Cited:
         """Return the request with its citations looked up and judged by a model.
 
-        No page is locked meanwhile, and a person's edit, which cites nothing, waits for none of it.
+        No page is locked during that, and a person's edit, which cites nothing, does not wait for it.
         """
         if request.source == USER and not request.corroboration:
             return Cited(request, ())

@@ -1,4 +1,4 @@
-"""What a server does besides answering calls, once the host's handshake is over. Each part is loaded when it begins."""
+"""Everything a server does besides answering calls, once the host's handshake is done. Each part is loaded when it begins."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RETENTION_DELAY_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The background work of one server. `announcing`: people are told from here about what needs approval."""
+    """The background work of one server. `announcing`: this process tells people what needs approval."""
 
     base: KnowledgeBase
     settings: Settings
@@ -73,7 +73,7 @@ class Background:
     announcing: bool
 
     def start(self, tasks: TaskGroup) -> None:
-        """Start all of it in `tasks`. It ends when `tasks` is cancelled."""
+        """Start everything in `tasks`. It ends when `tasks` is cancelled."""
         settings, model = self.settings, self.settings.provider
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)

@@ -117,7 +117,7 @@ async def open_app(
     Args:
         settings: What to serve.
         extra_tools: Tools besides those of the program. They pass the gate like all others.
-        extend: Adds prompts and resources before anybody connects.
+        extend: Adds prompts and resources before a client connects.
         indexing: This process takes its turn at keeping the index.
         announcing: The review page is shown as soon as something needs approval, not only when `review.wanted` is called.
         agents: The agents that journeys may follow; by default this program's and the team's.

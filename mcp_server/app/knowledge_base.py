@@ -183,7 +183,7 @@ async def open_base(
 
     `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the embedder set
     now. With `indexing` somebody in this process will index, so a first search may wait a moment for that. `load_opinion` returns
-    what is asked about questions whose route is not clear; it is first called by the first search.
+    the second opinion on questions whose route is unclear; the first search calls it first.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.

@@ -1,4 +1,4 @@
-"""Keeping the state database small: texts that nobody needs whole any more are shortened, and free space is given back.
+"""Keeps the state database small: texts that are no longer needed in full are shortened, and free space is given back.
 
 Any process may do it, one at a time, in steps so small that no writer waits long.
 """
@@ -29,7 +29,7 @@ LEASE_S = 120.0
 EVERY_S = 3600.0
 AT_ONCE = 10
 PAUSE_S = 0.05
-"""Between two steps: whoever writes goes first."""
+"""The pause between two steps, in which writers go first."""
 
 
 @dataclass(frozen=True, slots=True)

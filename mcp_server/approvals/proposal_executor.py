@@ -125,7 +125,7 @@ class ProposalExecutor:
         return proposal.tool in {spec.name for spec in declared()}
 
     async def _ended(self, proposal_id: str, patience_s: float = PATIENCE_S) -> Proposal:
-        """Return the proposal once no process is executing it any more, or as it is if that takes too long."""
+        """Return the proposal once no process is executing it, or as it is if that takes too long."""
         state = self.services.state
         with anyio.move_on_after(patience_s):
             while True:
@@ -142,7 +142,7 @@ class ProposalExecutor:
             try:
                 await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
             except StorageError:
-                # The act goes on: breaking it off half way would be worse than losing the claim.
+                # The act continues: breaking it off half way would be worse than losing the claim.
                 logger.warning("the claim on %s cannot be extended now", proposal_id, exc_info=True)
 
     async def _run_to_an_end(self, claimed: Proposal, *, begun_before: bool) -> None:

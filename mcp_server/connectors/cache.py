@@ -52,7 +52,7 @@ class ReplyCache(Generic[T]):
             # The caller that sent the request was cancelled; one of those that waited sends the next.
 
     def age_s(self, key: str) -> float | None:
-        """Return how long ago the cached answer was requested, None if there is none."""
+        """Return how long ago the cached answer was requested, or None."""
         entry = self._entries.get(key)
         return None if entry is None else self._monotonic() - entry[1]
 

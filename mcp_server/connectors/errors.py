@@ -15,7 +15,7 @@ ROOM_FOR_NAMES = 120
 
 
 class ConnectorError(KnowledgeError):
-    """The root of these errors. `service` is its name for people: Plane, Zulip."""
+    """The base class of these errors. `service` is its name for people: Plane, Zulip."""
 
     def __init__(self, service: str, message: str) -> None:
         self.service = service
@@ -34,7 +34,7 @@ class Unreachable(ConnectorError):
 
 
 class ReplyLost(ConnectorError):
-    """A write was sent and no usable reply came: nobody knows whether it was carried out."""
+    """A write was sent and no usable reply came: it is unknown whether it was carried out."""
 
     def __init__(self, service: str, why: str) -> None:
         self.why = why

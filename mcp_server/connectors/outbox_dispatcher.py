@@ -68,7 +68,7 @@ class CallAbandoned(KnowledgeError):
 
 
 class TargetBusy(KnowledgeError):
-    """Another act that must not run beside this one takes too long."""
+    """Another act that must not run at the same time takes too long."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -116,7 +116,7 @@ class OutboxAct(Protocol):
         An act without a key marks its attempt before it sends: an attempt without marks counts as never sent.
 
         Raises:
-            ReplyLost: nobody knows whether it happened.
+            ReplyLost: it is unknown whether it happened.
             PartlyDone: a part of it happened.
             KnowledgeError: any other one: it certainly did not happen.
         """
@@ -135,7 +135,7 @@ class OutboxAct(Protocol):
 class Delivered:
     """The outcome of an act. `found`: it had happened already when it was looked up, or asked for again.
 
-    `unchanged`: the same call did it before, and nothing was sent. `why` says in words why nobody knows.
+    `unchanged`: the same call did it before, and nothing was sent. `why` says why it is unknown.
     """
 
     status: Literal["done", "unchanged", "unsure"]
@@ -318,13 +318,13 @@ class OutboxDispatcher:
         return await self._settle(attempt, await _limited(self._try(attempt, act, first=False)))
 
     async def _settle(self, attempt: DeliveryAttempt, outcome: Delivered | str) -> Delivered:
-        """Return the outcome; a sentence means that nobody knows it, which is recorded as unsure."""
+        """Return the outcome; a sentence means that it is unknown, which is recorded as unsure."""
         if isinstance(outcome, str):
             return Delivered("unsure", await self._end(attempt, "unsure", None), why=outcome)
         return outcome
 
     async def _try(self, attempt: DeliveryAttempt, act: OutboxAct, *, first: bool) -> Delivered | str:
-        """Return the outcome of one attempt, or a sentence that says why nobody knows it.
+        """Return the outcome of one attempt, or a sentence that says why it is unknown.
 
         Only the error of a first attempt means that nothing was done: one before a later attempt may have succeeded.
         """

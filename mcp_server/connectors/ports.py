@@ -20,7 +20,7 @@ class Connector(Protocol):
     def citation(self, mention: Mention) -> Citing | None:
         """Return what may be shown of a mention to somebody who reads the page; None if the settings hide its place.
 
-        Never a title: anybody may have written it, and reading the page must not count as reading that. Asks nothing of the
+        Never a title: anyone may have written it, and reading the page must not count as reading that. Asks nothing of the
         service.
         """
         ...

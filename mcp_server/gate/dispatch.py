@@ -322,7 +322,7 @@ class Gate:
     async def _grant(self, principal: Principal, needed: Trust, *, began: float) -> Grant:
         """Return the principal's grant, read once a call, and again if planning took longer than a second.
 
-        If the database can't be read, reading goes on for `REMEMBERED_S` with the grant read last; everything else is refused.
+        If the database can't be read, reading is allowed for `REMEMBERED_S` with the grant read last; everything else is refused.
         """
         known, at = self._remembered.get(principal.id, (None, 0.0))
         if known is not None and at > began and self._clock() - at <= COUNTS_S:

@@ -119,7 +119,7 @@ async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
 class Callers:
     """Identifies callers by their secrets. While the database is unreachable, an identification stays valid for a minute.
 
-    That doesn't raise anybody's trust: the gate looks up the caller's grant and remembers it no longer than that.
+    That raises no caller's trust: the gate looks up the caller's grant and remembers it no longer than that.
     """
 
     def __init__(self, state: StateStore, user: str, clock: Callable[[], float] = time.monotonic) -> None:

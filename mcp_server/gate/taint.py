@@ -32,8 +32,9 @@ KEPT = timedelta(days=30)
 class Taints:
     """The untrusted text that callers have read.
 
-    While the database is unreachable, reading goes on: the records wait in memory and are written before the next decision that
-    depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other
+    While the database is unreachable, reading continues: the records wait in memory and are written before the next decision that
+    depends
+    on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other
     and ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
     """
 
@@ -104,7 +105,7 @@ class Taints:
         return await self.counted({**await self._of_journey(journey), **own} if journey else own)
 
     async def of_journey(self, journey: str) -> Mapping[str, datetime]:
-        """Return the untrusted sources that anybody has read in this journey at any time: the journey's work may repeat them.
+        """Return the untrusted sources that any caller has ever read in this journey: its work may repeat them.
 
         Raises:
             StorageError: the database is unreachable.

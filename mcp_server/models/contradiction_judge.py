@@ -31,7 +31,7 @@ MOST_KEPT = 5_000
 MOST_TOKENS = 4_000
 """Of an answer, which has a few hundred; some models count their reasoning, too."""
 MOST_QUESTIONS, WITHIN_S = 200, 3_600.0
-"""Limits the cost, because anybody may rehearse merges."""
+"""Limits the cost, because every caller may try merges as a dry run."""
 
 AWAY = "the language model that looks for more contradictions gave no answer in time; only the rules were applied, as without a model"
 

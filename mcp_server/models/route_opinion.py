@@ -25,7 +25,7 @@ LONGEST_QUESTION: Final = 400
 """Characters: the beginning shows what kind of question it is."""
 MOST_QUESTIONS: Final = 300
 WITHIN_S: Final = 3_600.0
-"""Limits how often one process asks, because anybody may search, and each question costs money."""
+"""Limits how often one process asks, because every caller may search, and each question costs money."""
 MOST_TOKENS: Final = 512
 """Room for models that reason first; the answer itself has about 20."""
 SYSTEM: Final = (

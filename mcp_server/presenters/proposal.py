@@ -1,6 +1,6 @@
 """Everything that a decision about a proposal rests on, as the terminal and the page show it.
 
-Texts are as hosts and models wrote them: whoever lays them out makes them harmless.
+Texts are as hosts and models wrote them: the code that lays them out makes them harmless.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _begun_run(proposal: Proposal) -> str:
 
 
 def calls_in(proposal: Proposal) -> list[dict[str, Any]]:
-    """Return the arguments of each call; of a text that is not JSON any more, that text."""
+    """Return the arguments of each call, or the text if it was shortened and is no longer JSON."""
     calls = parsed(proposal.arguments)
     calls = calls if isinstance(calls, list) else [calls]
     return [call if isinstance(call, dict) else {"arguments": call} for call in calls]

@@ -36,10 +36,10 @@ _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
 class SessionSubscribers:
-    """Clients of the 2025 protocol: they subscribe to one address at a time and are told on their session's own stream.
+    """Clients of the 2025 protocol: they subscribe to one address at a time and are notified on their session's own stream.
 
-    Whoever asked for a list is told, too, when it is another. Which memory documents anybody listens to, in whichever way, is
-    known here: what a journey calls them cannot be told from its id.
+    Clients that asked for a list are also notified when it changes. Only this class knows which memory documents have subscribers: a
+    journey's id does not tell the names of its documents.
     """
 
     def __init__(self) -> None:
@@ -93,12 +93,12 @@ class SessionSubscribers:
             self._listened += Counter[str]()  # forgets what nobody listens to
 
     def documents_of(self, journey: str) -> list[str]:
-        """Return the addresses of memory documents of that journey that anybody listens to."""
+        """Return the addresses of that journey's memory documents that have subscribers."""
         wanted = {*self._listened, *(uri for uris in self._wanted.values() for uri in uris)}
         return sorted(uri for uri in wanted if uri.startswith(memories(journey)))
 
     async def tell_list(self, which: str) -> None:
-        """Tell whoever asked for that list, `prompts` or `resources`, that it is another now."""
+        """Notify the clients that asked for that list, `prompts` or `resources`, that it changed."""
         for connection in [c for c, lists in self._listing.items() if which in lists]:
             tell = connection.send_prompt_list_changed if which == "prompts" else connection.send_resource_list_changed
             try:
@@ -109,7 +109,7 @@ class SessionSubscribers:
                 self._listing.pop(connection, None)
 
     async def tell(self, uri: str) -> None:
-        """Tell whoever subscribed to `uri`; one that does not read for a second is not waited for."""
+        """Notify the subscribers of `uri`; a client that does not read within a second is skipped."""
         for connection in [c for c, uris in self._wanted.items() if uri in uris]:
             try:
                 with anyio.move_on_after(PATIENCE_S):
@@ -128,7 +128,7 @@ async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish that prompts or resources come or go. This process's own lists are looked at, whoever changed what they show."""
+    """Publish that prompts or resources come or go. This process compares its own lists, whichever process made the change."""
     seen_prompts, seen_resources = None, None
     pause_s = FIRST_LOOK_S
     while True:

@@ -19,7 +19,7 @@ MOST = 100
 
 
 def add_completions(server: ForgeServer, services: ProtocolServices) -> None:
-    """Complete what stands in the addresses of resources, and the arguments of prompts."""
+    """Complete the variables in addresses of resources, and the arguments of prompts."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference,

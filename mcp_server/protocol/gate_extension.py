@@ -167,7 +167,7 @@ class GateExtension(Extension):
     async def _checkpoint_settled(
         self, name: str, question: checkpoints.CheckpointQuestion, reply: asking.FormReply, call: Call
     ) -> CallToolResult:
-        """Do what the answer says, and return where the journey stands then; nothing to who was frozen meanwhile."""
+        """Do what the answer says and return the journey's position; nothing for a caller that was frozen in the meantime."""
         spec = self._gate.spec(name)
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:
@@ -187,7 +187,7 @@ class GateExtension(Extension):
         *,
         before: run_rounds.RunQuestion | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """Ask in the host about what the run waits for, and lead it on, as often as it waits; then return where it stands."""
+        """Ask in the host for what the run waits for and continue it, as often as it waits; then return its state."""
         while isinstance(outcome, CallAnswered) and not call.detached and await self._may_ask(ctx, call):
             question = await run_rounds.question(self._services, run, before)
             if question is None:
@@ -215,7 +215,7 @@ class GateExtension(Extension):
     ) -> CallToolResult | InputRequiredResult:
         """Return the outcome; of a run that a person let begin in the host where it stands in a moment, and ask what it asks.
 
-        It goes on by itself, so who goes away ends only the looking on.
+        It continues by itself, so a client that disconnects only stops watching.
         """
         run = run_rounds.begun_in(name, outcome.content) if isinstance(outcome, CallAnswered) else ""
         spec = self._gate.spec(name)
@@ -245,7 +245,7 @@ class GateExtension(Extension):
     async def _run_settled(
         self, name: str, question: run_rounds.RunQuestion, reply: asking.FormReply, call: Call
     ) -> Outcome:
-        """Do what the answer says, and return where the run stands then; nothing to who was frozen meanwhile."""
+        """Do what the answer says and return the run's state; nothing for a caller that was frozen in the meantime."""
         spec = self._gate.spec(name)
         allowed = await self._gate.decide(name, Trust.READ, call.principal)
         if isinstance(allowed, Refuse) or spec is None:

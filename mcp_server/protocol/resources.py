@@ -26,7 +26,7 @@ AUDIT_URI = "audit://recent"
 PROPOSAL_URI = "proposal://"
 MOST_RECENT = 50
 HANDLES = frozenset({"proposal", "call", "run"})
-"""Fields of a record by which its actor goes on with what it began."""
+"""Fields of a record that let its actor continue what it began."""
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
@@ -133,7 +133,7 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
 
 
 def _untold(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record for whoever reads it, which may be another host than its actor.
+    """Return the record for its reader, which may be another host than its actor.
 
     It is without what its actor or a person wrote about it, and without the place in another service that it went to: who writes
     to whom is not for everybody.

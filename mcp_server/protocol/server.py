@@ -69,7 +69,7 @@ class GatedTool(Tool):
         )
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - the SDK's signature
-        """Raise: whoever comes this way has not passed the gate."""
+        """Raise: a call that gets here has not passed the gate."""
         raise PermissionError(f"{self.name} can be called only through the gate")
 
 
@@ -79,7 +79,7 @@ async def _never() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OfferedPrompt:
-    """A prompt of a list that is made anew for whoever asks. `text` returns what it says for the arguments given."""
+    """A prompt of a list that is made for each request. `text` returns what it says for the arguments given."""
 
     name: str
     title: str
@@ -146,7 +146,7 @@ class ForgeServer(MCPServer[Any]):
         )
 
     def offer(self, *, prompts: OfferedPrompts | None = None, resources: OfferedResources | None = None) -> None:
-        """Offer, after those that stay, what these return whenever somebody asks. Of two of one name the first counts."""
+        """Offer, after those that stay, what these return whenever somebody asks. If two have the same name, the first counts."""
         self._offered_prompts += [prompts] if prompts else []
         self._offered_resources += [resources] if resources else []
 
@@ -156,7 +156,7 @@ class ForgeServer(MCPServer[Any]):
         return bool(self._offered_prompts or self._offered_resources)
 
     async def list_prompts(self) -> list[Prompt]:
-        """Return all prompts that there are now."""
+        """Return all prompts that are available now."""
         found = [*await super().list_prompts(), *(prompt.listed for prompt in (await self._offered()).values())]
         self.first_prompts = found if self.first_prompts is None else self.first_prompts
         return found
@@ -172,7 +172,7 @@ class ForgeServer(MCPServer[Any]):
         return found
 
     async def list_resources(self) -> list[Resource]:
-        """Return all listed resources that there are now."""
+        """Return all resources that are listed now."""
         found = {str(resource.uri): resource for resource in await super().list_resources()}
         for offered in self._offered_resources:
             for resource in await offered():

@@ -44,7 +44,7 @@ Progress = Callable[[Run, Frame], Awaitable[None]]
 
 TOOL = "agent_run"
 HOLD_S = LEASE_S
-"""A run whose process was silent for this long may be taken up by another one."""
+"""Another process may resume a run whose process was silent for this long."""
 MOST_UNDER_WAY = 20
 """Runs of one principal that are neither over nor waiting for a person; with this many, its host begins no other."""
 MOST_ASIDE = 8
@@ -224,7 +224,7 @@ class Runs:
         return self._start_aside(run, _Resumption(proposal, became))
 
     def may_try(self, run: str) -> bool:
-        """Return whether a run that could not be led may be tried again by now."""
+        """Return whether a run that could not be led may now be tried again."""
         failed = self._failed.get(run)
         return failed is None or failed.until <= self._monotonic()
 
@@ -238,7 +238,7 @@ class Runs:
     # --- from outside -------------------------------------------------------------------------------------------------
 
     async def cancel(self, run: str, why: str) -> Run:
-        """Cancel a run, whichever process leads it; that process notices with its next step. A run that is over stays as it is.
+        """Cancel a run, whichever process leads it; that process notices with its next step. A run that has ended stays unchanged.
 
         The proposal that it waits for is withdrawn: nobody should approve an act of a run that no longer exists.
         """
@@ -315,7 +315,7 @@ class Runs:
                 with anyio.move_on_after(HOLD_S / 2):  # the process that leads it may die
                     async for current, frame in self.followed(run, reporter.count):
                         await reporter(current, frame)
-                    # It waits for a person now, and is still held by the process that led it up to there.
+                    # It waits for a person now, and the process that led it until then still holds it.
                     await self._sleep(TRY_S)
             except RunNotThere:
                 if not resumption.proposal:

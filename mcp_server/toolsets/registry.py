@@ -29,8 +29,8 @@ def chosen(
 ) -> tuple[AnySpec, ...]:
     """Return the tools to list, each declaration checked.
 
-    Those that need something outside only where that is `configured`; with `read_only` only those that read, of all toolsets
-    or of these.
+    Toolsets that need a service appear only if it is `configured`; `read_only` keeps only tools that read, in all
+    toolsets or in these.
 
     Raises:
         BadDeclaration: one is incomplete, or two have one name; the server must not start.

@@ -89,7 +89,7 @@ async def _never(_call: Call) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlan(Generic[R]):
-    """What a call would do, worked out before anybody decides on it. Nothing has changed yet.
+    """The effect that a call would have, worked out before a decision on it. Nothing has changed yet.
 
     `execute` does exactly that, later and outside of any request if need be; its call says who asked and what a person agreed
     to. `preview` is what a person is shown; None where the caller was trusted to need none, and where there is an `answer`:
@@ -100,7 +100,8 @@ class CallPlan(Generic[R]):
     `level` is what this very plan needs, where that is more than its tool usually does. `only_by_person` says why a person
     decides whatever level the caller holds. `origins` are where the text comes from that nobody vouches for and that the
     answer or the preview quotes. `destination` is where something goes that leaves the machine, like `zulip:design`. `teaches`:
-    it writes what agents are told before they begin, which text that nobody vouches for holds up as it does what leaves.
+    it writes what agents receive before they begin; after reading unverified text it needs one level more, as acts that leave the
+    machine do.
 
     `unsettled` plans what an answer left for a person to decide; with that plan it returns the texts that they would decide
     against.
@@ -122,7 +123,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     """A tool as declared. `S_contra` is the protocol of what its functions use of the server (see `mcp_server/ports.py`).
 
     A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
-    it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate stands between that and the
+    it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate comes between that and the
     plan's execution. `result` is the type (a dataclass) of what is answered. The answers of a tool that plans have a `status`
     and a `proposal`, and where they have a `revision` that is of the page at `path`.
 
@@ -245,7 +246,7 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @cached_property
     def definition_hash(self) -> str:
-        """Return a hash over all that a caller is told of the tool, and its level."""
+        """Return a hash over everything that callers see of the tool, and its level."""
         told = [self.name, self.description, self.input_schema, self.output_schema, int(self.needs)]
         return hashlib.sha256(canonical(told)).hexdigest()
 

@@ -179,7 +179,7 @@ class BoundedProtocol(H11Protocol):
     def _has_room(self) -> bool:
         """Close the connection that has kept the server waiting longest; return whether there was one.
 
-        Those that were answered before are closed last: they are idle between two requests, as browsers keep them.
+        Connections that were answered before are closed last: browsers keep them open between requests.
         """
         waiting = [
             one

@@ -51,7 +51,7 @@ def proof(holder: str, challenge: str) -> str:
 
 
 async def holder(state: StateStore) -> str | None:
-    """Return the holder of the page's lease on this machine, alive or not; None if there is none."""
+    """Return the holder of the page's lease on this machine, alive or not, or None."""
     lease = await state.lease(lease_name())
     held = lease is not None and holds(lease.expires_at, datetime.now(UTC), LEASE_S)
     return lease.holder if lease is not None and held else None

@@ -275,7 +275,7 @@ async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
 
 
 def number_in(request: Request, name: str) -> int | None:
-    """Return the number in the address under that name, None if there is none that fits a database's integer."""
+    """Return the number in the address under that name; None if it is missing or does not fit a database's integer."""
     text = request.query_params.get(name, "")
     return int(text) if text.isdecimal() and len(text) < 19 else None
 

@@ -201,7 +201,7 @@ class _Worker:
             str(memory_bytes or 0),
             *_module_paths(),
         ]
-        with anyio.CancelScope(shield=True):  # cancelled in between, the process would run on, unknown to anybody
+        with anyio.CancelScope(shield=True):  # cancelled in between, the process would keep running unnoticed
             process = await anyio.open_process(
                 command,
                 stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Several agents as one: their graphs one after the other, in one journey. Pure.
 
 Each part works as if it were alone. It sees its own phases under their own names, and those of other parts under names with a prefix.
-So no agent has to know whether it is part of a chain, and the engine does not know that there are chains.
+So no agent has to know whether it is part of a chain, and the engine does not know about chains.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _transitions(
             if (joint.part.prefix, joint.end) != (part.prefix, way):
                 continue
             link = joint.link
-            # A person is asked before every way onward from this end, and before no way back.
+            # A person is asked before every way forward from this end, and never before going back.
             asked = Transition(source, following) if link.is_backward else way
             yield replace(
                 asked,
@@ -352,7 +352,7 @@ class _Chain:
             through = [f"{part.name} ({part.agent.title}) is through" for part in visited if part in before]
             return [*present.agent.done(state_for(present, state)), *through]
         lines = [[f"{part.name}: {line}" for line in part.agent.done(state_for(part, state))] for part in visited[::-1]]
-        # One line of each part before the second line of any: there may be room for no more.
+        # One line of each part before the second line of any, because there may be no room for more.
         return [line for row in zip_longest(*lines) for line in row if line is not None]
 
     def documents(self, state: JourneyState) -> Mapping[str, str]:

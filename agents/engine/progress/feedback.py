@@ -31,7 +31,7 @@ def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedbac
 
 
 def feedback_list(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int) -> str:
-    """Return the feedback of these kinds as a list of at most so many tokens, oldest first.
+    """Return the feedback of these kinds as a list within a number of tokens, oldest first.
 
     The oldest that do not fit are only counted. The newest is always shown, cut if it is too long.
     """

@@ -14,7 +14,7 @@ from agents.errors import PhaseGone
 
 @dataclass(frozen=True, slots=True)
 class JourneyPosition:
-    """A journey with its agent and state. What a host is told follows from these (`agents.prompts.prompt`).
+    """A journey with its agent and state. `agents.prompts.prompt` makes a host's instructions from these.
 
     `repeated`: the caller wanted to start it, and it had already been started a moment before.
     """

@@ -12,7 +12,7 @@ MOST_INLINE, MOST_TEXT = 160, 32_000
 """In characters. A report shows a text artefact in full, because its reader may find it nowhere else."""
 DEEPEST = 6
 HEADLINES = ("title", "name", "text", "statement", "claim", "what")
-"""The fields that best say what an object is; the first that it has is shown beside its id."""
+"""The most descriptive fields of an object; the first that it has is shown beside its id."""
 _BLOCK = re.compile(r"#{1,6}(?:\s|$)|[>|<]|[-+*](?:\s|$)|```|~~~|[=-]+\s*$")
 """The beginnings of lines that Markdown takes for another block than a paragraph."""
 _CUT = "(cut: {more} more characters)"
@@ -106,7 +106,7 @@ def _citation(value: Mapping[str, Json]) -> str:
 
 
 def _headed(value: Mapping[str, Json]) -> tuple[str, dict[str, Json]]:
-    """Return the headline of an object (its id and what says best what it is), and its other fields."""
+    """Return the headline of an object (its id and its most descriptive field), and its other fields."""
     rest, parts = dict(value), list[str]()
     if isinstance(id_ := rest.get("id"), str) and id_ and "`" not in id_ and len(id_.splitlines()) == 1:
         parts.append(f"`{rest.pop('id')}`")

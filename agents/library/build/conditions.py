@@ -1,4 +1,7 @@
-"""What must be so for building to go on, or back. Each looks at what is recorded and at the knowledge base, at nothing else."""
+"""The conditions under which building moves forward, or back.
+
+Each looks at what is recorded and at the knowledge base, at nothing else.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from agents.library.build.plan import BuildRecord, Item
 
 
 async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """There is a goal, and a plan each step of which rests on concepts whose quotes stand where they say."""
+    """There is a goal and a plan, and each step of the plan rests on concepts whose quotes hold."""
     plan = BuildRecord(facts.works)
     plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
-    # Looking costs reads: what this submit brought is looked at now, all else once it is what counts.
+    # Checks cost reads: only what this submission brought is checked now, the rest when it decides.
     given = frozenset(ids(items_in(facts.given, "concepts"))) if plain else None
     return finding([*await unresolved_citations(facts.work, "concepts", look, given), *plain])
 
@@ -64,7 +67,7 @@ def _gap_left(plan: BuildRecord) -> Iterator[str]:
 
 
 async def everything_made(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every step is made, and shown: by quotes that stand there, or by what was made and what was seen when it was checked."""
+    """Every step is made and proven: by quotes that hold, or by the result and what its check showed."""
     plan = BuildRecord(facts.works)
     plain = list(_making_lacking(plan))
     given = frozenset(ids(items_in(facts.given, "made"))) if plain else None

@@ -1,4 +1,4 @@
-"""The plan, what it rests on and what is made of it, out of the works of both phases. Pure."""
+"""The plan, its concepts and its results, from the works of both phases. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BuildRecord:
 
     @cached_property
     def left_out(self) -> Sequence[Item]:
-        """Return the proposed concepts that are not taken up."""
+        """Return the proposed concepts that no step uses."""
         return items_in(self.works.get(GROUNDING, {}), "left_out")
 
     @cached_property

@@ -20,7 +20,7 @@ PLACEHOLDERS = ("steps", "gap")
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for the placeholders of this agent's prompts."""
+    """Return the values of the placeholders in this agent's prompts."""
     plan = BuildRecord(state.works)
     gap = plan.open_gap
     return {
@@ -30,7 +30,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return what was done, what the present phase needs first, so that another host can go on."""
+    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
     plan = BuildRecord(state.works)
     goal = [f"goal: {short(plan.goal, LINE)}"] if plan.goal else []
     if state.phase == GROUNDING:

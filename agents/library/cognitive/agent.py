@@ -1,4 +1,4 @@
-"""A cognitive agent in its setting: the shared phases around its own steps, and what it is told in each."""
+"""A cognitive agent in its setting: the shared phases around its own steps, and its instructions in each."""
 
 from __future__ import annotations
 

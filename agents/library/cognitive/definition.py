@@ -49,7 +49,7 @@ Tokens = Annotated[int, Field(ge=100, le=100_000)]
 
 @dataclass(frozen=True)
 class Described:
-    """A folder, read: the agent, or why there is none."""
+    """What reading a folder gave: the agent, or why it cannot be used."""
 
     name: str
     file: str
@@ -71,7 +71,7 @@ class BudgetBlock(FileBlock):
 
 
 class CognitiveBlock(FileBlock):
-    """What an agent is told around its steps. `model`, `budget` and `sections` are read as blocks of their own."""
+    """The texts around an agent's own steps. `model`, `budget` and `sections` are read as blocks of their own."""
 
     function: Annotated[str, AfterValidator(_function)]
     model: Json = Field()

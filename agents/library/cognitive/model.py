@@ -1,4 +1,4 @@
-"""What a cognitive agent is: its own steps, and what it is told around them. Pure."""
+"""The parts of a cognitive agent: its own steps and the texts around them. Pure."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ActsOnRecord:
 
     @property
     def held(self) -> list[str]:
-        """Return why the work cannot go on, whatever was chosen."""
+        """Return why the work cannot continue, whichever act was chosen."""
         return [*self.wrong, *self.waiting]
 
     def settle(self, act: Item, *, changed: bool = True) -> None:

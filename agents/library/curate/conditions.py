@@ -30,7 +30,7 @@ async def unknown_place(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The map was looked at in this visit, and names places that exist."""
+    """The map was read in this visit, and the work names places that exist."""
     candidates = CurationRecord(facts.works).candidates
     missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
     missing += [
@@ -82,14 +82,14 @@ async def missing_context(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _resolving(facts: SubmitFacts, look: Look) -> bool:
-    """Return whether any evidence stands where it says."""
+    """Return whether the quote of any evidence holds."""
     evidence = items_in(facts.work, "evidence")
     wrong = await unresolved_citations(facts.work, "evidence", look)
     return len(wrong) < len(evidence)
 
 
 async def evidence_found(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """There is evidence, all of it stands where it says, and nothing is said to be missing."""
+    """There is evidence, every quote holds, and nothing is reported as missing."""
     missing = await unresolved_citations(facts.work, "evidence", look)
     if not items_in(facts.work, "evidence"):
         missing.append("there is no evidence yet: quote the passages that bear on the question")
@@ -179,7 +179,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
         record.kind in UPDATES[1:] and await look.place(str((record.chosen or {}).get("path") or "")) != "page"
     )
     if nothing_there and record.said and not deeds.held:
-        return MET  # the page went meanwhile, and the person was told
+        return MET  # the page has gone in the meantime, and the person was told
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
         wrong.append("said is empty: answer the person, and submit what you told them")
@@ -213,7 +213,7 @@ def _lies_at(act: Item, path: str) -> bool:
 
 
 async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every page that was changed is told of as it is now, and says what was merged into it."""
+    """Every changed page is reported as it is now and contains what was merged into it."""
     record, missing = CurationRecord(facts.works), list[str]()
     for path in record.changed:
         page = record.verified.get(path)
@@ -225,7 +225,7 @@ async def merged(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _not_as_told(record: CurationRecord, page: Item, look: Look) -> list[str]:
-    """Return what a page is not, of what it is said to be."""
+    """Return in which points a page is not what the work says."""
     id_, path, revision, says = page["id"], page["path"], page["revision"], page.get("says")
     if not await look.place(path):
         if not record.may_be_gone(path):

@@ -39,7 +39,7 @@ class CurationRecord:
 
     @property
     def question(self) -> str:
-        """Return what is asked; "" if nothing was routed yet."""
+        """Return the question; "" if nothing was routed yet."""
         return str(self.works.get(ROUTE, {}).get("question", ""))
 
     @property

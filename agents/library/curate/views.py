@@ -34,7 +34,7 @@ PLACEHOLDERS = (
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for the placeholders of this agent's prompts."""
+    """Return the values of the placeholders in this agent's prompts."""
     record = CurationRecord(state.works)
     place = state.work[ROUTE].content.get("place") if ROUTE in state.work else None
     return {
@@ -80,7 +80,7 @@ def _deed(act: Item) -> str:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return what was done, the newest phases first, so that another host can go on."""
+    """Return a summary of the work so far for another host to continue from, newest phases first."""
     record = CurationRecord(state.works)
     ended = [*_acts(record), *_conclusion(record)]
     found = [f"evidence {_evidence(item)}" for item in record.evidence]
@@ -115,7 +115,7 @@ def _looked(kind: str, items: Sequence[Item]) -> Iterator[str]:
 
 
 def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the question, when it is asked or changed, and the sources that a work has and the one before it had not."""
+    """Return the question, if it is new or changed, and the sources that a work adds to the one before it."""
     notes = list[Note]()
     if phase == ROUTE and isinstance(after, dict):
         old = before.get("question") if isinstance(before, dict) else None

@@ -94,7 +94,7 @@ def _broken(u: Undertaking) -> str:
 
 
 def _validation(u: Undertaking) -> tuple[str, ...]:
-    """Return what later attempts are told of a validation. The full errors are in the validator's own work."""
+    """Return the feedback on a validation for later attempts. The full errors are in the validator's own work."""
     told = [f"{_broken(u)}: {listing(u.broken)}"] if u.errors else []
     if u.warnings:
         told.append(f"warnings: {short('; '.join(item['text'] for item in u.warnings), DETAIL_CHARS)}")
@@ -111,7 +111,7 @@ async def implemented(facts: SubmitFacts, look: Look) -> ConditionFinding:
     """Every step is done and shown, or named as undone with why; every issue of the judge is answered."""
     u = of_facts(facts)
     plain = [*_done_lacking(u), *_unanswered(u, facts.work)]
-    # Each look costs a read: while anything else is missing, only what this submit brought is looked at.
+    # Each check costs a read: while anything else is missing, only what this submission brought is checked.
     given = frozenset(ids(items_in(facts.given, "done"))) if plain else None
     shown = [item for item in u.done.values() if given is None or item["id"] in given]
     looked = await unresolved_citations(facts.work, "done", look, given)

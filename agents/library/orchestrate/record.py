@@ -42,7 +42,7 @@ class WorkLimits:
 
 @dataclass(frozen=True)
 class Undertaking:
-    """One brief and everything that came of it. `works` has the newest work of each phase."""
+    """One brief and everything that followed from it. `works` has the newest work of each phase."""
 
     brief: str
     inputs: Mapping[str, Json]
@@ -141,7 +141,7 @@ class Undertaking:
 
     @property
     def verdict(self) -> Item:
-        """Return the newest verdict, empty if there is none."""
+        """Return the newest verdict, or an empty one."""
         return self.works.get(JUDGING, {})
 
     @property

@@ -1,4 +1,7 @@
-"""What must be so for research to go on, or back. Each looks at what is recorded and at the knowledge base, at nothing else."""
+"""The conditions under which research moves forward, or back.
+
+Each looks at what is recorded and at the knowledge base, at nothing else.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,10 @@ def _undecided(tree: Tree) -> Iterator[str]:
 
 
 async def all_questions_answered(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Every question of the tree has an answer that rests on quotes which stand there, or is left open after real searches."""
+    """Every question of the tree has an answer whose quotes hold, or is left open after real searches."""
     tree = Tree(facts.works)
     plain = list(_answers_lacking(tree))
-    # Looking costs reads and searches: what this submit brought is looked at now, all else once it is what counts.
+    # Checks cost reads and searches: only what this submission brought is checked now, the rest when it decides.
     given = frozenset(ids(items_in(facts.given, "answers"))) if plain else None
     looked = [*await unresolved_citations(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
     return finding([*looked, *plain])
@@ -122,7 +125,7 @@ async def synthesis_reveals_missing_category(facts: SubmitFacts, _look: Look) ->
 
 
 async def synthesis_requires_more_answers(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """A question of the tree, or one that the synthesis asks beside them, has no answer on record."""
+    """A question of the tree, or one that the synthesis added, has no recorded answer."""
     tree = Tree(facts.works)
     wrong = _more_wrong(tree)
     new = [question for question in tree.unanswered if question["id"] not in wrong]

@@ -1,4 +1,4 @@
-"""The question tree and what is known of it, out of the works of all phases. Pure."""
+"""The question tree and what is known about it, from the works of all phases. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tree:
     def questions(self) -> Sequence[Item]:
         """Return the questions to answer: those of the tree, then those that the synthesis asked for, each id once.
 
-        What the synthesis asked for in a category that is gone is asked no more.
+        Questions that the synthesis added to a category that is gone are dropped.
         """
         of_tree = self.items(DECOMPOSE, "questions")
         there, categories = set(ids(of_tree)), set(ids(self.categories))

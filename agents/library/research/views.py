@@ -22,7 +22,7 @@ PLACEHOLDERS = ("proposed", "open_questions", "insights_needed", "tree")
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for the placeholders of this agent's prompts."""
+    """Return the values of the placeholders in this agent's prompts."""
     tree = Tree(state.works)
     return {
         "proposed": _listed([_category(category, asked=True) for category in tree.pending]),
@@ -60,7 +60,7 @@ def _insights_needed(tree: Tree) -> list[str]:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return what was done, what the present phase needs first, so that another host can go on."""
+    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
     tree = Tree(state.works)
     counted, answers, insights = list(_counted(tree)), list(_answers(tree)), list(_insights(tree))
     if state.phase == DECOMPOSE:

@@ -1,7 +1,8 @@
 """An agent that knows nothing of skills, in its place in one: told what the skill says, and leaving a memory document. Pure.
 
-The agent itself stays as it is. Its prompts end with what the skill says, and after its end the server writes what is recorded in the
-form of a memory document; nobody is asked for it.
+The agent itself stays as it is. Its prompts end with what the skill says, and after its end the server itself writes a memory
+document from
+what is recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A skill as an agent that is led like any other: the agents that work in it, each in its place. Pure."""
+"""A skill as an agent like any other: the agents that work in it, each in its place. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSING_TEXT = """\
 Tell the person in a few sentences what came of it, what is open, and where the results are: the memory documents of the phases are
 at memory://{task}/{agent}, and journey_status(view="report") has every step."""
 Worker = Agent | Cognitive
-"""What may work in a skill: a cognitive agent, which is told where it is, or any other, as it is."""
+"""An agent that can work in a skill: a cognitive agent, which is told its place, or any other agent unchanged."""
 
 
 @dataclass(frozen=True)

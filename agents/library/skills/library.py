@@ -25,7 +25,7 @@ def worker(name: str) -> Worker:
     """Return one of them.
 
     Raises:
-        NoSuchAgent: there is none of that name.
+        NoSuchAgent: none has that name.
     """
     if name in {entry.name for entry in cognitive_entries()}:
         return cognitive(name)

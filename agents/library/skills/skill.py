@@ -1,4 +1,4 @@
-"""What a skill is: which agents work one after the other, what each is told, and where the work goes from there. Pure."""
+"""A skill's definition: which agents work one after the other, with what added text, and where the work goes next. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _way_name(name: str) -> str:
 
 
 class SkillPhase(FileBlock):
-    """An agent's place in a skill, with what it is told there in addition to its own prompts.
+    """An agent's place in a skill, with the text that is added to its own prompts there.
 
     `context` is whose memory documents it is given: `all`, `last`, or the ids of phases. `next` is the phase that comes after it,
     or `END`; "" for the next in the list.

@@ -1,4 +1,4 @@
-"""A team's skills: read when their files change, and made agents of when one of them is first led."""
+"""A team's skills: read when their files change, and built into agents when first started."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TeamSkills:
         self._problems: tuple[SpecProblem, ...] = ()
 
     def look(self, contents: Mapping[str, bytes], agents: Collection[str]) -> None:
-        """Read the files anew that changed, or for which something else did. `agents` are the names of the team's own."""
+        """Read the files again that changed, or that depend on something that did. `agents` are the names of the team's own."""
         files = sorted(path for path in contents if is_skill(path))
         problems = [
             SpecProblem(file, 1, f"there are more than {MOST_SKILLS} skills; this one is left out")
@@ -69,7 +69,7 @@ class TeamSkills:
         return sorted(skills, key=lambda skill: skill.name)
 
     def agent(self, name: str, definitions: Collection[Definition]) -> Agent | None:
-        """Return the skill of that name as an agent; None if there is none, or it is broken.
+        """Return the skill of that name as an agent; None if it is missing or broken.
 
         `definitions` are of the team's agents.
         """
@@ -92,7 +92,7 @@ class TeamSkills:
     def _led(
         self, read: SkillFile, definitions: Collection[Definition]
     ) -> tuple[Agent | None, tuple[SpecProblem, ...]]:
-        """Return the skill as an agent, or what is wrong with it. It is made anew when one of its agents changed."""
+        """Return the skill as an agent, or what is wrong with it. It is rebuilt when one of its agents changes."""
         skill = read.skill
         if skill is None:
             return None, read.problems

@@ -1,4 +1,7 @@
-"""What must be so for teaching to go on, or back. Each looks at what the learner answered and at the pages, at nothing else."""
+"""The conditions under which teaching moves forward, or back.
+
+Each looks at what the learner answered and at the pages, at nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from agents.engine.work.gaps import finding, folded, listing, repeated_texts, sh
 from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 
 NOTHING_TO_LEARN = "no objective is left; keep at least one"
-"""Where a person led the work on from a calibration that lost its objectives, it can only go back."""
+"""If a person let the work continue after a calibration that lost its objectives, it can only go back."""
 
 
 # --- CALIBRATE --------------------------------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
 
 
 async def objective_passed(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """This submit has the lesson on the objective, which rests on passages; every check is answered rightly; others are left."""
+    """This submit has the lesson on the objective, which rests on passages; every check is answered correctly; others are left."""
     wrong = await _lesson_wrong(facts, look)
     return finding(wrong) if wrong or Course(facts.works).left else ConditionFinding(met=False)
 
@@ -174,7 +177,7 @@ async def all_objectives_passed(facts: SubmitFacts, look: Look) -> ConditionFind
     wrong = await _lesson_wrong(facts, look)
     course = Course(facts.works)
     if wrong or course.left:
-        # What is left for later is no fault of this lesson: nobody is told to do it now.
+        # What is left for later is not a fault of this lesson, so it is not reported.
         return ConditionFinding(met=False, missing=tuple(wrong))
     return finding(await unresolved_citations(facts.work, "lessons", look, frozenset(course.objectives)))
 

@@ -63,7 +63,7 @@ class Course:
     def next(self) -> str:
         """Return the first objective that is not passed while all that it needs is; "" if all are passed.
 
-        Objectives that need each other can only be on record where a person led the work on: then the first one comes first.
+        Objectives that need each other are recorded only if a person let the work continue: then they are taught in order.
         """
         return next((id_ for id_ in self.left if self.ready(id_)), next(iter(self.left), ""))
 
@@ -90,7 +90,7 @@ class Course:
         return bool(lesson.get("citations")) and len(right) == len(checks) >= LEAST_CHECKS
 
     def against(self, known: str) -> Iterator[str]:
-        """Yield the probes that contradict what the learner is taken to know: solid, but answered wrongly; none, but rightly."""
+        """Yield the probes that contradict the assumed level: solid, but answered wrongly; none, but answered correctly."""
         level = self.knows.get(known, {}).get("level")
         for diagnosis in self.diagnoses.values():
             for probe in answered(items_in(diagnosis, "probes")):

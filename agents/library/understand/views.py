@@ -18,7 +18,7 @@ PLACEHOLDERS = ("to_take_in", "objective", "source", "knows", "failed", "diagnos
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for the placeholders of this agent's prompts."""
+    """Return the values of the placeholders in this agent's prompts."""
     course = Course(state.works)
     objective = course.present if state.phase == TEACH else course.next
     known = [_known(entry) for entry in course.knows.values()]
@@ -86,7 +86,7 @@ def _lesson(course: Course, objective: str) -> str:
 
 
 def done(state: JourneyState) -> Sequence[str]:
-    """Return what was done, what the present phase needs first, so that another host can go on."""
+    """Return a summary of the work so far for another host to continue from, beginning with what the present phase needs."""
     course = Course(state.works)
     objectives, knows = list(_objectives(course)), list(_knows(course))
     if state.phase == CALIBRATE:

@@ -149,7 +149,7 @@ class ModelProvider:
                 self._without |= without - {ECHO}
                 return replace(reply, usage=attempts.usage + reply.usage)
             attempts.usage += failure.usage
-            # This is no further try: the request is another one, and each part can be left out only once.
+            # This does not count as another try: the request has changed, and each part can be left out only once.
             if unknown := _unknown_part(outgoing, failure):
                 without |= {unknown}
                 continue

@@ -122,7 +122,7 @@ class FrameDraft:
         return self
 
     def add_unsure(self, why: str, milliseconds: float = 0.0) -> FrameDraft:
-        """Add that nobody knows whether the first open call was done; one that could not be called certainly was not."""
+        """Add that it is unknown whether the first open call was done; one that could not be called certainly was not."""
         if problem := self.run.open_calls[0].problem:
             return self.skip_call(problem)
         text = UNSURE.format(why=why)

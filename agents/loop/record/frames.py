@@ -80,7 +80,7 @@ class _PlacedFrame:
 class RequestCost:
     """The usage and cost of a request to the model. `counted`: the vendor reported nothing, and the tokens are estimates.
 
-    `cost_micros` None: nobody knows the price. `model` is the one that answered, `request` the vendor's id of the request.
+    `cost_micros` None: the price is unknown. `model` is the one that answered, `request` the vendor's id of the request.
     """
 
     tokens_in: int = 0
@@ -140,7 +140,7 @@ class ToolCallFrame(_PlacedFrame):
 class ToolResult(_PlacedFrame):
     """The outcome of a call. `text` is what the model gets; `error` says what went wrong if it was no success.
 
-    `unsure`: nobody knows whether it was done. `proposal`: not done yet, a person decides about it. `called` is false if the tool was
+    `unsure`: it is unknown whether it was done. `proposal`: not done yet, a person decides about it. `called` is false if the tool was
     never called.
     """
 

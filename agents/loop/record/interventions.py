@@ -22,7 +22,7 @@ NOT_BEGUN = "the run ended before"
 async def end(
     store: RunStore, run: str, signal: End, why: str, *, now: Callable[[], datetime], chance: Callable[[], str]
 ) -> tuple[Run, tuple[Frame, ...]]:
-    """Record that the run ended; return it and the new frames. A run that is over stays as it is, without new frames.
+    """Record that the run ended; return it and the new frames. A run that has ended stays unchanged, without new frames.
 
     The process that leads a cancelled run still records the outcome of the call under way. For a failed run no process does, so that
     outcome is recorded as unknown.
@@ -51,7 +51,7 @@ async def note_answer(
 
     Raises:
         RunNotThere: it asks nothing, or another question. RunTaken: another process holds it. NoSuchRun: there is no such run.
-        KnowledgeError: it cannot be recorded; then nobody holds the run because of it.
+        KnowledgeError: it cannot be recorded, and no process holds the run because of it.
     """
     # Before the hold, so that a wrong answer does not keep others from the run, and again under it.
     _check_ask(await store.run(run), ask)

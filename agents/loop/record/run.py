@@ -21,7 +21,9 @@ from agents.loop.record.frames import (
 )
 
 State = Literal["running", "asking", "suspended", "done", "failed", "cancelled"]
-"""A process leads it, or could; it waits for a person's answer, or decision about a proposal; or it is over, in one of three ways."""
+"""A process leads it, or could; it waits for a person's answer, or decision about a proposal; or it has ended, in one of three
+ways.
+"""
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 
 
@@ -51,8 +53,8 @@ class Run:
     `open_calls` have no result yet. They are made one after the other, in their order, so only the first may have begun. `plan` is the
     newest answer of the model, and `invalid_answers` how many of the newest in a row could not be carried out. `ask` is the question
     to a person, `proposal` what a person is to decide about. `why` says why the run failed or was cancelled. `context_tokens` is the
-    most that the model is sent, and `shortened` how often that had to be reduced. `taken_up` is how often since the newest plan the
-    run was taken up from a process that died.
+    most that the model is sent, and `shortened` how often that had to be reduced. `taken_up` is how often, since the newest plan, the
+    run was resumed after its process died.
     """
 
     header: Header
@@ -111,7 +113,7 @@ class Run:
         return tuple(dict.fromkeys(result.tool for result in results if result.called))
 
     def seconds_at(self, now: datetime) -> float:
-        """Return the seconds in which a process led it by then, not counting the wait for a person, or for a process after a crash."""
+        """Return how many seconds a process had led it by then; waits for a person, or for a process after a crash, don't count."""
         since = 0.0 if self.state != "running" else max(0.0, (now - self.moved_at).total_seconds())
         return self.spent.seconds + since
 
@@ -187,7 +189,7 @@ def _check_place(run: Run, frame: Frame) -> None:
 def _after(run: Run, frame: Frame) -> Run:
     """Return the run with the frame, which is in its place; raise BadFrames if it does not follow from those before."""
     spent = with_request_cost(run.spent, frame)
-    # Up to a process that takes the run up, or leaves it, nobody led it.
+    # The time before a process resumes the run, or leaves it, does not count.
     if run.state == "running" and not (isinstance(frame, Control) and frame.signal in ("taken_up", "left")):
         spent = replace(spent, seconds=spent.seconds + (frame.at - run.moved_at).total_seconds())
     after = replace(run, spent=spent, frames=(*run.frames, frame))

@@ -18,7 +18,7 @@ from knowledge.state.retention.cuts import Shortened
 
 TITLE_CHARS = 120
 LONGEST_HOLD_S = 30.0
-"""How long a silent process may go on leading a run. A hold that ends later was given before the clock was set back."""
+"""How long a silent process keeps its hold on a run. A hold that ends later was given before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RunStore(Protocol):
     """The runs of one knowledge base."""
 
     async def begin(self, header: Header, hold: Hold) -> Run:
-        """Put a run on record, led by the holder, and return it. The same header again returns the run as it is now.
+        """Record a new run, led by the holder, and return it. The same header again returns the run as it is now.
 
         Raises:
             RunExists: another run has that id. Nothing is recorded.
@@ -132,7 +132,7 @@ class RunStore(Protocol):
     ) -> Sequence[RunLine]:
         """Return runs, the newest first, from the one after the one with the id `before`.
 
-        `adrift_at`: only running ones that no process holds at that time: the process that led them died.
+        `adrift_at`: only running ones that no process holds at that time, because theirs died.
         """
         ...
 
@@ -146,6 +146,6 @@ class RunStore(Protocol):
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what the runs of that principal, or of all, took together since then, or ever.
 
-        Of a run that began before then, only its frames since then count; it is one of `runs` if they took anything.
+        Of a run that began earlier, only later frames count; it is one of `runs` if those used anything.
         """
         ...

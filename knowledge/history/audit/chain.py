@@ -66,7 +66,7 @@ def body_around(entry: HistoryEntry) -> tuple[str, str]:
 
 
 def canonical(fields: object) -> str:
-    """Return the canonical JSON of these fields, so that anybody can hash it again."""
+    """Return the canonical JSON of these fields, so that anyone can repeat the hash."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -123,7 +123,7 @@ class CodesVectorIndex:
         return await anyio.to_thread.run_sync(_ranked, table, rows, stored, unit, limit)
 
     def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosine of those of these chunks whose vector is in memory."""
+        """Return the cosines of the chunks whose vector is in memory."""
         table = self._table
         length = float(np.linalg.norm(vector))
         if not table.size or not table.has_vectors(len(vector)) or not length:

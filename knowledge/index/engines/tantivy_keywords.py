@@ -157,7 +157,7 @@ class TantivyKeywordIndex:
         )
 
     def _current(self) -> _Reading | None:
-        """Return a searcher on the newest recorded commit; None if there is none."""
+        """Return a searcher on the newest recorded commit, or None."""
         stamp = _stamp(self._folder / _APPLIED)
         reading = self._reading
         if stamp is None or (reading and reading.stamp == stamp):
@@ -184,7 +184,7 @@ class TantivyKeywordIndex:
             return None
 
     def _applied(self) -> _Applied | None:
-        """Return the record; None if there is none, or it is of another version."""
+        """Return the record; None if it is missing or from another version."""
         try:
             record = json.loads((self._folder / _APPLIED).read_text(encoding="utf-8"))
             shape, data, generation, seq = (record[key] for key in ("shape", "data", "generation", "seq"))

@@ -144,7 +144,7 @@ class SqliteIndexStore:
         return Progress(done, max(done, total))
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` by path, of those of `paths` that are documents, or of every document."""
+        """Return stamp, revision and `indexed_at_ns` by path, for the documents among `paths`, or for every document."""
         sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document INDEXED BY document_stamp"
         if paths is None:
             rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
@@ -154,7 +154,7 @@ class SqliteIndexStore:
         return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that have a vector in use."""
+        """Return `(half, code)` of the chunk texts that have a vector in use."""
         sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? AND half <> x'' LIMIT 1"
         asked = [(digest,) for digest in set(digests)]
         rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
@@ -172,7 +172,7 @@ class SqliteIndexStore:
         return [half or b"" for (half,) in rows]
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
-        """Return those of these chunks that still exist."""
+        """Return the chunks that still exist."""
         rows: Any = self._database.query(_CHUNK, (numbers(seqs),)) if seqs else ()
         return {row[0]: _chunk_row(row) for row in rows}
 
@@ -182,7 +182,7 @@ class SqliteIndexStore:
         return record_of(rows[0]) if rows else None
 
     async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
-        """Return the records of those of these documents that still exist."""
+        """Return the records of the documents that still exist."""
         asked = json.dumps(sorted(docs))
         sql = f"SELECT doc, {RECORD_COLUMNS} FROM document WHERE doc IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
         rows: Any = self._database.query(sql, (asked,))
@@ -220,7 +220,7 @@ class SqliteIndexStore:
         return self._database.read(partial(_named, name_key(name), limit))
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
-        """Return the first chunk of the document or of its section; None if there is none."""
+        """Return the first chunk of the document or of its section, or None."""
         sql = "SELECT chunk.seq, section FROM code JOIN chunk USING (seq) WHERE code.doc = ? ORDER BY ordinal"
         rows: Any = self._database.query(sql, (doc,))
         return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)

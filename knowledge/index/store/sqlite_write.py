@@ -274,7 +274,7 @@ def pack_words(words: Counter[str]) -> bytes:
 
 
 def unpack_words(packed: bytes) -> dict[str, int]:
-    """Return the counts in what `pack_words`, or an earlier version of it, returned."""
+    """Return the counts in a result of `pack_words`, or of an earlier version of it."""
     if packed.startswith(_COUNTED):
         words, _, counts = packed[len(_COUNTED) :].partition(b"\n\n")
         return dict(zip(words.decode().split("\n"), counts, strict=True)) if counts else {}

@@ -114,7 +114,7 @@ def split_statements(text: str) -> Iterator[str]:
             yield bare
         elif bare:
             paragraph.append(bare)
-            # Headings and key lines end with their line; an item may go on.
+            # Headings and key lines end with their line; an item may continue.
             if bare[0] == "#" or (is_key and not is_item):
                 yield from _sentences(bare)
                 paragraph = []

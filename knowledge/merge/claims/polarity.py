@@ -40,7 +40,7 @@ def axis_of(word: str, language: str) -> tuple[str, int] | None:
 
 @lru_cache(REMEMBERED)
 def canonical(word: str, language: str) -> str:
-    """Return the term that stands for `word` and its synonyms."""
+    """Return the term that represents `word` and its synonyms."""
     return stem(SYNONYMS.get(word, word), language)
 
 

@@ -17,7 +17,7 @@ Relation = Literal["same", "compatible", "differs", "incomparable"]
 Bound = Literal["", "least", "most", "range"]
 
 APPROXIMATE = 0.10
-"""Figures of which one is called approximate agree when they differ by no more than this share: "about 3 MB", "roughly 3.1 MB"."""
+"""Two figures, one of them approximate, agree when they differ by at most this share: "about 3 MB", "roughly 3.1 MB"."""
 CONVERTED = 0.016
 """What conversion may lose: a month is 30 days to most people, and 30.44 on average."""
 

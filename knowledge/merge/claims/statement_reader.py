@@ -109,7 +109,7 @@ def _tokens_of(text: str) -> tuple[Token, ...]:
 
 
 class _StatementReader:
-    """Reads one statement. Methods that take up tokens return the index of the next one, 0 where they take up none."""
+    """Reads one statement. Methods that consume tokens return the index of the next one, or 0 if they consume none."""
 
     def __init__(self, text: str, language: str) -> None:
         self.text, self.language = text, language

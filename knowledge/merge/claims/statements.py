@@ -167,7 +167,7 @@ def _number_and_unit_stems(language: str) -> tuple[frozenset[str], frozenset[str
 
 @lru_cache(REMEMBERED)
 def read_statement(text: str, language: str, kind: str = "paragraph") -> StatementReading:
-    """Return the reading of a statement; most of a page is what it was when it was last looked at."""
+    """Return the reading of a statement; cached, because most of a page is unchanged since it was last read."""
     return StatementReading(text, kind, language)
 
 
@@ -265,7 +265,7 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
         return False
     if _shared_order(existing, new) < (LEAST_ORDER if new.subject == existing.subject else SAME_ORDER):
         return False
-    # Numbers may be written otherwise ("1.5 GB", "1536 MB"): of these `compare` knows more.
+    # Numbers may be written differently ("1.5 GB", "1536 MB"), which `compare` handles.
     if new.values - existing.values - new.numbers or len(new.numbers) > len(existing.numbers):
         return False
     relation = _relation(existing.plain, new.plain)

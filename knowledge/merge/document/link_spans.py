@@ -146,7 +146,7 @@ def _found_in(text: str) -> tuple[LinkSpan, ...]:
     return tuple(sorted(found, key=lambda link: link.start))
 
 
-# The page that was written is looked at to verify it, and again before the next write.
+# The page is read after a write to verify it, and again before the next write.
 _remembered = lru_cache(maxsize=8)(_found_in)
 
 
@@ -316,7 +316,7 @@ def _folded_label(written: str) -> str:
 
 
 def _target(body: str, at: int) -> tuple[int, int] | None:
-    """Return where the target that begins at `at` is, without its angle brackets; None if there is none."""
+    """Return the span of the target that begins at `at`, without its angle brackets, or None."""
     if body.startswith("<", at):
         bracketed = _BRACKETED.match(body, at)
         return bracketed.span(1) if bracketed else None

@@ -65,7 +65,7 @@ def broken_links(text: str, page: str, names: LinkTargets) -> set[str]:
 
 
 def update_links(text: str, *, page: str, moves: Mapping[str, str], names: LinkTargets) -> str:
-    """Return the text of `page`, which may be among those that move, with its links leading where they led before.
+    """Return the text of `page`, which may itself move, with links that keep their targets.
 
     `moves` gives new paths by old ones, `names` are those before the move. A link stays of its kind: relative, from the root,
     by name while that names one page only, with its suffix or without, with the words it shows. A link that still leads
@@ -93,7 +93,7 @@ class _Move:
     after: LinkTargets
 
     def rewrite(self, text: str, link: LinkSpan) -> tuple[int, int, str]:
-        """Return the part of the text to be replaced, and the text for it, so that the link leads where it led."""
+        """Return the span to replace and its new text, so that the link keeps its target."""
         written = text[link.at : link.to]
         led = resolve(self.page, link, self.names)
         if led is None:

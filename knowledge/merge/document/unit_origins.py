@@ -1,4 +1,4 @@
-"""Which recorded origin belongs to which unit of a page that anybody may have edited meanwhile. Pure.
+"""Matches recorded origins to the units of a page that may have been edited in the meantime. Pure.
 
 Equal text in the same section first, then equal text elsewhere, then text that is nearly the same. A text that fits two origins
 equally well gets neither: an origin is found or unknown, never guessed (kb/decisions/0026).
@@ -27,7 +27,7 @@ SAME_SECTION = 0.03
 FEW_WORDS = 6
 """Up to so many words, letters are compared: one changed word of three is not a third of the text."""
 RARE = 24
-"""Texts that share a word with at most so many others are looked at because of it."""
+"""The most texts that may share a word for it to make two texts candidates."""
 MOST_CANDIDATES = 24
 LONGEST_COMPARED = 20_000
 
@@ -36,8 +36,8 @@ LONGEST_COMPARED = 20_000
 class PageFacts:
     """Facts about a whole page, for units without an origin of their own.
 
-    `source` is the page's own. `tracked` says whether it was ever written through us: then a unit without origin is somebody
-    else's, and nobody knows whose.
+    `source` is the page's own. `tracked` says whether it was ever written through us: then a unit without origin was written
+    by someone unknown.
     """
 
     path: str
@@ -57,7 +57,7 @@ def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequen
     """Return the origin of each unit, None where it is not known.
 
     `known` are the origins of the page when it was last written through us, `before` its units then. Each origin is given to
-    at most one unit. A unit with another value than before has no origin any more: its source never said so.
+    at most one unit. A unit whose value changed no longer has an origin: its source never said that.
     """
     here = [unit_digest(unit.text) for unit in units]
     placed = [(digest, unit.section) for digest, unit in zip(here, units, strict=True)]

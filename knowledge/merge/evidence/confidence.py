@@ -18,7 +18,7 @@ from knowledge.pages.claim_source import AUTHORITY, UNKNOWN_AUTHORITY, source_ki
 from knowledge.pages.paths import without_suffix
 
 UNKNOWN = "unknown"
-"""The source of text whose origin nobody knows."""
+"""The source of text of unknown origin."""
 USER = "user"
 HALF_LIFE_DAYS = 180.0
 LONGEST_HALF_LIFE_DAYS = 36_500.0
@@ -109,7 +109,7 @@ def independent(source: str, lineages: Iterable[str]) -> tuple[str, ...]:
 
 
 def same_lineage(one: str, other: str) -> bool:
-    """Return whether both sources are one voice. Two unknown ones are not: nobody knows."""
+    """Return whether both sources are one voice. Two unknown sources are never one voice."""
     lineage = lineage_of(one)
     return lineage != UNKNOWN and lineage == lineage_of(other)
 

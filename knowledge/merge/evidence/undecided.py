@@ -15,16 +15,16 @@ from knowledge.merge.model import CutDocument, IncomingEvidence, section_name
 from knowledge.merge.setting import MergeSetting
 
 MOST_PAIRS = 20
-"""Pairs that are asked about for one piece of evidence."""
+"""The most pairs sent to the model for one piece of evidence."""
 MOST_OF_ONE = 6
 """Pairs of one new statement."""
 MOST_NEW = 40
 MOST_COMPARED = 600
 """Statements of a page that are compared in meaning; of a longer page, those that share most words with something new."""
 LEAST_WORDS, LONGEST = 3, 400
-"""Words and characters of a statement that is asked about."""
+"""Limits on a statement that is sent to the model, in words and characters."""
 MOST_CHARACTERS = 12_000
-"""Characters of everything that is asked at once."""
+"""The most characters sent to the model at once."""
 LEAST_LIKENESS = 0.3
 """Below it two statements have different subjects: the share of their words plus their likeness in meaning."""
 

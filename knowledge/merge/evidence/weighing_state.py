@@ -1,4 +1,4 @@
-"""One page and one piece of evidence: what is known while it is weighed, and the plan that comes of it. Pure.
+"""One page and one piece of evidence: what is known while it is weighed, and the resulting plan. Pure.
 
 The modules in `weigh/` decide what becomes of each unit of the evidence, and those in `place/` where new text goes. All of them
 record their verdicts and changes here. Whether evidence may replace text is decided in one place, `Weighing.replacing`.
@@ -99,7 +99,7 @@ class UnitFindings:
 
 
 class Weighing:
-    """One page, one piece of evidence, and what comes of it. Units of the page are named by their numbers."""
+    """One page, one piece of evidence, and the result. Units of the page are named by their numbers."""
 
     def __init__(self, current: CutDocument, evidence: IncomingEvidence, setting: MergeSetting) -> None:
         self.page, self.evidence, self.setting = current, evidence, setting
@@ -141,7 +141,7 @@ class Weighing:
         """Return the section of that name.
 
         Raises:
-            NoSuchSection, AmbiguousName: there is none, or more than one.
+            NoSuchSection, AmbiguousName: no section fits, or several do.
         """
         document = parse(self.setting.page.path, self.page.text.removeprefix(BOM).encode("utf-8", "replace"))
         line = find_section(document, name).line

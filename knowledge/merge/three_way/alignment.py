@@ -48,7 +48,7 @@ Likeness = Callable[[AlignedNode, AlignedNode], float]
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text by which its likeness is told; of a long one, those at both ends."""
+    """Return the words by which texts are compared; for a long text, those at both ends."""
     return _words(text) if len(text) <= 2 * LOOKED_AT else _words(text[:LOOKED_AT] + text[-LOOKED_AT:])
 
 

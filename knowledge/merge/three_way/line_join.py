@@ -144,7 +144,7 @@ def merge_lines(
     """Return what both sides made of `base`, in stretches; where they changed the same lines differently, a clash.
 
     Edits that only touch are joined: an insertion before or after lines that the other side changed, and changes of
-    neighbouring lines. Of two insertions at one place both stay, ours first, what is in both of them once. `strict` wants
+    neighbouring lines. Two insertions at one place are both kept, ours first, and text that both have is kept once. `strict` wants
     an unchanged line between edits of two sides.
     """
 

@@ -182,10 +182,10 @@ class SequenceMerge:
         if [n.key for n in ours] == [n.key for n in theirs]:
             self.kept += [KeptPart(node, first + i, start + i) for i, node in enumerate(ours)]
             return
-        # Neither did more than take out, each some of it.
+        # Each side only removed parts of it.
         if all(hunk.first == hunk.last for hunk in (*mine, *other)):
             return
-        # Both took it out; what one of them put there is not like it, so it is something else and no version of it.
+        # Both removed it; the text that one of them put there is not similar, so it is new and not a version of it.
         gone = all(self.to_ours[at] < 0 and self.to_theirs[at] < 0 for at in range(low, high))
         if gone and not (ours and theirs):
             self.kept += [KeptPart(node, ours=first + i) for i, node in enumerate(ours)]

@@ -45,7 +45,7 @@ def keywords(text: str, most: int, frequencies: Mapping[str, int] | None = None)
     """Return at most `most` words of a text, the most significant first.
 
     Significant words are frequent in the text and rare in the knowledge base: `frequencies` has the number of chunks with
-    each word. Of words with the same stem the first is returned; equals keep the order of the text.
+    each word. For words with the same stem the first is returned; ties keep the order of the text.
     """
     language = detect(text[:LONGEST_TEXT])
     content = content_words(text)

@@ -79,7 +79,7 @@ def weighted_sums(
     near = {hit.seq: hit.score for hit in vectors}
     for seq in near.keys() | sums.keys():
         cosine = near[seq] if seq in near else cosines.get(seq, 0.0)
-        # A negative cosine says no more than none: it must not pull down a chunk that has the words.
+        # A negative cosine means no more than zero: it must not pull down a chunk that has the words.
         if cosine > 0:
             sums[seq] = sums.get(seq, 0.0) + COSINE_WEIGHT * cosine
     return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())

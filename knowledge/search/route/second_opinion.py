@@ -1,4 +1,4 @@
-"""A second opinion on questions that the router is unsure of: when a language model is asked, and how little depends on it."""
+"""A second opinion on questions that the router is unsure of: when a language model is asked, and how much its answer counts."""
 
 from __future__ import annotations
 

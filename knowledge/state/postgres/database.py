@@ -78,7 +78,7 @@ NOT_UNDER_WAY = "KF002"
 """Raised by our function `end_intent`, with the id, if there is no such act."""
 
 SETTLED = "KF003"
-"""Raised by our function `carry_out`, with the id, if the proposal is not approved (any more)."""
+"""Raised by our function `carry_out`, with the id, if the proposal is not, or no longer, approved."""
 
 NO_ROOM = "KF004"
 """Raised by our function `charge`, with the kind, if a principal would use more than its quota."""
@@ -100,7 +100,7 @@ _RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: Quot
 _FINAL_STATES = {"28", "3D", "42"}
 """Classes of SQLSTATEs that a retry does not help: sign-in, missing database, rights and names."""
 _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}
-"""SQLSTATEs after which nobody knows whether a commit that was under way has happened."""
+"""SQLSTATEs after which it is unknown whether a commit in progress happened."""
 
 
 class _Reachable(TimestamptzLoader):
@@ -241,7 +241,7 @@ class Pool:
         If the caller is cancelled, all of it is done or nothing.
 
         Raises:
-            OutcomeUnknown: the connection was lost during the commit, and nobody knows which of the two.
+            OutcomeUnknown: the connection was lost during the commit, so either is possible.
         """
         with self._patience("writing", writing=True):
             async with self.connection() as connection:

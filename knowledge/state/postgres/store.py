@@ -83,7 +83,7 @@ class PostgresStateStore(SqlStateStore):
                 if await self.last_event() != seq:
                     return
                 if looked:
-                    await anyio.sleep(UNASKED_S)  # events that are published meanwhile are heard after it
+                    await anyio.sleep(UNASKED_S)  # events published in the meantime are heard afterwards
                 looked = True
                 await self._ear.wait()
 

@@ -1,1 +1,1 @@
-"""Shortening stored texts when their time is over."""
+"""Shortens stored texts when their retention ends."""

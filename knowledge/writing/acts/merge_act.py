@@ -197,7 +197,7 @@ def _tracked_after(works: Sequence[ActWork[MergeOutcome]], path: str) -> Tracked
 def _combined(
     works: Sequence[ActWork[MergeOutcome]], path: str, before: bytes | None, after: bytes | None
 ) -> ActWork[MergeOutcome]:
-    """Return one work with the result of these, carried out one after another."""
+    """Return one work with the combined result of these, carried out one after another."""
     answers = [work.result.merged for work in works]
     conflicts = [conflict for merged in answers for conflict in merged.conflicts]
     written = before != after and after is not None

@@ -117,7 +117,7 @@ def _says_all(cited: _CitedText) -> bool:
 
 
 def _weakened(request: MergeRequest) -> MergeRequest:
-    """Return the request with no more authority than an unknown source has."""
+    """Return the request with at most the authority of an unknown source."""
     least = UNKNOWN_AUTHORITY if request.authority is None else min(UNKNOWN_AUTHORITY, request.authority)
     return replace(request, authority=least)
 

@@ -92,7 +92,7 @@ class FileSet:
         return rest
 
     def stamp(self, path: str) -> Stamp | None:
-        """Return size, time and inode of the page, None if there is none. Reads nothing."""
+        """Return size, time and inode of the page, or None. Reads nothing."""
         found = self._vault.find(path)
         return found.stamp if found else None
 
@@ -146,7 +146,7 @@ class FileSet:
         return temporary_name(name_digest(self.real(path).rpartition("/")[2]))
 
     def beside(self, path: str, staged: str) -> bytes | None:
-        """Return the bytes of the staged file beside `path`, None if there is none."""
+        """Return the bytes of the staged file beside `path`, or None."""
         with named_errors(path):
             try:
                 folder, _ = self.place(path)
@@ -210,7 +210,7 @@ def name_digest(name: str) -> str:
 
 
 def found_at(folder: Folder, name: str, path: str, *, attributes: bool = False) -> FoundPage:
-    """Return the file `name` as it is now, `ABSENT` if there is none; `path` is the page that errors name."""
+    """Return the current file `name`, or `ABSENT`; `path` is the page that errors name."""
     try:
         file = folder.open_file(name)
     except FileNotFoundError:

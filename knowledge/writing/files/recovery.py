@@ -71,7 +71,7 @@ class _Remains:
 
     @property
     def displaced(self) -> bytes | None:
-        """The save beside the page that was made right before the exchange, and that nobody has looked at yet."""
+        """The save beside the page that was made right before the exchange, and that was not handled yet."""
         if self.beside is None or revision_of(self.beside) in {self.change.before, self.change.after}:
             return None
         # The process may have died while it staged the new state: then this is only its beginning.
@@ -138,7 +138,7 @@ class Recovery:
         return names
 
     async def _end_if_open(self, intent: Intent) -> bool:
-        # A server that is told to stop must not leave the act half-recovered.
+        # A server that is asked to stop must not leave the act half-recovered.
         with anyio.CancelScope(shield=True):
             # Another process may have ended it while this one waited for the locks.
             is_open = intent.id in {other.id for other in await self._ledger.intents()}
@@ -173,7 +173,7 @@ class Recovery:
         return _Remains(change, before, after, page, beside)
 
     def _read(self, change: FileChange) -> tuple[FoundPage, bytes | None]:
-        """Return the page and what is beside it; nothing if somebody has put a folder there, or a link that leads outside."""
+        """Return the page and the file beside it; nothing if a folder is there now, or a link that leads outside."""
         try:
             page = self._files.read(change.path)
             return page, self._files.beside(change.path, change.staged) if change.staged else None
@@ -183,7 +183,7 @@ class Recovery:
             return ABSENT, None
 
     async def _complete(self, intent: Intent, remains: Sequence[_Remains]) -> None:
-        """Finish every file of the act, merged with what somebody saved meanwhile, and put it on record."""
+        """Finish every file of the act, merged with saves made in the meantime, and record it."""
         moved = _saves_at_old_places(remains)
         moved_with_save = {one.change.moved_from for one in remains if one.change.path in moved}
         finished: list[FileChange] = []
@@ -222,11 +222,11 @@ class Recovery:
         current = one.page.raw if save is None else save
         if not one.happened or save is not None:
             if current is None and one.before is not None:
-                return None  # somebody removed the page meanwhile
+                return None  # the page was removed in the meantime
             if current is not None and current != one.before:
                 wanted = self._rejoin(one.before or b"", current, wanted)
         elif one.page.revision != change.after:
-            return change  # somebody saved it later: dealt with when the page is next looked at
+            return change  # saved later: handled when the page is next checked
         now_there: bytes | None = wanted
         if revision_of(wanted) != one.page.revision:
             now_there = await self._put(change.path, one.page.raw, wanted, like=change.moved_from)
@@ -273,7 +273,7 @@ class Recovery:
 
 
 def _saves_at_old_places(remains: Sequence[_Remains]) -> Mapping[str, tuple[bytes, bytes]]:
-    """Return, by the new path of a page that moves, its text and what somebody saved at its old path meanwhile."""
+    """Return, by the new path of a page that moves, its text and any save made at its old path in the meantime."""
     removals = {one.change.path: one for one in remains if one.change.after is None}
     found = {}
     for one in remains:

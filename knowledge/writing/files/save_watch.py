@@ -17,7 +17,7 @@ from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.swap import Displaced
 
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
-"""When a page is looked at again after it was last written here. The last look is after `stale_save.STALE_S`."""
+"""When a page is checked again after it was last written here. The last look is after `stale_save.STALE_S`."""
 DOUBT_S = 0.02
 """An unknown state may be an act of another process that is not on record yet, so the ledger is asked again after this time."""
 LET_GO_S = 2.0
@@ -152,7 +152,7 @@ class SaveWatch:
             if one.late is not None:
                 try:
                     await self._late(one.file.path, one.file.revision, one.late)
-                except Exception:  # the same bytes are reported again when the file's time is over
+                except Exception:  # the same bytes are reported again when the file is given up
                     log.warning("cannot keep what was saved late at %s", one.file.path, exc_info=True)
                 else:
                     one.file.know(one.late)

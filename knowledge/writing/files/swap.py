@@ -84,7 +84,7 @@ class Displaced:
         """
         if not thoroughly and not self.touched:
             return None
-        # Wait until the writer pauses, so that half of a save is not taken for all of it.
+        # Wait until the writer pauses, so that half of a save is not taken for a complete one.
         end = time.monotonic() + HALF_WRITTEN_S
         while -1 < time.time() - os.fstat(self._descriptor).st_mtime < QUIET_S and time.monotonic() < end:
             time.sleep(LOOK_AGAIN_S)
@@ -218,7 +218,7 @@ class _FileSwap:
         return saves
 
     def _hold(self, known: str | None) -> FoundPage:
-        """Return the displaced file and hold it open: whoever opened it while it was the page may yet write to it.
+        """Return the displaced file and hold it open: a program that opened it while it was the page may still write to it.
 
         `known` is the revision that it is known to have had.
         """
@@ -341,7 +341,7 @@ class Swap:
             swap.put()
         except (FileNotFoundError, FileExistsError):
             self._done.pop()
-            return False  # somebody removed or made the page meanwhile, so nothing was displaced
+            return False  # the page was removed or created in the meantime, so nothing was displaced
         return swap.displaced_as_seen()
 
     def _make_sure(self) -> None:
@@ -373,7 +373,7 @@ class Swap:
         try:
             return self.undo()
         except (OSError, KnowledgeError):
-            self.keep_staged()  # recovery needs what is beside the pages
+            self.keep_staged()  # recovery needs the staged files
             return []
 
     @property
@@ -400,11 +400,11 @@ class Swap:
         return met
 
     def keep_staged(self) -> None:
-        """Leave what is beside the files, because it is not certain what became of the act."""
+        """Leave the staged files, because the outcome of the act is uncertain."""
         self._keep_staged = True
 
     def remove_staged(self) -> None:
-        """Remove what is beside the files, unless it is to be kept."""
+        """Remove the staged files, unless they are to be kept."""
         for swap in self._swaps:
             if not self._keep_staged:
                 with contextlib.suppress(OSError):
@@ -412,7 +412,7 @@ class Swap:
         self._keep_staged = True  # done: `close` need not do it again
 
     def close(self) -> None:
-        """Remove what is beside the files and close everything."""
+        """Remove the staged files and close everything."""
         self.remove_staged()
         for swap in self._swaps:
             swap.close_displaced()

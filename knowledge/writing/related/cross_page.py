@@ -88,7 +88,7 @@ class CrossPageClaims:
         self._running = False
 
     def enqueue(self, written: Written) -> None:
-        """Queue the write; several writes to one page by one principal are looked at together."""
+        """Queue the write; several writes to one page by one principal are checked together."""
         if not written.units or not self._running:
             return
         before = self._waiting.pop(written.path, None)
@@ -101,7 +101,7 @@ class CrossPageClaims:
         self._arrived.set()
 
     async def settled(self) -> None:
-        """Return once every write so far has been looked at."""
+        """Return once every write so far has been checked."""
         await self._idle.wait()
 
     async def run(self) -> None:

@@ -129,7 +129,7 @@ class PageLookup:
         return path
 
     def modified(self, path: str) -> datetime | None:
-        """Return when the page's file was last written; None if there is none."""
+        """Return when the page's file was last written, or None."""
         found = self._vault.find(path)
         return datetime.fromtimestamp(found.stamp.mtime_ns / 1e9, tz=UTC) if found else None
 
@@ -144,7 +144,7 @@ class PageLookup:
 
     def _head(self, path: str) -> Mapping[str, object]:
         found = self._vault.find(path)
-        # Not through a link: whoever may edit its target could configure the server.
+        # Not through a link: anyone who may edit its target could configure the server.
         if found is None or not self._vault.is_plain(path):
             return {}
         known = self._heads.get(path)

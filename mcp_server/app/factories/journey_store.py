@@ -24,7 +24,7 @@ CHANCE_BYTES = 4
 def runner_on(
     base: KnowledgeBase, services: JourneyServices, agents: Catalogue | None = None, quotas: Quotas | None = None
 ) -> Runner:
-    """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
+    """Return the runner of the knowledge base's journeys, with these agents or all of them. Ask once."""
     store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
     return Runner(
         store,

@@ -25,8 +25,8 @@ DEEPEST = 4
 class VaultFiles:
     """The real files below the real folders `_agents/` and `_skills/`.
 
-    A link is listed, so that its name is told, and cannot be read: whoever may edit the page that it leads to could else
-    change what configures the server.
+    A link is listed by name but not read: otherwise anyone who may edit its target could change the server's
+    configuration.
     """
 
     def __init__(self, vault: Vault) -> None:
@@ -71,7 +71,7 @@ class VaultFiles:
                     yield inside
 
     def _status(self, path: str) -> os.stat_result | None:
-        """Return the status of what lies there, of a link its own; None if nothing does any more."""
+        """Return the status of the file there, for a link its own; None if it is gone."""
         try:
             return os.lstat(self._vault.root / path)
         except OSError:

@@ -223,7 +223,7 @@ def zulip_site(text: str) -> str:
 
 
 def workspace(text: str) -> str:
-    """Return the word that stands for a workspace in Plane's addresses."""
+    """Return the word for a workspace in Plane's addresses."""
     if not re.fullmatch(r"[\w-]+", text.strip()):
         raise ValueError("it is not a workspace; use the word after the host in Plane's addresses, for example acme")
     return text.strip()

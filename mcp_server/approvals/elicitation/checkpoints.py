@@ -1,7 +1,7 @@
 """Asking a person in the host at a blocking checkpoint of a journey: a form, and what an answer to it means.
 
-Where the work asks questions the form has a field for each of them; elsewhere it asks whether the work may go on. A checkpoint
-grants no authority, so a form is enough for every one of them, also where the person's own hand is asked for.
+Where the work asks questions the form has a field for each of them; otherwise it asks whether the work may continue. A checkpoint
+grants no authority, so a form is enough for each of them, even where the person's own decision is required.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASKED = "checkpoint:"
 """Begins the state of such a question: then come version and journey."""
 LONGEST_SHOWN = 6_000
 MOST_FIELDS = 10
-"""Questions that have a field of their own in a form; what is asked beyond them is answered in the note."""
+"""The most questions with their own field in a form; further ones are answered in the note."""
 LONGEST_TITLE, LONGEST_ANSWER, LONGEST_NOTE = 300, 1_500, 2_000
 """Characters. All answers of a form together are not more than a journey takes at once, whatever the language."""
 ANSWER, NOTE = "answer_", "note"
@@ -77,7 +77,7 @@ def question_in(content: Mapping[str, Any]) -> CheckpointQuestion | None:
 
 
 def question_of(state: str) -> CheckpointQuestion | None:
-    """Return the question that a client carried; None if the state is none of these."""
+    """Return the question in the state that a client sent back; None if it is not one of ours."""
     version, _, journey = state.removeprefix(ASKED).partition(":")
     if not state.startswith(ASKED) or not version.isdecimal() or not journey:
         return None
@@ -140,7 +140,7 @@ def _field(title: str, meaning: str) -> dict[str, Any]:
 
 
 def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) -> JourneyDecision | None:
-    """Return what a form of these questions was answered with; None if nothing was."""
+    """Return the answer to a form of these questions, or None."""
     from agents.engine.runner import JourneyDecision
 
     said = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
@@ -151,9 +151,9 @@ def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) 
 async def settle(
     services: ElicitationServices, call: Call, asked: CheckpointQuestion, reply: FormReply
 ) -> JourneyPosition:
-    """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then.
+    """Record the form's answer, unless it has none or somebody decided earlier, and return the journey's position.
 
-    A form in a host whose forms do not count, or not any more, decides nothing.
+    A form in a host whose forms do not, or no longer, count decides nothing.
     """
     journeys = services.journeys
     counts = await forms_count(services.state, call.principal)
@@ -161,7 +161,7 @@ async def settle(
         try:
             return await journeys.decide(asked.journey, asked.version, opinion, by=f"{call.principal.id} (in the host)")
         except KnowledgeError as error:
-            # Somebody else decided first, or a question was left open: where it stands is told below.
+            # Somebody else decided first, or a question was left open: the position is returned below.
             logger.debug("%s: %s", asked.journey, error)
     return await journeys.position(asked.journey)
 
@@ -179,12 +179,12 @@ async def _opinion(
 
 
 async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) -> bool:
-    """Return whether the journey still stands at the question."""
+    """Return whether the journey is still at the question."""
     return (await services.journeys.store.journey(asked.journey)).version == asked.version
 
 
 async def decided(services: ElicitationServices, asked: CheckpointQuestion) -> None:
-    """Return when the journey does not stand at the question any more."""
+    """Return when the journey is no longer at the question."""
     async with services.waiting:
         while True:
             seen = await services.state.last_event()

@@ -43,9 +43,9 @@ LONGEST_ANSWER, LONGEST_GOAL, LONGEST_QUESTION = 8_000, 300, 6_000
 CLOSING_S = 5.0
 """So long a call that is cancelled may take to end its run."""
 TRIES, TRY_S = 30, 1.0
-"""How often, and after how long at most, a run is looked at again that somebody else is about to lead on."""
+"""How often, and for how long at most, a run is polled that another process is about to continue."""
 FOLLOWED_S = 30.0
-"""So long a call that a person let begin a run looks on; what takes longer is asked for afterwards."""
+"""How long a call watches the run that a person let it start; the result of a longer run is fetched later."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -90,12 +90,12 @@ def run_in(content: Mapping[str, Any]) -> str:
 
 
 def begun_in(tool: str, content: Mapping[str, Any]) -> str:
-    """Return the run that goes on in the background according to an answer of that tool; "" if none does."""
+    """Return the run that, according to an answer of that tool, continues in the background; "" if none does."""
     return str(content.get("run_id") or "") if tool == TOOL and content.get("status") == "running" else ""
 
 
 def question_of(state: str) -> RunQuestion | None:
-    """Return the question that a client carried; None if the state is none of these."""
+    """Return the question in the state that a client sent back; None if it is not one of ours."""
     count, _, rest = state.removeprefix(ASKED).partition(":")
     run, _, on = rest.partition(":")
     if not state.startswith(ASKED) or not count.isdecimal() or not run or not on:
@@ -131,7 +131,7 @@ async def form(services: ElicitationServices, asked: RunQuestion) -> asking.Elic
     """Return the form; hidden and direction-changing characters of its texts are made visible.
 
     Raises:
-        RunNotThere: the run does not wait for that any more.
+        RunNotThere: the run no longer waits for that.
     """
     from agents.loop.errors import RunNotThere
     from agents.loop.explanation import STATE_PHRASES
@@ -148,7 +148,7 @@ async def form(services: ElicitationServices, asked: RunQuestion) -> asking.Elic
 
 
 def _question_text(run: Run) -> str:
-    """Return what stands above the fields: each line of the question is quoted, so that none passes for the server's."""
+    """Return the text above the fields: each line of the question is quoted, so that none passes for the server's."""
     from agents.engine.work.markdown import one_line, quoted
 
     shown = "\n".join(quoted(run.ask.question if run.ask else "", LONGEST_QUESTION))
@@ -165,7 +165,7 @@ def _marked(text: str) -> str:
 
 
 async def settled(services: ElicitationServices, asked: RunQuestion) -> None:
-    """Return when the run does not wait for that any more, or it was decided."""
+    """Return when the run no longer waits for that, or it was decided."""
     async with services.waiting:
         while True:
             seen = await services.state.last_event()
@@ -185,12 +185,12 @@ async def _still_asked(services: ElicitationServices, asked: RunQuestion) -> boo
 async def settle(
     services: ElicitationServices, approvals: Approvals, call: Call, asked: RunQuestion, reply: asking.FormReply
 ) -> Run:
-    """Do what the form was answered with, lead the run on if it can be, and return it when it is over or waits again.
+    """Act on the form's answer, continue the run if possible, and return it when it has ended or waits again.
 
-    An answer to what the run does not wait for any more does nothing. When this is cancelled while the run is led, so is the run.
+    An answer that the run no longer waits for does nothing. When this is cancelled while the run is led, so is the run.
 
     Raises:
-        NoSuchRun: there is none of this caller.
+        NoSuchRun: the caller has no such run.
     """
     from agents.loop.errors import NoSuchRun
 
@@ -234,11 +234,11 @@ async def _decide(
         elif reply.word == "reject":
             await approvals.reject(proposal.id, proposal.hash, person, reply.note)
     except KnowledgeError as error:
-        logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run is told what became of it
+        logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run gets that outcome
 
 
 async def _led_on(services: ElicitationServices, call: Call, run: str, answer: _PersonAnswer | None = None) -> Run:
-    """Return the run when it is over, or waits for what is still open. Where others lead it this follows."""
+    """Return the run when it has ended, or waits for something that is still open. Where others lead it this follows."""
     there = await services.runs.store.run(run)
     for _ in range(TRIES):
         seen = await services.state.last_event()
@@ -253,7 +253,7 @@ async def _led_on(services: ElicitationServices, call: Call, run: str, answer: _
 
 
 async def followed(services: ElicitationServices, call: Call, run: str) -> Run:
-    """Return the run when it is over or waits for a person, or as it stands after a while. Others lead it."""
+    """Return the run when it has ended or waits for a person, or its state after a while. Others lead it."""
     from mcp_server.toolsets.runs.handlers import reporting
 
     progress = reporting(call)
@@ -284,7 +284,7 @@ async def _goes_on(services: ElicitationServices, run: Run) -> bool:
 
 
 async def _once(services: ElicitationServices, call: Call, run: str, answer: _PersonAnswer | None) -> Run:
-    """Return the run after it was led on as far as that goes now."""
+    """Return the run after it was continued as far as possible now."""
     from agents.loop.errors import RunNotThere
     from mcp_server.runs.resume import became
     from mcp_server.toolsets.runs.handlers import reporting

@@ -78,7 +78,7 @@ def ended(proposal: Proposal) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return a name as a code span: invisible characters become visible, and nothing in it mentions anybody or links anywhere."""
+    """Return a name as a code span: invisible characters become visible, and nothing in it is a mention or a link."""
     return f"`{one_line(visible(text).replace('`', chr(39)).strip() or '?', LONGEST_NAME)}`"
 
 

@@ -58,8 +58,8 @@ class Pace:
     """Times in seconds.
 
     `start`: the first moments of a process belong to its host. `lease`: how long a dead process keeps others waiting. `retry` to
-    `longest_retry`: the wait after trouble. `look`: how often reactions are looked at even without events, because a bot that is
-    not subscribed to the channel gets none. `rest`: the pause after events that concern no reviewer, so that neither clicking
+    `longest_retry`: the wait after trouble. `look`: how often reactions are fetched even without events, because a bot that is not
+    subscribed to the channel gets none. `rest`: the pause after events that concern no reviewer, so that neither clicking
     people nor a service that never blocks set our pace.
     """
 
@@ -263,7 +263,7 @@ class Notices:
         return text_digest(f"{self._access.site}\0{proposal_id}")
 
     async def _post(self, proposal: Proposal, begun: OutboxEntry | None) -> OutboxEntry | None:
-        """Post the notice, or find that an earlier attempt did; None if there is none and the proposal no longer waits.
+        """Post the notice, or find the one that an earlier attempt posted; None if it was not posted and the proposal no longer waits.
 
         Raises:
             KnowledgeError: not now.
@@ -278,7 +278,7 @@ class Notices:
         marks = cards.first_marks(where, proposal.hash, listed)
         act = PostNotice(self._client, where, await self._text(proposal), marks, after=after)
         if begun is not None and proposal.state != "pending":
-            # Looked up but not posted again: the question is over.
+            # Looked up but not posted again: the question is closed.
             found = await act.look(DeliveryAttempt(begun, outbox.mark))
             if found is None:
                 return None
@@ -524,5 +524,5 @@ def _decides(one: Reaction) -> bool:
 
 
 def _deciding(message: Message) -> Sequence[Reaction]:
-    """Return the reactions to a message that approve or reject, from anybody."""
+    """Return the reactions to a message that approve or reject, from any account."""
     return [one for one in message.reactions if _decides(one)]

@@ -95,7 +95,7 @@ async def _check(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _chosen(asked: str, files: Sequence[str]) -> str:
-    """Return the file that a path or an agent's name stands for.
+    """Return the file that a path or an agent's name refers to.
 
     Raises:
         NoSuchFile: there is no such file.

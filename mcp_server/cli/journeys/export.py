@@ -79,7 +79,7 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     async with opened_app(settings) as app:
         runner = app.services.journeys
         if await _is_new(runner.store, journey):
-            # Nobody here knows what was read where it was recorded, so all of it counts as text from outside.
+            # What was read where it was recorded is unknown here, so all of it counts as text from outside.
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
         repeated = await _adopted(runner, journey, log)
         agent, state = await head(runner, journey)

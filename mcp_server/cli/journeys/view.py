@@ -78,7 +78,7 @@ def line_fields(one: JourneyLine) -> dict[str, object]:
 
 
 def state_fields(journey: str, agent: Agent | None, state: JourneyState) -> dict[str, object]:
-    """Return a journey's whole state for a program, with the question that is open, "" if there is none."""
+    """Return a journey's whole state for a program, with the open question or ""."""
     return {"journey_id": journey, "question": question_asked(agent, state) if agent else "", **get_state(state)}
 
 

@@ -44,7 +44,7 @@ class ReviewSession:
         """Return the proposal, whatever its state.
 
         Raises:
-            NoSuchProposal: there is none.
+            NoSuchProposal: it does not exist.
         """
         proposal = await self.state.trust.proposal(proposal_id)
         if proposal is None:

@@ -104,10 +104,10 @@ class RunWatch:
         self._say_doing: Callable[[str], None] = lambda _: None
 
     async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:
-        """Have the run led, and show its steps. If nobody reads them any more, the run is cancelled.
+        """Have the run led, and show its steps. If their reader goes away, the run is cancelled.
 
         Raises:
-            OSError: nobody reads them any more.
+            OSError: their reader has gone away.
         """
         with anyio.CancelScope() as scope:
 
@@ -135,7 +135,7 @@ class RunWatch:
         """Show the new steps before number `end`, whichever process took them.
 
         Raises:
-            OSError: nobody reads them any more.
+            OSError: their reader has gone away.
         """
         for frame in run.frames[self.start : end]:
             if self.as_json:
@@ -173,7 +173,7 @@ class Lead:
     asks: bool
 
     async def through(self, run: Run, *, answer: str = "") -> int:
-        """Lead the run until it is over or waits for somebody who is not here, print how it ended, and return the exit code.
+        """Lead the run until it ends or waits for somebody who is not here, print how it ended, and return the exit code.
 
         `answer` is a person's to its question. If this is interrupted while the run is led, the run is cancelled; while it waits for
         a person, it keeps waiting.

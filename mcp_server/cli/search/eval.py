@@ -123,7 +123,7 @@ async def _evaluate(queries: Sequence[LabelledQuery], limit: int, settings: Sett
 
 
 async def _bring_up_to_date(base: KnowledgeBase, on_progress: OnProgress) -> None:
-    """Index what changed: whoever tunes pages wants to measure them as they are now."""
+    """Index what changed: a person who tunes pages wants to measure them as they are now."""
     async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
         if lease is not None:
             await bring_up_to_date(base, lease)

@@ -41,7 +41,7 @@ class IndexUpdate:
 async def bring_up_to_date(
     base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False
 ) -> IndexUpdate:
-    """Update the index from the files; with `anew`, from scratch.
+    """Update the index from the files; with `anew`, rebuild it.
 
     With `vectors` all passages get vectors of the configured embedder. Without, an index in use keeps the embedder that it
     has or is getting: a search must not change what other processes find.

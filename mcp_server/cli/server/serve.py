@@ -49,7 +49,7 @@ async def _serve(settings: Settings) -> None:
         from mcp_server.transport.stdio import serve_stdio
 
         # A wrong secret must not start a server, not even one for an unregistered host. If the state can't be read now,
-        # nobody knows whether it is wrong: calls are refused until it can.
+        # it cannot be checked: calls are refused until it can.
         with suppress(StorageError):
             await app.callers.named(settings.enrolment)
         await serve_stdio(app.server)

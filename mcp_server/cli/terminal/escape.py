@@ -44,7 +44,7 @@ class EscapedStream:
     """A stream that writes `harmless` text to another stream, and otherwise behaves as that one.
 
     `remarks`: it carries what the program and its libraries say, such as tracebacks and logs. Passwords in addresses are left
-    out of those.
+    out.
     """
 
     def __init__(self, stream: TextIO, *, remarks: bool = False) -> None:

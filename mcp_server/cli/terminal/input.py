@@ -42,7 +42,7 @@ async def text_of(name: str) -> str:
 
 
 async def _standard_input() -> bytes:
-    """Return standard input up to its end. Interrupted meanwhile the program ends at once.
+    """Return standard input up to its end. If the program is interrupted in the meantime, it ends at once.
 
     Raises:
         WronglyAsked: the program was started without one.

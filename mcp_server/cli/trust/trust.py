@@ -183,7 +183,7 @@ async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
 
 
 async def _known(state: StateStore, name: str) -> str:
-    """Return the full name of the principal that `name` stands for.
+    """Return the full name of the principal that `name` refers to.
 
     Raises:
         UnknownHost: that host is not registered, and has no trust record.

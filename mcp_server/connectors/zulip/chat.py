@@ -78,7 +78,7 @@ class Chat:
         return folded(word) in channels | {folded(channel_word(name)) for name in channels}
 
     def citation(self, mention: Mention) -> Citing | None:
-        """Return the channel and the address, without the topic, which anybody may have written; None if it may not be named."""
+        """Return the channel and the address, without the topic, which anyone may have written; None if it may not be named."""
         channel = mention.origin.partition("/")[0]
         if not self.may_name(channel.partition(":")[2]):
             return None
@@ -163,7 +163,7 @@ class Chat:
         """Return the topic of that name, also if it was marked as resolved.
 
         Raises:
-            Unclear: none or several could be meant. It lists no topics: anybody may write one, and no error may carry an order
+            Unclear: none or several could be meant. It lists no topics: anyone may write one, and no error may carry an order
                 to the model.
         """
         topics = [topic.name for topic in await self.topics(channel)]
@@ -242,7 +242,7 @@ class Chat:
     async def with_unique_names(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:
         """Return them with the address in the name of each that could be taken for another person, or for two.
 
-        Anybody may take anybody's name, and a person who decides on a message sees only names.
+        Any account may take another's name, and a person who decides on a message sees only names.
         """
         everybody = await self.people()
         # Once for each list: there may be thousands of people, and this is called for every message.

@@ -120,7 +120,7 @@ class ZulipClient:
         """Send a message, once, and return its id. With `queue` it is received there with `local_id`, also if this reply is lost.
 
         Raises:
-            ReplyLost: nobody knows whether it was sent.
+            ReplyLost: it is unknown whether it was sent.
         """
         wanted = wire.send(await self.server(), where, text, queue=queue, local_id=local_id)
         return await self._do(wanted, wire.read_sent)
@@ -177,7 +177,7 @@ class ZulipClient:
         try:
             return await self._do(request, read)
         except ReplyLost as lost:
-            # A queue that nobody knows of expires; it is not an act whose outcome somebody must look up.
+            # A queue that is forgotten expires; it is not an act whose outcome somebody must look up.
             raise NoAnswer(wire.SERVICE, lost.why) from lost
 
     async def _on_message(self, message_id: int, request: ServiceRequest, read: wire.Reader[_T]) -> _T:

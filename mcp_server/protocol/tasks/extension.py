@@ -41,7 +41,7 @@ T = TypeVar("T")
 class TasksExtension(Extension):
     """Answers a call that takes long, or waits for a person, with a handle, where the request says that its client knows them.
 
-    It stands around the gate's extension: what a call answers is decided there, and whether it is told by a handle here.
+    It wraps the gate's extension: the gate decides what a call returns, and this decides whether it returns a handle.
     """
 
     identifier = IDENTIFIER
@@ -82,7 +82,7 @@ class TasksExtension(Extension):
             return answer
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
-        """Return where the task stands."""
+        """Return the task's state."""
         who = _asking(ctx, params)
         forms = await self._forms(ctx, who)
         return detailed(await _answered(self._tasks.task(params.task_id, who, forms=forms)))

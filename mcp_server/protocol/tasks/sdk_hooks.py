@@ -1,4 +1,4 @@
-"""What stands between the SDK and the tools, in one place: the gate, and around it the handles."""
+"""Everything between the SDK and the tools, in one place: the gate, and around it the handles."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class Seams:
         return (refusing(self.gate, self.identify),)
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:
-        """Have whoever listens to the server told of tasks, too."""
+        """Notify clients that listen to the server about tasks, too."""
         server.listen_with(TaskListening(bus, self.tasks, self.gate, self.services.state, self.identify))

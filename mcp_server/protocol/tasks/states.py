@@ -1,6 +1,6 @@
-"""Where a task stands. A task is a run of `agent_run`, or a call that became a proposal; beside their records nothing is kept.
+"""The state of a task. A task is a run of `agent_run`, or a call that became a proposal; beside their records nothing is kept.
 
-So a handle holds in every process and after each restart, and what was decided elsewhere is told here. A call that answers a run
+So a handle is valid in every process and after each restart, and decisions made elsewhere are reported here. A call that answers a run
 has a handle of its own: the run's id, and behind a point how many answers it had then.
 """
 
@@ -92,7 +92,7 @@ class ProtocolTasks:
         return self._services.state
 
     async def task(self, task: str, who: Principal, *, forms: bool) -> ProtocolTask:
-        """Return where the caller's task stands; `forms`: the client shows forms, and a person allowed that they count.
+        """Return the state of the caller's task; `forms`: the client shows forms, and a person allowed them to count.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.
@@ -268,7 +268,7 @@ class ProtocolTasks:
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _note_read(self, scopes: Sequence[str], principal: str) -> None:
-        """Remember that the caller is told text now that may repeat what was read in these runs and journeys, however long ago."""
+        """Remember that the caller now gets text that may repeat what was read in these runs and journeys, however long ago."""
         taints = self._services.taints
         if origins := {origin for scope in scopes for origin in await taints.of_journey(scope)}:
             await taints.note(principal, "", origins)
@@ -276,7 +276,7 @@ class ProtocolTasks:
     # --- what a person answered ---------------------------------------------------------------------------------------
 
     async def _tell_run(self, run: Run, ask: str, reply: asking.FormReply, who: Principal) -> None:
-        """Have the run led on with the answer, in the background; a form without one leaves it waiting."""
+        """Continue the run with the answer, in the background; a form without an answer leaves it waiting."""
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
         if not text or not await run_rounds.counts(self._services, who, run.id):
             return

@@ -1,4 +1,4 @@
-"""`subscriptions/listen` with tasks: whoever named tasks of theirs is told where each stands, and again whenever that changes."""
+"""`subscriptions/listen` with tasks: a client that names its tasks gets the state of each, and every change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AFTER_TROUBLE_S = 1.0
 
 
 class TaskListening(ListenHandler):
-    """The SDK's handler, which also tells of tasks. Of those that are named it acknowledges the caller's own."""
+    """The SDK's handler, which also tells of tasks. Of the tasks named, it acknowledges the caller's own."""
 
     def __init__(
         self, bus: SubscriptionBus, tasks: ProtocolTasks, gate: Gate, state: StateStore, identify: Identify
@@ -88,7 +88,7 @@ class TaskListening(ListenHandler):
     async def _tell(
         self, ctx: ServerRequestContext[Any, Any], tasks: Sequence[str], who: Principal, begin: anyio.Event
     ) -> None:
-        """Tell where each of the tasks stands, and again when that is another, until all are over or the caller is another."""
+        """Report the state of each task, and each change, until all have ended or the caller is no longer the same."""
         await begin.wait()
         told: dict[str, Any] = {}
         left = list(tasks)
@@ -108,7 +108,7 @@ class TaskListening(ListenHandler):
                 await anyio.sleep(AFTER_TROUBLE_S)
 
     async def _told(self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, told: dict[str, Any]) -> bool:
-        """Tell where the task stands, unless that was told last, and return whether it is over."""
+        """Report the task's state, unless it was reported last, and return whether it has ended."""
         try:
             there = await self._tasks.task(task, who, forms=await may_ask(ctx, who, self._state))
         except NoSuchTask:

@@ -61,7 +61,7 @@ class TaskForm:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolTask:
-    """Where a task stands. `message` says it in a sentence. `lasts`: how long it can be asked about, None: without end.
+    """The state of a task. `message` says it in a sentence. `lasts`: how long it can be asked about, None: without end.
 
     `forms` are what a person is asked (input_required), `result` is what the call would have returned (completed).
     """
@@ -89,7 +89,7 @@ def handle(task: ProtocolTask) -> dict[str, Any]:
 
 
 def detailed(task: ProtocolTask) -> dict[str, Any]:
-    """Return all that a client is told of a task (DetailedTask)."""
+    """Return everything that a client sees of a task (DetailedTask)."""
     told = _plain(task)
     if task.status == "input_required":
         told["inputRequests"] = {form.key: _asked(form) for form in task.forms}

@@ -45,7 +45,7 @@ def event_line(logged: Logged) -> dict[str, Any]:
 async def told(
     services: JourneyServices, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
 ) -> Journey:
-    """Return the position as a host is told of it; `lean`: without what it can do next."""
+    """Return the position as a host sees it; `lean`: without what it can do next."""
     state, agent = position.state, position.agent
     stayed = after_submit and prompting.stayed(state)
     listed = [spec.name for spec in services.tools()]

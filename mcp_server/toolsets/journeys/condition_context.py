@@ -52,13 +52,13 @@ class KnowledgeLook:
         self._answers: dict[str, SearchAnswer] = {}
 
     async def cited(self, citation: Citation) -> str:
-        """Return "" if the quote stands there, else why not."""
+        """Return "" if the quote is there, else why it is not."""
         await checkpoint()  # a work may have thousands of them, and others are served meanwhile
         document = await self._document(citation.path)
         return document if isinstance(document, str) else quote_problem(document, citation)
 
     async def _document(self, path: str) -> Document | str:
-        """Return the page as it is on disk now, or why there is none."""
+        """Return the page as it is on disk now, or why it cannot be read."""
         if path not in self._documents:
             try:
                 self._documents[path] = await self._services.tiers.document(path)
@@ -74,7 +74,7 @@ class KnowledgeLook:
             return ""
 
     async def revision(self, path: str) -> str:
-        """Return the present revision of the page, "" if there is none."""
+        """Return the present revision of the page, or ""."""
         try:
             return await self._services.tiers.revision(path)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
@@ -128,7 +128,7 @@ class KnowledgeLook:
         return [learning for page in pages if page for learning in learnings_on(page)]
 
     async def learners(self) -> Collection[str]:
-        """Return the names of the agents that are told what was learned before."""
+        """Return the names of the agents that receive learnings."""
         return [entry.name for entry in cognitive_entries()]
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
@@ -151,7 +151,7 @@ class KnowledgeLook:
         return labels
 
     async def configured(self, path: str) -> str | None:
-        """Return the text of a file below `_agents/` or `_skills/`; None if there is none.
+        """Return the text of a file below `_agents/` or `_skills/`, or None.
 
         Raises:
             KnowledgeError, OSError: it is there and cannot be read, as a link that leads out of the knowledge base.

@@ -82,7 +82,7 @@ async def submit(services: JourneyServices, call: Call, arguments: SubmitArgumen
 
 
 async def _carried(services: JourneyServices, call: Call, journey: str) -> None:
-    """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
+    """Remember what the caller has read before anything is recorded; for a journey that does not exist, nothing."""
     require_handle(call.principal, journey)
     await services.journeys.store.journey(journey)
     await services.taints.carry(call.principal.id, journey, run=call.run)
@@ -100,7 +100,7 @@ async def decide(services: JourneyServices, call: Call, arguments: DecideArgumen
 
 
 async def status(services: JourneyServices, call: Call, arguments: JourneyStatusArguments) -> JourneyView:
-    """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
+    """Return a journey's position, or one view of it; if it can no longer be continued, what is recorded, and why."""
     require_handle(call.principal, arguments.journey_id)
     events = await newest_events(services, arguments.journey_id) if arguments.view == "events" else ()
     try:
@@ -130,7 +130,7 @@ def _bounded(text: str, arguments: JourneyStatusArguments) -> str:
 
 
 async def _unled(services: JourneyServices, journey: str, why: str) -> Journey:
-    """Return a journey that nobody can go on with now."""
+    """Return a journey that cannot be continued now."""
     state = await services.journeys.store.journey(journey)
     return Journey(
         journey_id=journey,
@@ -202,7 +202,7 @@ async def _agents(services: JourneyServices) -> Sequence[Mapping[str, str]]:
 
 
 async def _behind(services: JourneyServices, cursor: str | None, key: str) -> str | None:
-    """Return the id of the journey behind which the cursor goes on, None without one."""
+    """Return the id of the journey after which the cursor continues, or None."""
     if cursor is None:
         return None
     last = str(unseal(cursor, key, str)[0])

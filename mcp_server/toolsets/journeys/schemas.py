@@ -95,7 +95,7 @@ class ListArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """Where a journey stands and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
+    """A journey's position and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
 
     `work_schema` is null where the host has it already: after work that was recorded and is not enough.
     """
@@ -136,7 +136,7 @@ class JourneyItem:
 
 @dataclass(frozen=True, slots=True)
 class JourneyItems:
-    """Journeys, newest first; and the agents that there are. `note` says why no journeys are listed to this caller."""
+    """Journeys, newest first, and the agents. `note` says why no journeys are listed to this caller."""
 
     journeys: Sequence[JourneyItem]
     next_cursor: str | None

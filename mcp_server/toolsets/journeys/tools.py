@@ -1,4 +1,4 @@
-"""The journeys toolset: work in phases whose state lives here, so that any host can go on with it."""
+"""The journeys toolset: work in phases whose state is stored here, so that any host can continue it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def read(services: KnowledgeServices, call: Call, arguments: ReadPageArgum
         offset=arguments.offset,
     )
     await services.ledger.saw_page(call.reader, reading)
-    # Who goes on reading has seen what cites the page.
+    # A caller that continues reading has already seen what cites the page.
     if not services.connectors or arguments.offset:
         return reading
     return replace(reading, cited_by=await citations_of(services, reading.path))
@@ -199,7 +199,7 @@ def _said_of(request: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the text without line ends and closing quotes, so that it cannot pass for what stands around it."""
+    """Return the text without line ends and closing quotes, so that it cannot pass for the text around it."""
     return " ".join(text.replace("”", "'").split())
 
 

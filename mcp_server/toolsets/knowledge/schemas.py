@@ -219,5 +219,5 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
+    except (ValueError, OverflowError):  # the latter in the first and last hours of the calendar
         raise ValueError("it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None

@@ -58,7 +58,7 @@ SOMEBODY = "somebody"
 async def list_projects(board: Board, asked: str | None) -> Projects:
     """Return the projects that may be used, by key; or the one asked for, with the names that its tasks can have.
 
-    Only the latter holds text that anybody may have written, so that listing the keys taints nobody.
+    Only the latter holds text that anyone may have written, so listing the keys taints no caller.
     """
     if asked is None:
         lines = [ProjectLine(project.key, project.name, "") for project in await board.projects()]

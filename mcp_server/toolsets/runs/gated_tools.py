@@ -52,7 +52,7 @@ class GatedTools:
         offered = [spec.name for spec in self._offered()]
         if name not in offered:
             return CallOutcome(success=False, text=str(UnknownTool(name, offered)), called=False)
-        # Read again: since the model chose the call, somebody may have cancelled the run, or another process taken it up.
+        # Read again: since the model chose the call, somebody may have cancelled the run, or another process may have resumed it.
         run = await self._run()
         if run.over:
             return CallOutcome(success=False, text=CANCELLED, called=False)
@@ -119,7 +119,7 @@ def outcome_of(answer: CallAnswered) -> CallOutcome:
 def _named(origins: Sequence[str]) -> str:
     """Return the places that text is from: projects, channels and pages.
 
-    Without topics, and without anything after a blank in other origins: those can be anybody's words. A channel may have any name,
+    Without topics, and without anything after a blank in other origins: anyone may have written those. A channel may have any name,
     so each name is in quotes, which it cannot close.
     """
     places = [place_of(origin) for origin in origins]

@@ -166,7 +166,7 @@ def _toolsets_for_runs(services: RunServices) -> tuple[str, ...]:
 
 
 def pinned(services: RunServices, header: Header) -> Header:
-    """Return the header with the toolsets of the server in which the run begins: another one with more may take it up."""
+    """Return the header with the toolsets of the server in which the run begins: another server with more may resume it."""
     return replace(header, toolsets=header.toolsets or _toolsets_for_runs(services))
 
 

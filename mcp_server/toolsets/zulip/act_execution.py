@@ -64,7 +64,7 @@ class SendMessage:
         """Send the parts that are not sent yet, and return their ids and place.
 
         Raises:
-            ReplyLost: nobody knows whether the first part was sent.
+            ReplyLost: it is unknown whether the first part was sent.
             PartlyDone: some parts were sent; the message says what is known of the next.
             KnowledgeError: nothing was sent.
         """

@@ -54,7 +54,7 @@ async def plan_message(chat: Chat, arguments: SendArguments) -> MessagePlan:
     """
     server = await chat.client.limits()
     where, notes = await _where(chat, arguments, server)
-    # The notes name existing topics, which anybody may have written.
+    # The notes name existing topics, which anyone may have written.
     quotes = (f"zulip:{place_name(replace(where, topic=None))}",) if notes else ()
     parts = _parts(prepared(arguments.text), server.longest_message, arguments)
     if len(parts) > 1:

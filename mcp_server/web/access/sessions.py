@@ -77,7 +77,7 @@ class Sessions:
         return session, str(invitation["to"])
 
     async def of(self, cookie: str | None) -> Session | None:
-        """Return the cookie's session, None if there is none or it has expired."""
+        """Return the cookie's session; None if it is missing or has expired."""
         if not cookie:
             return None
         user = await self._trust.secret(digest(cookie), "session", now=self._now())

@@ -1,6 +1,6 @@
 """Draw a phase graph as SVG, which the style sheet colours, and list its transitions in words. Pure.
 
-Names may be of any length and of anybody's choice. They are shown inert, on a few lines, and in full in the tooltip.
+Names may have any length, and anyone may have chosen them. They are shown inert, on a few lines, and in full in the tooltip.
 
 Source: W3C SVG 2, sections 5.8 (`title`, `desc`) and 9.3 (path data); WAI-ARIA Graphics.
 """

@@ -1,6 +1,6 @@
 """Lay out a unified diff for people: rows side by side or one below the other, with the words that differ marked. Pure.
 
-Whoever proposes a change chooses its texts. They may write lines that look like headers of the diff, so that the page would hide
+The proposer of a change chooses its texts. They may write lines that look like headers of the diff, so that the page would hide
 or misplace what follows, and texts for which comparing takes minutes. So lines are counted, and comparing has a limit.
 
 Source: GNU diffutils, "Unified Format".
@@ -67,7 +67,7 @@ class DiffChange:
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """A stretch of the page with its changes. `note` stands for lines that the diff itself left out."""
+    """A stretch of the page with its changes. `note` reports lines that the diff itself left out."""
 
     changes: tuple[DiffChange, ...]
     note: str = ""

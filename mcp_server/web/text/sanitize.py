@@ -1,7 +1,7 @@
 """Show text that others wrote, so that nothing in it acts, hides, or poses as something else. Pure.
 
-A person decides by what they see. Whoever writes a proposal may try to make them see something else than what is written:
-each table below says what it stops. Characters that cannot be seen are shown as their names in brackets, `⟦U+200B⟧`.
+A person decides by what they see. The author of a proposal may try to make them see something else than what is
+written: each table below says what it stops. Characters that cannot be seen are shown as their names in brackets, `⟦U+200B⟧`.
 
 Source: Unicode Technical Report 36, "Unicode Security Considerations"; Boucher, Anderson, "Trojan Source" (CVE-2021-42574);
 ECMA-48 for control characters.

@@ -70,7 +70,7 @@ def problems(document: str, expected: Expected) -> Sequence[str]:
 
 
 def section(document: str, heading: str) -> str:
-    """Return the text of the section with that heading (`Downstream Directives`), "" if there is none."""
+    """Return the text of the section with that heading (`Downstream Directives`), or ""."""
     title = TITLES[HEADINGS.index(heading)].casefold()
     return next((one.text for one in _sections(document) if one.title.casefold() == title), "")
 

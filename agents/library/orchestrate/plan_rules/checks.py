@@ -65,7 +65,7 @@ def _items(u: Undertaking, of: str) -> Sequence[Item]:
 
 
 def _value(item: Item, path: str) -> Json:
-    """Return the value of a field, or of `details.NAME`; None if there is none."""
+    """Return the value of a field or of `details.NAME`, or None."""
     name, _, inner = path.partition(".")
     value = item.get(name)
     if not inner:

@@ -68,8 +68,8 @@ def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[RuleFa
 def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet:
     """Return this program's rules with those of a team's file and of a journey's inputs.
 
-    A team's rule replaces ours with the same id. Rules of a journey are only added: whoever starts one cannot weaken what the
-    team demands.
+    A team's rule replaces ours with the same id. A journey's own rules are only added to the team's, so they cannot weaken
+    what the team demands.
     """
     rules = {rule.id: rule for rule in own}
     mistakes: list[str] = []

@@ -34,7 +34,7 @@ THREADS = 8
 GRACE_S = 3.0
 """Beyond its own time limit a request may take this long to connect and to end."""
 LOOK_S = (0.005, 0.25)
-"""How often a task is looked at: soon at first, then less often."""
+"""The pauses between polls of a task: short at first, then longer."""
 TASK_S = 1_800.0
 """A task that has not finished by then probably never will; a first batch on a slow disk takes a few minutes."""
 
@@ -102,7 +102,7 @@ class MeilisearchLine(ServerLine):
                 raise EngineUnavailable(ENGINE, f"{self.shown}: {what}")
 
     async def drained(self, indexes: Sequence[str]) -> None:
-        """Return when no task on these indexes is waiting or running, whoever started it.
+        """Return when no task on these indexes is waiting or running, whichever process started it.
 
         Raises:
             EngineUnavailable: the server is down, or does not finish them.

@@ -86,7 +86,7 @@ class Filling:
     async def take(self, store: IndexStore, mark: CollectionMark) -> tuple[CollectionMark, int]:
         """Return the final mark of the collection and the number of rows that were taken in.
 
-        Ends early if the store starts over meanwhile, or has its first vector: then the mark no longer fits.
+        Ends early if the store starts over in the meantime, or gets its first vector: then the mark no longer fits.
         """
         taken = 0
         await self._delete_beyond(mark)

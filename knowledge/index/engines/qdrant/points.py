@@ -75,7 +75,7 @@ class CollectionMark:
 
 
 def parse_mark(stored: Mapping[str, Any] | None) -> CollectionMark | None:
-    """Return the mark in a payload; None if there is none, or it is another version's."""
+    """Return the mark in a payload; None if it is missing or from another version."""
     try:
         return CollectionMark(**(stored or {}))
     except TypeError:

@@ -1,4 +1,4 @@
-"""Putting new text into a page: beside what it belongs to, under its heading, or where it is most alike. Pure.
+"""Puts new text into a page: next to related text, under its heading, or where it is most similar. Pure.
 
 Where a text goes is decided in this order, in `place_new_texts`:
 
@@ -21,7 +21,7 @@ from knowledge.merge.splice import Insertion
 
 
 def place_new_texts(w: Weighing) -> None:
-    """Find the place of everything new: beside what it belongs to, else section by section, in order."""
+    """Find the place of everything new: next to related text, else section by section, in order."""
     followed = _followed_units(w)
     groups: dict[object, tuple[int | None, list[NewText]]] = {}
     for new in w.new_texts:

@@ -13,7 +13,7 @@ from knowledge.merge.model import Unit
 SAME_BLOCK = 0.6
 """Share of their lines that two blocks must have in common to be two versions of one."""
 MOST_COMPARED = 400
-"""Pairs of lines of two blocks that are looked at for contradictions."""
+"""The most pairs of lines of two blocks that are compared for contradictions."""
 
 
 def weigh_block(w: Weighing, number: int, unit: Unit) -> None:

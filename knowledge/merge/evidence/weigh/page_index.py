@@ -11,11 +11,11 @@ from knowledge.merge.evidence.place.list_form import bare_text, folded_lines
 from knowledge.merge.model import Unit, unit_digest
 
 CANDIDATES = 6
-"""Statements of the page that a new one is compared with, beside equal ones."""
+"""The most statements of the page that a new one is compared with, in addition to equal ones."""
 MOST_EQUAL = 50
 """Equal statements of the page that a new one is compared with."""
 MOST_HOLDERS = 500
-"""Statements looked at for one new one; a statement that shares only frequent terms with it has another subject."""
+"""The most statements compared with a new one; a statement that shares only frequent terms with it has another subject."""
 MOST_BLOCKS = 64
 """Blocks of code, quotes, HTML that a new one is compared with."""
 

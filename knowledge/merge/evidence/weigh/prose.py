@@ -30,7 +30,7 @@ from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindin
 from knowledge.merge.model import Unit
 
 MOST_PAIRS = 20_000
-"""Pairs of units that are all looked at for contradictions."""
+"""Up to this many pairs of units, all are compared for contradictions."""
 MODEL = "model"
 """The kind of a contradiction that only a language model found."""
 

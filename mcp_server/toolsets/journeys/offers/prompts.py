@@ -66,7 +66,7 @@ async def team_agents(services: JourneyServices) -> Sequence[AgentListing]:
 
     This program's are not loaded for it: lists are asked for while a host starts.
     """
-    # The first to ask loads what leads journeys: aside, for the host's handshake goes on meanwhile.
+    # The first caller loads the code for journeys in a thread, so that the host's handshake continues in the meantime.
     await anyio.to_thread.run_sync(import_module, "mcp_server.app.factories.journey_store")
     from agents.catalogue import BuiltIn
 
@@ -83,7 +83,7 @@ async def team_agents(services: JourneyServices) -> Sequence[AgentListing]:
 
 
 async def agent_lines(services: JourneyServices) -> Sequence[tuple[str, str]]:
-    """Return name and summary of every agent, this program's first, without loading those that only stand in the list."""
+    """Return name and summary of every agent, the built-in ones first, without loading any that is only listed."""
     from agents.catalogue import BuiltIn
 
     catalogue = services.journeys.catalogue
@@ -190,7 +190,7 @@ class JourneyPrompts:
 
 
 async def note_reading(services: HasTaints, journey: str) -> None:
-    """Remember that whoever asks is shown what a journey holds: its works may repeat text that nobody vouches for."""
+    """Remember that the caller sees a journey's content: its works may repeat text from unverified sources."""
     who = caller.get()
     origins = await services.taints.of_journey(journey)
     if who is not None and origins:
@@ -230,7 +230,7 @@ def done_by_itself(graph: PhaseGraph) -> list[str]:
 
 
 def foreseen(agent: Agent, brief: str, now: datetime) -> JourneyPosition:
-    """Return where a journey stands as soon as it is begun. Nothing is recorded."""
+    """Return a journey's position right after its start. Nothing is recorded."""
     from agents.engine.events import Logged, Started
     from agents.engine.fold import fold
     from agents.engine.progress.position import JourneyPosition

@@ -159,7 +159,7 @@ def phase_definition(agent: Agent, phase: Phase, listed: Sequence[str]) -> dict[
 
     form = agent.forms.get(phase.name)
     ends = phase.name in agent.graph.complete
-    # Nobody is told anything where the server itself does the work.
+    # Where the server itself does the work, there are no instructions.
     again = "" if ends or phase.automatic else RETURNING + agent.texts.get(phase.prompt_again, "").strip() + ONLY
     return {
         "agent": agent.name,

@@ -94,7 +94,7 @@ def _submit(here: Journey, named: str) -> str:
 
 
 def _open_question(here: Journey) -> str:
-    """Return what the person may still be asked while the work goes on."""
+    """Return what the person can still be asked while the work continues."""
     if here.state != "active" or here.checkpoint is None:
         return ""
     return (

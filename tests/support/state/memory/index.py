@@ -168,7 +168,7 @@ class MemoryIndexStore:
         return Progress(len(self._entries), max(self._total, len(self._entries)))
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        """Return stamp, revision and `indexed_at_ns` by path, for the documents among `paths`, or for every document."""
         records = {path: entry.record for path, entry in self._entries.items() if paths is None or path in paths}
         return {path: (r.stamp, r.revision, r.indexed_at_ns) for path, r in records.items()}
 
@@ -200,7 +200,7 @@ class MemoryIndexStore:
         return [known.get(seq, b"") for seq in seqs]
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
-        """Return those of these chunks that still exist."""
+        """Return the chunks that still exist."""
         known = {seq: (e, c) for e in self._entries.values() for seq, c in e.chunks.items()}
         return {seq: _chunk_row(seq, *known[seq]) for seq in seqs if seq in known}
 
@@ -210,7 +210,7 @@ class MemoryIndexStore:
         return entry.record if entry else None
 
     async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
-        """Return the records of those of these documents that still exist."""
+        """Return the records of the documents that still exist."""
         return {entry.doc: entry.record for entry in self._entries.values() if entry.doc in docs}
 
     async def directory(self, path: str) -> DirectoryRecord | None:

@@ -224,7 +224,7 @@ class MemoryTrust:
         return self._become(replace(proposal, state="withdrawn", ended_at=at))
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
-        """Make every pending proposal whose time is over expired, and return their ids."""
+        """Expire every pending proposal whose time is up, and return their ids."""
         aware(now)
         over = [p for p in self._proposals.values() if p.state == "pending" and p.expires_at <= now]
         for proposal in over:
