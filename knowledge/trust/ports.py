@@ -71,9 +71,7 @@ class ProposalVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ShortenedTexts:
-    """Records that the texts of a proposal were shortened: the SHA-256 (hexadecimal) of its arguments, and its size in bytes
-    before.
-    """
+    """A proposal whose texts were shortened: the SHA-256 (hexadecimal) of its arguments, and its earlier size in bytes."""
 
     arguments: str
     size_bytes: int
