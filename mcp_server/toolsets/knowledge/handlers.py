@@ -1,4 +1,4 @@
-"""What the tools on pages do. Imported with the first call."""
+"""The handlers of the tools on pages. Imported with the first call."""
 
 from __future__ import annotations
 
@@ -31,23 +31,22 @@ from mcp_server.toolsets.knowledge.schemas import (
     MoveArguments,
     ReadPageArguments,
     RevertArguments,
-    SearchFilters,
     SearchPagesArguments,
     moment,
     nanoseconds,
 )
-from mcp_server.toolsets.spec import (
-    Arguments,
-    CallPlan,
-    CallPreview,
-    CallsDoNotJoin,
-    ToolSpec,
-)
+from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, CallsDoNotJoin, ToolSpec
 
 if TYPE_CHECKING:
     from knowledge.writing.effect import FileEffect
     from knowledge.writing.requests import Approval, ChangeRequest
     from knowledge.writing.writer import WritePlan
+
+JOURNEY = "journey"
+"""The kind of source that names a journey: content merged from it may repeat anything that was read in the journey."""
+_VERBS = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "restore"}
+
+R = TypeVar("R")
 
 
 async def show_map(services: KnowledgeServices, call: Call, arguments: MapArguments) -> MapView:
@@ -67,33 +66,40 @@ async def read(services: KnowledgeServices, call: Call, arguments: ReadPageArgum
         offset=arguments.offset,
     )
     await services.ledger.saw_page(call.reader, reading)
-    # A caller that continues reading has already seen what cites the page.
+    # A caller that reads on has already seen the citations.
     if not services.connectors or arguments.offset:
         return reading
     return replace(reading, cited_by=await citations_of(services, reading.path))
 
 
 async def read_from(_services: KnowledgeServices, reading: PageReading) -> tuple[str, ...]:
-    """Return where the text of the page comes from, if nobody vouches for it."""
+    """Return the origin of the page's text if the source is untrusted."""
     return (origin_of(reading.path, reading.source),) if reading.tainted else ()
 
 
 async def quoted_from(services: KnowledgeServices, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return where the text of those pages comes from that nobody vouches for."""
+    """Return the origins of those pages whose source is untrusted."""
     sources = {path: await services.tiers.tainted(path) for path in paths}
     return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
 
 
 async def search(services: KnowledgeServices, call: Call, arguments: SearchPagesArguments) -> SearchAnswer:
-    """Return the chunks that answer best, and a nudge if the caller searches where it has not looked."""
+    """Return the chunks that answer best, and a nudge if the caller searches in a directory whose map it has not read."""
+    filters = arguments.filters
     answer = await services.finder.search(
         arguments.query,
         path=arguments.path or "",
         mode=arguments.mode,
-        # Who names no number gets as many as have something to tell.
+        # Without a limit from the caller, the finder stops where hits no longer help.
         limit=arguments.limit if "limit" in arguments.model_fields_set else None,
         cursor=arguments.cursor,
-        filters=_filters(arguments.filters),
+        filters=Filters(
+            tags=tuple(tag.lstrip("#") for tag in filters.tags),
+            kind=filters.kind,
+            source=filters.source,
+            modified_after_ns=nanoseconds(filters.modified_after) if filters.modified_after else None,
+            modified_before_ns=nanoseconds(filters.modified_before) if filters.modified_before else None,
+        ),
     )
     place = clean_path(arguments.path or "")
     directory = place if not place or await services.index.directory(place) else None
@@ -101,7 +107,7 @@ async def search(services: KnowledgeServices, call: Call, arguments: SearchPages
 
 
 async def found_from(_services: KnowledgeServices, found: SearchAnswer) -> tuple[str, ...]:
-    """Return where the passages come from that nobody vouches for."""
+    """Return the origins of the untrusted hits."""
     return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
 
 
@@ -111,25 +117,8 @@ async def history(services: KnowledgeServices, _call: Call, arguments: HistoryAr
 
 
 async def contradictions(services: KnowledgeServices, _call: Call, arguments: ContradictionsArguments) -> Disagreements:
-    """Return the claims that disagree, on one page or everywhere."""
+    """Return open contradictions, on one page or everywhere."""
     return await services.page_history.contradictions(arguments.path, limit=arguments.limit, cursor=arguments.cursor)
-
-
-def _filters(asked: SearchFilters) -> Filters:
-    return Filters(
-        tags=tuple(tag.lstrip("#") for tag in asked.tags),
-        kind=asked.kind,
-        source=asked.source,
-        modified_after_ns=nanoseconds(asked.modified_after) if asked.modified_after else None,
-        modified_before_ns=nanoseconds(asked.modified_before) if asked.modified_before else None,
-    )
-
-
-JOURNEY = "journey"
-"""The kind of the source that names a journey: its documents are merged with it."""
-
-
-R = TypeVar("R")
 
 
 def _call_plan(
@@ -139,7 +128,7 @@ def _call_plan(
     *,
     unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None,
 ) -> CallPlan[R]:
-    """Return what the gate has to know of a plan for pages."""
+    """Return the gate's view of a plan for pages: its level, its preview, and whether only a person may decide."""
     request, stakes, level, person = plan.request, plan.stakes, Trust.NONE, ""
     tool = request.actor.tool
     if stakes.unmarks:
@@ -147,20 +136,20 @@ def _call_plan(
         more = f" and {len(stakes.unmarks) - 1} more" if len(stakes.unmarks) > 1 else ""
         person = f"{stakes.unmarks[0]}{more}, and only a person decides that"
     changed = plan.rehearsed.work.contents if plan.rehearsed else {}
-    named = [request.path, getattr(request, "to", None) or "", *changed, *stakes.places.values()]
+    paths = [request.path, getattr(request, "to", None) or "", *changed, *stakes.places.values()]
     return CallPlan(
         execute=lambda call: execute(plan, call.approval),
-        preview=_shown(plan),
+        preview=_preview(plan),
         level=Trust.HIGH_STAKES if stakes.configures else level,
         only_by_person=person,
         origins=origins,
-        teaches=tool != "kb_delete" and any(map(teaches, named)),
+        teaches=tool != "kb_delete" and any(map(teaches, paths)),
         unsettled=unsettled,
     )
 
 
-def _shown(plan: WritePlan[Any, R]) -> CallPreview | None:
-    """Return what a person is shown of the plan; None if nobody was to see it."""
+def _preview(plan: WritePlan[Any, R]) -> CallPreview | None:
+    """Return the plan as a person sees it; None if the plan was made without a preview."""
     if plan.rehearsed is None or plan.effect is None:
         return None
     work, request, effect = plan.rehearsed.work, plan.request, plan.effect
@@ -173,48 +162,44 @@ def _shown(plan: WritePlan[Any, R]) -> CallPreview | None:
         effect="" if nothing else effect.digest,
         documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
         files=[asdict(file) for file in effect.files],
-        revisions={path: effect.revisions.get(path) for path in effect.revisions},
+        revisions=dict(effect.revisions),
         doubts=[asdict(doubt) for doubt in doubts],
         repeats=list(dict.fromkeys(pair for one in merges for pair in one.repeats)),
     )
 
 
 def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
-    """Return what the request does, in one line."""
-    verbs = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "bring back"}
-    verb = verbs.get(request.actor.tool, request.actor.tool)
+    """Return what the request does in one line: the act, its sources other than the person, and the caller's reason."""
+    verb = _VERBS.get(request.actor.tool, request.actor.tool)
     to = f" to {request.to}" if getattr(request, "to", None) else ""
     others = len({file.path for file in files} - {request.path, getattr(request, "to", "")})
     more = f", and change {others} more page{'s' if others > 1 else ''}" if others else ""
-    return f"{verb} {request.path}{to}{more}{_said_of(request)}"
-
-
-def _said_of(request: Any) -> str:
-    """Return what the caller says of it: where it is from, where that is not the person, and why. On one line, in its own words."""
     calls = [*getattr(request, "earlier", ()), request]
-    sources = [_one_line(source) for one in calls if (source := getattr(one, "source", "user")) != "user"]
-    told = f", as told by {', '.join(dict.fromkeys(sources))}" if sources else ""
+    named = [_one_line(source) for one in calls if (source := getattr(one, "source", "user")) != "user"]
+    sources = f", as told by {', '.join(dict.fromkeys(named))}" if named else ""
     intent = _one_line(getattr(request, "intent", ""))
-    return f"{told}: “{intent}”" if intent else told
+    return f"{verb} {request.path}{to}{more}{sources}{f': “{intent}”' if intent else ''}"
 
 
 def _one_line(text: str) -> str:
-    """Return the text without line ends and closing quotes, so that it cannot pass for the text around it."""
+    """Return the caller's text without line ends and closing quotes, so that it cannot imitate the sentence around it."""
     return " ".join(text.replace("”", "'").split())
 
 
 async def _request(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> MergeRequest:
-    """Return what is asked to be merged, with the sentences of somebody else's that its writer was shown and names no source of."""
-    by, approved = actor(call, "kb_merge", arguments), call.origin == "approved"
-    found = list(
+    """Return the merge, with the untrusted sentences that its content repeats without naming their source."""
+    approved = call.origin == "approved"
+    # The record of what was read is short-lived: a proposal carries what its writer had read when it was made.
+    repeated = (
         call.repeats if approved else (await services.taints.repeated(call.principal.id, arguments.content)).items()
     )
+    found = list(repeated)
     if found and source_kind(arguments.source) == JOURNEY:
         of_journey = await services.taints.of_journey(arguments.source.partition(":")[2])
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
-    named = _named(arguments.source)
+    named = _place(arguments.source)
     return MergeRequest(
-        actor=by,
+        actor=actor(call, "kb_merge", arguments),
         path=arguments.path,
         content=arguments.content,
         source=arguments.source,
@@ -226,35 +211,34 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         intent=arguments.intent,
         against=call.against,
         judgement=PairJudgement(call.doubts) if approved else None,
-        repeats=tuple(sorted((digest, origin) for digest, origin in found if _named(origin) != named)),
+        repeats=tuple(sorted((digest, origin) for digest, origin in found if _place(origin) != named)),
     )
 
 
-def _named(source: str) -> str:
-    """Return the place that a source names; of pages without what follows their name."""
+def _place(source: str) -> str:
+    """Return the place that a source names; a page without its suffix."""
     place = place_of(lineage_of(source))
     return place.removesuffix(".md") if source_kind(place) == "kb" else place
 
 
 async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeArguments) -> CallPlan[Merged]:
-    """Work out what merging would do, after what `call.earlier` would. Changes nothing.
+    """Plan a merge that follows those of `call.earlier`. Changes nothing.
 
     Raises:
-        CallsDoNotJoin: not all of them could be merged as one.
+        CallsDoNotJoin: the merges cannot be made as one.
     """
     earlier = tuple([await _request(services, call, one) for one in call.earlier])
     request = replace(await _request(services, call, arguments), earlier=earlier)
     if earlier and not all(one.base_revision for one in (*earlier, request)):
-        raise CallsDoNotJoin("merges without a base are done one at a time")
+        raise CallsDoNotJoin("merges without base_revision are made one at a time")
     unseen = call.trusted and not arguments.dry_run and not request.repeats
     agreed = call.approval is not None
     plan = await services.writer.plan_merge(request, unseen=unseen, agreed=agreed, dry_run=arguments.dry_run)
-    answer = plan.answer
-    if earlier and answer is not None and answer.status != "done":
-        raise CallsDoNotJoin("they cannot all be merged any more")
+    if earlier and plan.answer is not None and plan.answer.status != "done":
+        raise CallsDoNotJoin("some of the merges can no longer be made")
     origins: tuple[str, ...] = ()
-    if call.origin != "approved":  # else its caller is shown nothing
-        # Difference and conflicts quote the page. What is merged from a journey may repeat all that was read in it.
+    if call.origin != "approved":  # after an approval the caller sees no answer of this call
+        # The diff and the conflicts quote the page. Content from a journey may repeat everything that was read in it.
         found = list(await quoted_from(services, [plan.request.path]))
         for one in (*plan.request.earlier, plan.request):
             if (kind := source_kind(one.source)) in FETCHED_KINDS:
@@ -262,25 +246,37 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
             elif kind == JOURNEY:
                 found += await services.taints.of_journey(one.source.partition(":")[2])
         origins = tuple(dict.fromkeys(found))
-    if arguments.dry_run:
-        return CallPlan(answer=await _rehearsal(services, plan.request.path, answer), origins=origins)
+    unsettled = partial(_unsettled_claims, services, arguments)
+    return await _settled(
+        services, plan, origins, services.writer.merge, dry_run=arguments.dry_run, unsettled=unsettled
+    )
+
+
+async def _settled(
+    services: KnowledgeServices,
+    plan: WritePlan[Any, Any],
+    origins: tuple[str, ...],
+    execute: Callable[[WritePlan[Any, Any], Approval | None], Awaitable[Any]],
+    *,
+    dry_run: bool,
+    unsettled: Callable[[Call, Any], Awaitable[tuple[CallPlan[Any], tuple[str, ...]] | None]] | None = None,
+) -> CallPlan[Any]:
+    """Return the plan for the gate, or its answer if there is nothing to decide on: a dry run, or a mere analysis."""
+    answer: Any = plan.answer
+    if dry_run:
+        revision = await services.writer.shown(plan.request.path)
+        return CallPlan(answer=replace(answer, status="analysis", revision=revision, verified=None), origins=origins)
     if answer is not None and answer.status == "analysis":
         return CallPlan(answer=answer, origins=origins)
-    return _call_plan(plan, origins, services.writer.merge, unsettled=partial(_unsettled_claims, services, arguments))
-
-
-async def _rehearsal(services: KnowledgeServices, path: str, answer: Any) -> Any:
-    """Return the answer of a call that only shows what would happen, with the revision that the page has."""
-    revision = await services.writer.shown(path)
-    return replace(answer, status="analysis", revision=revision, verified=None)
+    return _call_plan(plan, origins, execute, unsettled=unsettled)
 
 
 async def _unsettled_claims(
     services: KnowledgeServices, arguments: MergeArguments, call: Call, answer: Merged
 ) -> tuple[CallPlan[Merged], tuple[str, ...]] | None:
-    """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
+    """Plan the merge that replaces existing text wherever a claim was flagged; None if nothing was flagged.
 
-    Also returns the texts of the page that the person would decide against.
+    Also returns the texts of the page that this would replace. A person decides on it.
     """
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
     if not against or not arguments.base_revision or not any(block.verdict == "flag" for block in answer.blocks):
@@ -293,19 +289,19 @@ async def _unsettled_claims(
 
 
 async def plan_move(services: KnowledgeServices, call: Call, arguments: MoveArguments) -> CallPlan[ChangeAnswer]:
-    """Work out which links a move would rewrite. Changes nothing."""
+    """Plan a move and the links that it rewrites. Changes nothing."""
     request = MoveRequest(actor(call, "kb_move", arguments), arguments.path, arguments.to)
     return await _planned(services, call, request, dry_run=arguments.dry_run)
 
 
 async def plan_delete(services: KnowledgeServices, call: Call, arguments: DeleteArguments) -> CallPlan[ChangeAnswer]:
-    """Work out what a deletion would leave behind. Changes nothing."""
+    """Plan a deletion. Changes nothing."""
     request = DeleteRequest(actor(call, "kb_delete", arguments), arguments.path, arguments.base_revision)
     return await _planned(services, call, request, dry_run=arguments.dry_run)
 
 
 async def plan_revert(services: KnowledgeServices, call: Call, arguments: RevertArguments) -> CallPlan[ChangeAnswer]:
-    """Work out what going back would change. Changes nothing."""
+    """Plan the return to an earlier revision. Changes nothing."""
     request = RevertRequest(actor(call, "kb_revert", arguments), arguments.path, arguments.revision)
     return await _planned(services, call, request, dry_run=arguments.dry_run)
 
@@ -314,22 +310,18 @@ async def _planned(
     services: KnowledgeServices, call: Call, request: ChangeRequest, *, dry_run: bool
 ) -> CallPlan[ChangeAnswer]:
     plan = await services.writer.plan_change(request, agreed=call.approval is not None, dry_run=dry_run)
-    # Difference and conflicts quote the page; whose call is executed for a person is shown neither.
+    # The diff and the conflicts quote the page. After an approval the caller sees neither.
     origins = () if call.origin == "approved" else await quoted_from(services, [plan.request.path])
-    if dry_run:
-        return CallPlan(answer=await _rehearsal(services, plan.request.path, plan.answer), origins=origins)
-    if plan.answer is not None and plan.answer.status == "analysis":
-        return CallPlan(answer=plan.answer, origins=origins)
-    return _call_plan(plan, origins, services.writer.change)
+    return await _settled(services, plan, origins, services.writer.change, dry_run=dry_run)
 
 
 async def claimed_in(services: KnowledgeServices, found: Disagreements) -> tuple[str, ...]:
-    """Return where the claims come from that nobody vouches for: fetched, or in a page of that kind."""
+    """Return the untrusted origins of the claims: their own source, or that of their page."""
     sides = [side for one in found.contradictions for side in (one.existing, one.new)]
     fetched = {origin_of(side.path, side.source) for side in sides if source_kind(side.source) in FETCHED_KINDS}
     return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
 
 
 def actor(call: Call, tool: str, arguments: Arguments) -> Actor:
-    """Return who acts, for the record."""
+    """Return the caller, the tool and the arguments' hash as the audit log records them."""
     return Actor(call.principal.id, tool, ToolSpec.hash_of(arguments), call.key or call.run)

@@ -1,4 +1,4 @@
-"""What the tools on pages take and answer."""
+"""The arguments of the tools on pages."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from mcp_server.toolsets.spec import (
-    Arguments,
-    Cursor,
-    DryRun,
-    InJourney,
-)
+from mcp_server.toolsets.spec import Arguments, Cursor, DryRun, InJourney
 
 LONGEST_QUERY = 20_000
-
-
+LONGEST_CONTENT = 4_000_000
+"""Characters. `LARGEST_BYTES` in `knowledge/pages/vault.py` bounds the page itself."""
+LONGEST_INTENT = 500
 MOST_TAGS = 100
+MOST_SOURCES = 20
+EARLIEST_NS, LATEST_NS = -(2**63), 2**63 - 1
+"""The index stores times as signed 64-bit numbers."""
+
+Page = Annotated[str, Field(min_length=1, description="Page, e.g. 'guides/backup.md'.")]
 
 
 class MapArguments(Arguments):
@@ -42,9 +43,11 @@ class ReadPageArguments(Arguments):
 
 
 class SearchFilters(Arguments):
-    """Which documents may be found."""
+    """Conditions that a page must meet to be found."""
 
-    tags: Annotated[list[str], Field(description="Pages with all of these tags.")] = Field(default_factory=list)
+    tags: Annotated[list[str], Field(description="Pages with all of these tags, e.g. ['ops'].")] = Field(
+        default_factory=list
+    )
     kind: Annotated[str | None, Field(description="Kind of page, e.g. 'decision'.")] = None
     source: Annotated[str | None, Field(description="Source of the page, e.g. 'user'.")] = None
     modified_after: Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")] = None
@@ -54,7 +57,7 @@ class SearchFilters(Arguments):
     @classmethod
     def _are_few(cls, value: list[str]) -> list[str]:
         if len(value) > MOST_TAGS:
-            raise ValueError(f"at most {MOST_TAGS} tags can be asked for at once, not {len(value)}")
+            raise ValueError(f"{len(value)} tags were given; at most {MOST_TAGS} are allowed")
         return value
 
     @field_validator("modified_after", "modified_before")
@@ -80,19 +83,10 @@ class SearchPagesArguments(Arguments):
 
     @field_validator("query")
     @classmethod
-    def _says_something(cls, value: str) -> str:
+    def _has_words(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("it is empty; ask a question, or look at kb_map('')")
+            raise ValueError("it is empty; ask a question, or call kb_map('') to see what exists")
         return value
-
-
-LONGEST_CONTENT = 4_000_000
-
-
-LONGEST_INTENT = 500
-
-
-MOST_SOURCES = 20
 
 
 class MergeArguments(Arguments):
@@ -117,10 +111,12 @@ class MergeArguments(Arguments):
         str | None, Field(description="Heading, e.g. 'Setup > Linux'. Omit it to let the server choose.")
     ] = None
     base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
-    authority: Annotated[float | None, Field(ge=0, le=1, description="Lower the source's default authority.")] = None
+    authority: Annotated[
+        float | None, Field(ge=0, le=1, description="Lowers the source's default authority, e.g. 0.3.")
+    ] = None
     observed_at: Annotated[str | None, Field(description="When the source was current, e.g. 2026-03-31.")] = None
     corroboration: Annotated[
-        list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same.")
+        list[str], Field(max_length=MOST_SOURCES, description="Further sources that say the same, e.g. ['plane:KB-9'].")
     ] = Field(default_factory=list)
     intent: Annotated[
         str, Field(max_length=LONGEST_INTENT, description="Why you make this change; kept in the history.")
@@ -130,7 +126,7 @@ class MergeArguments(Arguments):
 
     @field_validator("content")
     @classmethod
-    def _says_something(cls, value: str) -> str:
+    def _has_words(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("it is empty; to remove a page use kb_delete")
         return value
@@ -154,7 +150,7 @@ class MergeArguments(Arguments):
 class MoveArguments(Arguments):
     """Arguments of kb_move."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Page
     to: Annotated[str, Field(min_length=1, description="New path, e.g. 'archive/backup.md'.")]
     dry_run: DryRun = False
     journey_id: InJourney = None
@@ -163,7 +159,7 @@ class MoveArguments(Arguments):
 class DeleteArguments(Arguments):
     """Arguments of kb_delete."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Page
     base_revision: Annotated[str, Field(min_length=1, description="Revision you last read.")]
     dry_run: DryRun = False
     journey_id: InJourney = None
@@ -172,7 +168,7 @@ class DeleteArguments(Arguments):
 class RevertArguments(Arguments):
     """Arguments of kb_revert."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Page
     revision: Annotated[str, Field(min_length=1, description="Revision to restore, from kb_history.")]
     dry_run: DryRun = False
     journey_id: InJourney = None
@@ -181,7 +177,7 @@ class RevertArguments(Arguments):
 class HistoryArguments(Arguments):
     """Arguments of kb_history."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Page
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: Cursor = None
     journey_id: InJourney = None
@@ -190,34 +186,39 @@ class HistoryArguments(Arguments):
 class ContradictionsArguments(Arguments):
     """Arguments of kb_contradictions."""
 
-    path: Annotated[str | None, Field(description="Only this page or directory.")] = None
+    path: Annotated[str | None, Field(description="Only this page or directory, e.g. 'guides'.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: Cursor = None
     journey_id: InJourney = None
 
 
-EARLIEST_NS, LATEST_NS = -(2**63), 2**63 - 1
-
-
 def nanoseconds(text: str) -> int:
-    """Return the moment that an ISO date names, in nanoseconds since 1970; without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(EARLIEST_NS, min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS))
+    """Return an ISO date or time as nanoseconds since 1970, within what the index can store. Without a zone it is UTC.
+
+    Raises:
+        ValueError: the text is not an ISO date.
+    """
+    return max(EARLIEST_NS, min(int(_parsed(text).timestamp()) * 1_000_000_000, LATEST_NS))
 
 
 def moment(text: str) -> datetime:
-    """Return an ISO date or time, UTC where it names no zone.
+    """Return an ISO date or time in UTC; without a zone it is UTC.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not an ISO date, or the moment lies outside years 1 to 9999 in UTC.
     """
     try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # the latter in the first and last hours of the calendar
-        raise ValueError("it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
+        return _parsed(text).astimezone(UTC)
+    except OverflowError:
+        raise ValueError(_NOT_A_DATE) from None
+
+
+_NOT_A_DATE = "it is not an ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z"
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        parsed = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):  # the latter at the first and last hours of the calendar
+        raise ValueError(_NOT_A_DATE) from None
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
