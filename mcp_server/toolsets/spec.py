@@ -125,7 +125,8 @@ class ToolSpec(Generic[S_contra, A, R]):
     A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
     it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate comes between that and the
     plan's execution. `result` is the type (a dataclass) of what is answered. The answers of a tool that plans have a `status`
-    and a `proposal`, and where they have a `revision` that is of the page at `path`.
+    and a `proposal`, and where they have a `revision` that is of the page at `path`. `result_notes` describe the fields that
+    their names do not explain, by name; `hits.score` is the field of each item of `hits`.
 
     `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: what it does it does by calls that pass
     the gate themselves, so what its caller has read counts there and not here.
@@ -141,6 +142,7 @@ class ToolSpec(Generic[S_contra, A, R]):
     description: str
     arguments: type[A]
     result: type[R]
+    result_notes: Mapping[str, str] = field(default_factory=dict)
     answer: Callable[[S_contra, Call, A], Awaitable[R]] | None = None
     taints: Callable[[S_contra, R], Awaitable[Sequence[str]]] | None = None
     plan: Callable[[S_contra, Call, A], Awaitable[CallPlan[R]]] | None = None
@@ -202,8 +204,13 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     def made_schemas(self) -> dict[str, dict[str, Any]]:
         """Make both schemas from the classes: `input` and `output`."""
-        output = self._adapter.json_schema(mode="serialization")
-        return {"input": lean_input(self.argument_model.model_json_schema()), "output": lean_output(output)}
+        output = lean_output(self._adapter.json_schema(mode="serialization"))
+        for name, note in self.result_notes.items():
+            node = output
+            for part in name.split("."):
+                node = node.get("items", node)["properties"][part]
+            node["description"] = note
+        return {"input": lean_input(self.argument_model.model_json_schema()), "output": output}
 
     @cached_property
     def argument_model(self) -> type[A]:

@@ -75,14 +75,16 @@ def _section(spec: AnySpec) -> str:
         "idempotent": spec.idempotent,
         "open world": spec.open_world,
     }
-    said = ", ".join(f"{name}: {'yes' if value else 'no'}" for name, value in hints.items())
+    annotations = ", ".join(f"{name}: {'yes' if value else 'no'}" for name, value in hints.items())
     fields = "`, `".join(spec.output_schema.get("properties", {}))
     parts = [
         f"## {spec.name}\n\n{spec.description}",
-        f"Trust level {int(spec.needs)}, toolset `{spec.toolset}`. {said[0].upper()}{said[1:]}.",
+        f"Trust level {int(spec.needs)}, toolset `{spec.toolset}`. {annotations[0].upper()}{annotations[1:]}.",
         _arguments_table(spec),
         f"Result fields: `{fields}`.",
     ]
+    if spec.result_notes:
+        parts.append("\n".join(f"- `{name}`: {note}" for name, note in spec.result_notes.items()))
     return "\n\n".join(parts)
 
 

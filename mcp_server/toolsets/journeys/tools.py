@@ -14,6 +14,15 @@ else:
     handlers = LateModule("mcp_server.toolsets.journeys.handlers")
     schemas = LateModule("mcp_server.toolsets.journeys.schemas")
 
+JOURNEY_NOTES = {
+    "version": "pass it to your next submit or decision",
+    "state": "active, waiting (a person decides), complete or cancelled",
+    "visit": "how many times this phase was entered",
+    "work_schema": "JSON Schema of work; null: as before, or none",
+    "checkpoint": "what to ask the person, or null",
+    "conversation": "the context to work in",
+}
+
 JOURNEY_START = ToolSpec(
     name="journey_start",
     title="Start a journey",
@@ -26,6 +35,7 @@ JOURNEY_START = ToolSpec(
     ),
     arguments=schemas.StartArguments,
     result=schemas.Journey,
+    result_notes=JOURNEY_NOTES,
     answer=handlers.start,
     taints=handlers.read_in,
 )
@@ -42,6 +52,7 @@ JOURNEY_SUBMIT = ToolSpec(
     ),
     arguments=schemas.SubmitArguments,
     result=schemas.Journey,
+    result_notes=JOURNEY_NOTES,
     answer=handlers.submit,
     taints=handlers.read_in,
     idempotent=True,
@@ -58,6 +69,7 @@ JOURNEY_DECIDE = ToolSpec(
     ),
     arguments=schemas.DecideArguments,
     result=schemas.Journey,
+    result_notes=JOURNEY_NOTES,
     answer=handlers.decide,
     taints=handlers.read_in,
     idempotent=True,
@@ -74,6 +86,7 @@ JOURNEY_STATUS = ToolSpec(
     ),
     arguments=schemas.JourneyStatusArguments,
     result=schemas.JourneyView,
+    result_notes=JOURNEY_NOTES | {"text": "the graph or the report, if view asks for it"},
     answer=handlers.status,
     taints=handlers.read_in,
     read_only=True,
@@ -88,6 +101,7 @@ JOURNEY_LIST = ToolSpec(
     description="Lists journeys, newest first, whichever host started them, and the agents that journey_start accepts.",
     arguments=schemas.ListArguments,
     result=schemas.JourneyItems,
+    result_notes={"journeys.moved": "time of the last change"},
     answer=handlers.journeys,
     read_only=True,
     idempotent=True,

@@ -18,6 +18,12 @@ else:
     schemas = LateModule("mcp_server.toolsets.knowledge.schemas")
     search_answers = LateModule("knowledge.search.answers")
 
+CHANGE_NOTES = {
+    "proposal": "needs a person's approval; pass its id to proposal_status",
+    "revision": "null if the page is gone",
+    "changed": "every page that was written",
+}
+
 KB_MAP = ToolSpec(
     name="kb_map",
     title="Map of the knowledge base",
@@ -30,6 +36,10 @@ KB_MAP = ToolSpec(
     ),
     arguments=schemas.MapArguments,
     result=search_answers.MapView,
+    result_notes={
+        "derived": "true: the summary is generated, no person wrote it",
+        "count": "pages here and below",
+    },
     answer=handlers.show_map,
     read_only=True,
     idempotent=True,
@@ -48,6 +58,12 @@ KB_READ = ToolSpec(
     ),
     arguments=schemas.ReadPageArguments,
     result=search_answers.PageReading,
+    result_notes={
+        "outline.tokens": "size of the section with its subsections",
+        "next_offset": "null at the end",
+        "authority": "how far the source is believed, 0 to 1",
+        "cited_by": "tasks and threads that cite the page",
+    },
     answer=handlers.read,
     taints=handlers.read_from,
     read_only=True,
@@ -67,6 +83,15 @@ KB_SEARCH = ToolSpec(
     ),
     arguments=schemas.SearchPagesArguments,
     result=search_answers.SearchAnswer,
+    result_notes={
+        "pages.tokens": "size of the page",
+        "hits.score": "0 to 1, comparable only within this answer",
+        "hits.authority": "how far the source is believed, 0 to 1",
+        "scent.next": "the call to make next",
+        "nudge": "advice on how to search, or null",
+        "indexed": "pages that can be found so far, of all",
+        "corrected": "the query with misspellings corrected, or null",
+    },
     answer=handlers.search,
     taints=handlers.found_from,
     read_only=True,
@@ -88,6 +113,15 @@ KB_MERGE = ToolSpec(
     ),
     arguments=schemas.MergeArguments,
     result=change_answers.Merged,
+    result_notes={
+        "status": "partial: some blocks were written; conflict: none; analysis: dry run, or base_revision is needed",
+        "proposal": "needs a person's approval; pass its id to proposal_status",
+        "revision": "base_revision of your next merge",
+        "blocks.verdict": "retain keeps existing text; flag marks a contradiction",
+        "conflicts.ours": "the page's text",
+        "conflicts.theirs": "your text",
+        "verified": "read back from disk as planned; null if nothing was written",
+    },
     plan=handlers.plan_merge,
     joins=True,
     idempotent=True,
@@ -105,6 +139,7 @@ KB_MOVE = ToolSpec(
     ),
     arguments=schemas.MoveArguments,
     result=change_answers.ChangeAnswer,
+    result_notes=CHANGE_NOTES,
     plan=handlers.plan_move,
 )
 
@@ -120,6 +155,7 @@ KB_DELETE = ToolSpec(
     ),
     arguments=schemas.DeleteArguments,
     result=change_answers.ChangeAnswer,
+    result_notes=CHANGE_NOTES,
     plan=handlers.plan_delete,
     destructive=True,
 )
@@ -133,6 +169,7 @@ KB_REVERT = ToolSpec(
     description="Restores a page to an earlier revision, including deleted or moved pages. Later revisions stay in the history.",
     arguments=schemas.RevertArguments,
     result=change_answers.ChangeAnswer,
+    result_notes=CHANGE_NOTES,
     plan=handlers.plan_revert,
     idempotent=True,
 )
@@ -149,6 +186,11 @@ KB_HISTORY = ToolSpec(
     ),
     arguments=schemas.HistoryArguments,
     result=change_answers.History,
+    result_notes={
+        "revisions.revision": "null: the page was removed",
+        "revisions.by": "'' for an edit outside the server",
+        "origins": "only in the first answer, without cursor",
+    },
     answer=handlers.history,
     read_only=True,
     idempotent=True,
@@ -166,6 +208,7 @@ KB_CONTRADICTIONS = ToolSpec(
     ),
     arguments=schemas.ContradictionsArguments,
     result=change_answers.Disagreements,
+    result_notes={"contradictions.kind": "what differs, e.g. number or date"},
     answer=handlers.contradictions,
     taints=handlers.claimed_in,
     read_only=True,

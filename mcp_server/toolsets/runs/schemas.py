@@ -31,7 +31,7 @@ class RunArguments(Arguments):
 class TraceArguments(Arguments):
     """Arguments of agent_trace."""
 
-    run_id: str
+    run_id: Annotated[str, Field(description="run_id in the answer of agent_run.")]
     offset: Annotated[int, Field(ge=0, description="next_offset of the previous answer.")] = 0
 
 

@@ -52,7 +52,7 @@ class ProposalStatusArguments(Arguments):
 class WithdrawArguments(Arguments):
     """Arguments of proposal_withdraw."""
 
-    proposal_id: str
+    proposal_id: Annotated[str, Field(description="proposal.id of the proposed call.")]
 
 
 @dataclass(frozen=True, slots=True)

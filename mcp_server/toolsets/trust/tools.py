@@ -25,6 +25,11 @@ TRUST_STATUS = ToolSpec(
     ),
     arguments=schemas.NoArguments,
     result=schemas.TrustStatus,
+    result_notes={
+        "score": "0 to 5",
+        "frozen": "true: a person has set the score to 0 and stopped changes to it",
+        "needs": "level by tool",
+    },
     answer=handlers.status,
     read_only=True,
     idempotent=True,
