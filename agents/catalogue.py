@@ -1,4 +1,4 @@
-"""Which agents there are. Their code is loaded when one of them is first needed."""
+"""The agents that can be started. Their code is loaded when one of them is first needed."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SKILLS = "agents.library.skills"
 _INPUTS = re.compile(r"^inputs:.*\n(?:(?:[ #].*)?\n)*", re.MULTILINE)
 """The block of a file that says what its agent takes: up to the next key that is not indented."""
 _WORKING = re.compile(r"\bagent: ([a-z][a-z0-9-]*)")
-"""Who works in a skill."""
+"""The agents that work in a skill."""
 
 
 class AgentListing(Protocol):
-    """What lists show of an agent: an agent itself, or a skill that is none yet."""
+    """The entry of an agent in lists: an agent itself, or a skill that is not built yet."""
 
     @property
     def name(self) -> str:

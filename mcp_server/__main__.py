@@ -73,7 +73,7 @@ COULD_NOT = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
 NOBODY_READS = 141
-"""What a shell reports of a program that SIGPIPE ended: `| head` has seen enough."""
+"""The exit code that a shell reports for a program ended by SIGPIPE: `| head` has seen enough."""
 _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 

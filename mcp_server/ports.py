@@ -1,4 +1,4 @@
-"""What each part of the server may use of the rest, as protocols. Only the composition root knows what implements them."""
+"""The parts of the server that each other part may use, as protocols. Only the composition root knows what implements them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ListedTool(Protocol):
-    """What others may know of a tool that this server lists."""
+    """The facts about a listed tool that other parts may use."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class HasTools(Protocol):
 
 
 class HasTaints(Protocol):
-    """What each caller has read that nobody vouches for."""
+    """The unverified text that each caller has read."""
 
     @property
     def taints(self) -> Taints:
@@ -95,7 +95,7 @@ class HasPages(Protocol):
 
     @property
     def ledger(self) -> ReadingLedger:
-        """Which caller has read which page."""
+        """The record of which caller has read which page."""
 
 
 class HasWriting(Protocol):
@@ -103,11 +103,11 @@ class HasWriting(Protocol):
 
     @property
     def writer(self) -> Writer:
-        """What plans and makes changes to pages."""
+        """Plans and makes changes to pages."""
 
     @property
     def recovery(self) -> Recovery:
-        """What finishes changes that a process left half made."""
+        """Finishes changes that a process left half done."""
 
     @property
     def page_history(self) -> PageHistory:
@@ -139,7 +139,7 @@ class HasJourneys(Protocol):
 
     @property
     def journeys(self) -> Runner:
-        """What starts journeys and takes them on."""
+        """Starts and continues journeys."""
 
 
 class HasRuns(Protocol):
@@ -151,7 +151,7 @@ class HasRuns(Protocol):
 
     @property
     def runs(self) -> Runs:
-        """What starts runs and takes them on.
+        """Starts and continues runs.
 
         Raises:
             NotConfigured: the settings name no language model.

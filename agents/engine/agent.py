@@ -13,7 +13,7 @@ from agents.engine.state import JourneyState
 from agents.prompts.context import Budget, PromptSection
 
 Place = Literal["page", "directory", ""]
-"""What is at a path of the knowledge base; "" for nothing."""
+"""The kind of thing at a path of the knowledge base; "" for nothing."""
 ScentLevel = Literal["sufficient", "partial", "lost"]
 ProposalState = Literal["pending", "done", "rejected", "ended"]
 """Waiting for a person; carried out; rejected; or ended without effect (withdrawn, expired, failed, superseded)."""
@@ -52,7 +52,7 @@ class Fate:
 
 
 class Look(Protocol):
-    """What conditions can look at besides the work: the knowledge base, and what the server knows about this journey.
+    """Everything that conditions can check besides the work: the knowledge base, and the server's records of this journey.
 
     Nothing depends on what a model says about itself. Answers are current, and looking changes nothing.
     """

@@ -54,7 +54,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One way out of a phase. The higher its `priority`, the sooner it is tried.
+    """A transition out of a phase. The higher its `priority`, the sooner it is tried.
 
     `asks` names the field of the work (a list of objects with `id` and `question`) that a person must answer before this
     transition is taken, whatever the phase's checkpoint is. `checkpoint` replaces the phase's checkpoint for this transition.

@@ -57,7 +57,7 @@ RETRY_WINDOW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a host submits. `work` joins what is recorded already; `signals` are hints that a condition may confirm."""
+    """A host's submission. `work` joins what is recorded already; `signals` are hints that a condition may confirm."""
 
     work: Mapping[str, Json]
     signals: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class PhaseMetrics:
-    """What a phase took so far; `seconds` only of finished visits.
+    """The cost of a phase so far; `seconds` only of finished visits.
 
     `counted` are the tokens that no host reported, so that the server counted them from prompts and works.
     """
@@ -143,7 +143,7 @@ class JourneyState:
     conversations: Mapping[str, str] = field(default_factory=dict)
     """The conversation of each speaker."""
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    """What a person answered: by phase and id of the question, its words (`question`) and the person's (`answer`)."""
+    """A person's answers: by phase and id of the question, its wording (`question`) and the person's words (`answer`)."""
     answered_at: tuple[int, ...] = ()
     """The events that brought these answers."""
 

@@ -204,7 +204,7 @@ class _Prompt:
     def feedback(self, phase: Phase) -> str:
         if not phase.feedback:
             return ""
-        # What a submit lacked is shown while it is new (`_missing`). Only validation by the server itself stays.
+        # What a submission lacked is shown while it is new (`_missing`). Only validation by the server itself stays.
         validating = {one.name for one in self.agent.graph.phases if one.automatic}
         found = [one for one in self.state.feedback if one.kind != "validation" or one.phase in validating]
         text = feedback_list(found, phase.feedback, int(FEEDBACK_TOKENS * self.share))

@@ -166,7 +166,7 @@ class SqlJourneys:
         async def work(t: StateTransaction) -> Begun:
             if self._quotas is not None:
                 await hold_quotas(t, state.principal)
-            # Of two that begin alike at once the second must see the first.
+            # If two begin the same at once, the second must see the first.
             await t.execute(LOCK, (f"begin {state.principal}",))
             for id_, body in await t.execute(_BEGUN, wanted):
                 if same_start(event_of(body), log[0].event):
@@ -391,7 +391,7 @@ async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
         log = await _events(t, number)
         short = log_after_retention(log)
         state = fold(short)
-    except AgentError:  # written by a program that this one does not know, which is left to shorten it
+    except AgentError:  # written by a newer program, which has to shorten it itself
         return 0
     before, after = texts_by_seq(log), texts_by_seq(short)
     cut = [(after[seq], number, seq) for seq in before if after[seq] != before[seq]]

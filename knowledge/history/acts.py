@@ -1,4 +1,4 @@
-"""What an act means for the records of a ledger: the same in every engine. Pure."""
+"""The effect of an act on the records of a ledger: the same in every engine. Pure."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class PageHistory:
         return [_origin_line(first, last, origin) for first, last, origin in runs[:MOST_ORIGINS]]
 
     async def contradictions(self, place: str | None, *, limit: int, cursor: str | None) -> Disagreements:
-        """Return open contradictions, newest first. Those of which a side has changed are settled on the way.
+        """Return open contradictions, newest first. Those that changed on one side are settled along the way.
 
         Raises:
             BadCursor: it belongs to another query.

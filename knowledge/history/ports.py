@@ -51,7 +51,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts and how: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal.
+    """The actor of an act: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal.
 
     `call` names the call of a run of `agent_run` (`r-ID/FRAME`), or the run in which a person approved it; "" for others.
     """

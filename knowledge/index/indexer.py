@@ -77,7 +77,7 @@ class _Large:
 
 @dataclass(slots=True)
 class _IndexingRun:
-    """One run: what is left to do, and what was done. `late` jobs wait until everything else is stored."""
+    """One run: the remaining work, and the work done. `late` jobs wait until everything else is stored."""
 
     fence: int
     jobs: deque[tuple[str, Known | None]]

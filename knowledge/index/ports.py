@@ -158,7 +158,7 @@ class Noted(list[Scored]):
 # --- indexing large pages in another process --------------------------------------------------------------------------
 
 Known = tuple[Stamp, str, int]
-"""What the index has of a document: stamp, revision, `indexed_at_ns`."""
+"""The index's data about a document: stamp, revision, `indexed_at_ns`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 BATCH = 256
 """Chunks embedded between two writes: what a killed process loses at most."""
 NO_VECTOR = (b"", bytes(32))
-"""What is stored for a chunk whose embedder could not be asked."""
+"""Stored for a chunk whose embedder was unavailable."""
 
 
 async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity | None) -> None:

@@ -25,7 +25,7 @@ _HTML_ENDS = {
     "<?": "?>",
     "<![cdata[": "]]>",
 }
-"""What HTML blocks begin with that no blank line ends, and what ends them; case-folded."""
+"""The starts of HTML blocks that a blank line does not end, and their ends; case-folded."""
 
 
 class _PageReading(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which whole document a caller means who sent a document, one section of it, or a snippet without a place. Pure."""
+"""Works out the whole document that a caller means who sent a document, one of its sections, or a snippet without a place. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write changed, as people read it: a unified diff. Pure.
+"""The changes of a write for people to read: a unified diff. Pure.
 
 Source: GNU diffutils, "Unified Format".
 """
@@ -25,7 +25,7 @@ def unified_diff(
 ) -> str:
     """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
 
-    Of a line at most `longest_line` characters are shown. A line that differs only in its end is a changed line, and the end
+    At most `longest_line` characters of a line are shown. A line that differs only in its end is a changed line, and the end
     is named behind it.
     """
     old, new = _lines(before), _lines(after)

@@ -99,7 +99,7 @@ class SqlOutbox:
         same = (e.digest, e.principal, e.tool, e.begun_at - within, e.proposal)
 
         async def work(t: StateTransaction) -> OutboxEntry:
-            # Of two that begin the same at once the second must see the first. Both locks are always taken in this order.
+            # If two begin the same at once, the second must see the first. Both locks are always taken in this order.
             if e.proposal:
                 await t.execute(LOCK, (f"proposal {e.proposal}",))
             await t.execute(LOCK, (f"errand {e.digest}",))

@@ -123,7 +123,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class _KnownDirectory:
-    """What the index knows of a directory; `key` is that of a model's line, "" if somebody wrote one."""
+    """The index's data about a directory; `key` is that of the model's line, "" if a person wrote one."""
 
     title: str
     summary: str

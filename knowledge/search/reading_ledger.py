@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 NUDGE_QUIET_S = 3600.0
 """A place is named at most once an hour: callers learn to skip what is repeated."""
 GATHERED_S = 0.05
-"""What searches show is written together with that of further searches within this time."""
+"""The records of searches within this time are written together."""
 LAST_FLUSH_S = 1.0
 MOST_REMEMBERED = 2_000
 FRESH = timedelta(minutes=1)

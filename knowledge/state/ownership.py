@@ -1,4 +1,4 @@
-"""Whether other accounts could change or read a file that trust depends on. Looks at owners and modes, changes nothing.
+"""Checks whether other accounts could change or read a file that trust depends on. Looks at owners and modes, changes nothing.
 
 The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group that
 has only the user. On Windows nothing is checked: modes mean nothing there, and the folders of an account are its own by default.

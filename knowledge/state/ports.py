@@ -367,7 +367,7 @@ class NameMatch:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which documents may be found; every field that is set must hold. Tags: the document has all of them.
+    """The documents that may be found; every field that is set must hold. Tags: the document has all of them.
 
     `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is the
     first moment admitted, `modified_before_ns` the first one no longer admitted.

@@ -217,7 +217,7 @@ def superseded(
 
     Raises:
         TooManyPending: those that would be left are as many as there may be.
-        OverQuota: with it they would be more bytes than there may be.
+        OverQuota: it would exceed the allowed number of bytes.
     """
     gone = [id_ for id_, _, _ in pending if id_ in replacing]
     if proposal.kind == "admin":

@@ -262,7 +262,7 @@ class SqlTrust:
         p, text = proposal, proposal_text(proposal)
 
         async def work(t: StateTransaction) -> None:
-            # Of two that propose at once for one principal the second must count what the first added, in its quota too.
+            # If two propose at once for one principal, the second must count what the first added, also in its quota.
             await t.execute(LOCK, (p.principal,))
             own: Any = await t.execute(_PENDING, (p.principal,))
             gone = superseded(p, own, replacing, most_pending, quotas)

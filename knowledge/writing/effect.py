@@ -32,7 +32,7 @@ class FileEffect:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an act would do to files.
+    """The effect of an act on files.
 
     `digest` (SHA-256, hexadecimal) is the same as long as the same lines are added and removed in the same sections of the same
     files, the same is at stake and links lead to the same files, whatever else the files hold. `revisions` are those of

@@ -17,7 +17,7 @@ Contents = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class ActWork(Generic[T]):
-    """What an act will do to the files that it was shown.
+    """The planned effect of an act on the files that it was shown.
 
     `contents` names the files that change: their new bytes, None to remove one. Empty: nothing is written. `result` is what
     the caller gets. `moved` maps a new path to the one that the page had.
@@ -53,7 +53,7 @@ class Stakes:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed(Generic[T]):
-    """What an act would do to files that hold `contents`."""
+    """The effect that an act would have on files with these `contents`."""
 
     contents: Contents
     work: ActWork[T]

@@ -1,4 +1,4 @@
-"""What is at stake in an act: does it change the configuration of the server, and does text lose the mark of its origin.
+"""The stakes of an act: does it change the configuration of the server, and does text lose the mark of its origin?
 
 Judged by what becomes of files, not by the request, and by every name of a file: the one in the request, and its real path.
 """

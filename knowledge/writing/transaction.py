@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class _Leftovers(ExitStack):
-    """What is left to do after an act: removing staged files, and accounting for the saves that it displaced for a moment."""
+    """The remaining work after an act: removing staged files, and accounting for the saves that it displaced for a moment."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ def wrong_in(check: WriteCheck) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan(Generic[R, T]):
-    """What a call would do to pages: `request` with the page that it means, and the `act`, whose result contains the answer.
+    """A call's planned act on pages: `request` with the page that it means, and the `act`, whose result contains the answer.
 
     `requested` are the names by which the pages were requested. `rehearsed` is what the act would do to the pages as they were,
     `answer` what the call would return, and `effect` the changes of files. All three are None if nobody has to see that first:
@@ -203,7 +203,7 @@ class Writer:
         """
         request, page = plan.request, self._vault.find(plan.request.path)
         if len(request.content) + (page.stamp.size if page else 0) > LARGE_CHARACTERS:
-            # Nothing can be cancelled while pages are locked. What is computed before is not computed again.
+            # Nothing can be cancelled while pages are locked. Results from earlier steps are not computed again.
             await self._acts.rehearse(plan.act)
         done = await self._run(plan, approval)
         outcome: MergeOutcome = done.result

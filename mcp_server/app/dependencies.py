@@ -1,4 +1,7 @@
-"""What the composition root builds once. It satisfies every protocol of `mcp_server/ports.py`; only those are known elsewhere."""
+"""The parts that the composition root builds once.
+
+It satisfies every protocol of `mcp_server/ports.py`; only those are known elsewhere.
+"""
 
 from __future__ import annotations
 

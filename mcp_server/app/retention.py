@@ -34,7 +34,7 @@ PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one pass did. `ours` is false where another process was at it."""
+    """The result of one pass. `ours` is false where another process was at it."""
 
     ours: bool = True
     proposals: int = 0

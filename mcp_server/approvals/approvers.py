@@ -1,4 +1,4 @@
-"""What it takes for a person's decision to count, and the interface through which people decide."""
+"""The requirements for a person's decision to count, and the interface through which people decide."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ AdminAct = Literal[
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
-"""What it takes to decide in a channel: a person's word; their word, although nothing proves that it was a person; a passkey's
-signature; or it can't be decided there."""
+"""The requirement for deciding in a channel: a person's word; their word, although nothing proves that it was a person; a passkey's
+signature;
+or it can't be decided there."""
 
 
 class CannotDecide(KnowledgeError):
@@ -35,7 +36,7 @@ class CannotDecide(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """Who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified."""
+    """The person who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified."""
 
     name: str
     channel: Channel

@@ -213,7 +213,7 @@ class Proposing:
             proposal,
             most_pending=self._most_pending,
             replacing=replacing,
-            # What replaces an approved proposal was already counted, and a person wants it.
+            # The replacement of an approved proposal was already counted, and a person wants it.
             quotas=None if draft.origin else self._quotas,
         )
         await self._arrived(proposal)

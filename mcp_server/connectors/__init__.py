@@ -1,1 +1,1 @@
-"""What the connectors to other services share: requests and replies as values, one careful way to send them, names, errors."""
+"""Shared by the connectors to other services: requests and replies as values, one careful way to send them, names, errors."""

@@ -1,4 +1,4 @@
-"""What every connected service offers to the rest of the server, besides its own tools."""
+"""The interface that every connected service offers to the rest of the server, besides its own tools."""
 
 from __future__ import annotations
 

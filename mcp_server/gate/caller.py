@@ -1,4 +1,4 @@
-"""Who makes the request that is being answered, and what is known about a call."""
+"""The caller of the current request, and what is known about the call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def unreported(_done: float, _total: float | None, _words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls a tool, and how: `origin` is `mcp` for a client's request, `inner` for a call by the server itself.
+    """The caller of a tool: `origin` is `mcp` for a client's request, `inner` for a call by the server itself.
 
     Attributes:
         trusted: The caller has the tool's usual level, so the plan needs no preview.
@@ -69,5 +69,5 @@ class Call:
 
     @property
     def reader(self) -> Reader:
-        """Who is recorded as having read a page."""
+        """The principal recorded as having read a page."""
         return Reader(self.principal.id, self.journey)

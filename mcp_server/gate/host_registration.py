@@ -49,7 +49,10 @@ class UnknownSecret(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling: a person's account and the host that acts for it. Nothing that a client claims about itself is part of it."""
+    """Identifies the caller: a person's account and the host that acts for it.
+
+    Nothing that a client claims about itself is part of it.
+    """
 
     user: str
     host: str

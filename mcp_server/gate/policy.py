@@ -18,7 +18,7 @@ class Trust(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What the level allows, in a few words."""
+        """The acts that the level allows, in a few words."""
         return _MEANINGS[self]
 
 

@@ -1,4 +1,4 @@
-"""What an audit record is about, as the terminal and the page list it. Pure."""
+"""The subject of an audit record, as the terminal and the page list it. Pure."""
 
 from __future__ import annotations
 

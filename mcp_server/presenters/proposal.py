@@ -44,7 +44,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """What happens to one page, or to a text that is `sent` to another service. `effect` completes a sentence about it."""
+    """The change of one page, or of a text that is `sent` to another service. `effect` completes a sentence about it."""
 
     path: str
     moved_from: str
@@ -57,7 +57,7 @@ class ChangedFile:
 class ProposalSummary:
     """A proposal with all that a person needs to decide on it.
 
-    `needs` is what an approval takes in the channel that this is shown in. `blocks` and `conflicts` are as the tool answered
+    `needs` is what an approval takes in the channel that this is shown in. `blocks` and `conflicts` are as the tool returned
     them. `rest` is what else the call would answer, `calls` are the arguments of each call, run as one act.
     """
 

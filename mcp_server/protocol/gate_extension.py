@@ -263,7 +263,7 @@ class GateExtension(Extension):
     ) -> CallToolResult | InputRequiredResult:
         """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
 
-        Whether it may still be decided is the state database's to say, so that an answer counts once.
+        The state database decides whether it is still open, so that an answer counts once.
         """
         proposal = await self._services.state.trust.proposal((params.request_state or "").removeprefix(ASKED))
         spec = self._gate.spec(params.name)

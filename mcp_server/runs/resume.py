@@ -64,7 +64,7 @@ class _EndedProposal:
 
 @dataclass
 class Keeper:
-    """One process's knowledge of the runs that wait. `clock` is monotonic: nobody can set it back."""
+    """The waiting runs that one process knows. `clock` is monotonic: nobody can set it back."""
 
     services: HasState
     runs: Runs

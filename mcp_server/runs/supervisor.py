@@ -320,7 +320,7 @@ class Runs:
             except RunNotThere:
                 if not resumption.proposal:
                     raise
-                resumption = _Resumption()  # another process was faster: the run continues, or is over
+                resumption = _Resumption()  # another process was faster: the run continues or has ended
             except ProviderError as error:
                 if (await self.store.run(run)).plan is not None:
                     raise LeftToOthers(run, str(error)) from error

@@ -1,4 +1,4 @@
-"""Which tools there are, in the order in which they are listed."""
+"""The tools, in the order in which they are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool declares. One declaration feeds the tool list, the schemas, the gate and the reference table."""
+"""The declaration of a tool. One declaration feeds the tool list, the schemas, the gate and the reference table."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CallsDoNotJoin(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class CallPreview:
-    """What a plan would do, as a person is shown it before they agree.
+    """The effect of a plan, as a person sees it before approving.
 
     `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
     the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`

@@ -35,7 +35,7 @@ RELEASE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServedPages:
-    """What this process serves, and the name under which it holds the lease."""
+    """The page that this process serves, and the name under which it holds the lease."""
 
     services: WebServices
     approvals: Approvals

@@ -1,1 +1,1 @@
-"""What the server checks itself: quotes in pages, and what a journey learned."""
+"""Checks by the server itself: quotes in pages, and what a journey learned."""

@@ -1,4 +1,4 @@
-"""Whether a quote is really where a citation says. Pure."""
+"""Checks whether a quote is really where a citation says. Pure."""
 
 from __future__ import annotations
 

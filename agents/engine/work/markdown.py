@@ -36,7 +36,7 @@ def quoted(text: str, most: int) -> list[str]:
 
 
 def work_lines(work: Json, most: int) -> list[str]:
-    """Return the work as nested lists of at most so many characters; the last line says how much is left out."""
+    """Return the work as nested lists within a number of characters; the last line says how much is left out."""
     lines = _fields(work, 0) if isinstance(work, Mapping) else _value("", work, 0)
     kept, size = list[str](), 0
     for line in lines:

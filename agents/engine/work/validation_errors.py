@@ -76,5 +76,5 @@ def budget_excess(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -
 
 
 def _tokens(value: Json) -> int:
-    # As its writer sees it: `canonical` would count six characters for a letter of some languages.
+    # Not `canonical`, which would count six characters for a letter of some languages.
     return count_tokens(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -93,7 +93,7 @@ def _making_lacking(plan: BuildRecord) -> Iterator[str]:
 
 
 async def conceptual_gap_discovered(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """This submit names a concept that is not among those of the plan, and a step that cannot be made without it."""
+    """This submission names a concept that the plan lacks, and a step that cannot be made without it."""
     plan = BuildRecord(facts.works)
     gap = facts.given.get("gap")
     if not isinstance(gap, dict):

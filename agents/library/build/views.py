@@ -1,4 +1,4 @@
-"""What prompts and lists say about the recorded work of building."""
+"""The texts in prompts and lists about the recorded work of building."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from agents.library.build.plan import GROUNDING, MAKING, BuildRecord, Item
 from agents.prompts.prompt import bullets
 
 STEPS_TOKENS = 250
-"""What the list of steps to make may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
+"""The token limit of the list of steps to make in a prompt: with the longest brief and everything that was done, the prompt
+fits its budget.
+"""
 LINE = 260
 """Characters of a line that names many things."""
 

@@ -22,7 +22,7 @@ class Predecessor:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSetting:
-    """What a skill says about one of its phases; empty for an agent that is started alone.
+    """A skill's settings for one of its phases; empty for an agent that is started alone.
 
     `title` is the skill's, `phase` the id of its phase. In `agent_mode` nothing is routed. The documents of all `predecessors` that
     left one are loaded, newest first; with the pattern `last` only the newest. `earlier` are the prefixes of other passes of the

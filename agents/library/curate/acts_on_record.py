@@ -1,4 +1,4 @@
-"""What became of the acts that a work names, by what the server itself has on record. Pure."""
+"""The outcomes of the acts that a work names, from the server's own records. Pure."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _about(act: Item) -> str:
 async def rejected(given: Sequence[Item], acts: Sequence[Item], look: Look) -> list[tuple[Item, Fate]]:
     """Return the acts whose proposals a person rejected: those named now, and those proposed in this visit.
 
-    What was rejected before the work came back here, and is still on record, is not what a person objects to now.
+    An act that was rejected before the work came back here, and is still recorded, is not the one that the person objects to now.
     """
     now = {str(call.facts.get("proposal")) for call in await look.calls()}
     found = []

@@ -1,4 +1,4 @@
-"""What must be so for a question to get on to a verified act. Each looks at the server's own record and at the pages."""
+"""The conditions under which a question moves on to a verified act. Each looks at the server's own record and at the pages."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def knowledge_changed(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """What was chosen is on record, and nothing of the knowledge base was changed by it."""
+    """The chosen act is recorded, and it changed nothing in the knowledge base."""
     record = CurationRecord(facts.works)
     deeds = await acts_on_record(record.acts, look)
     if deeds.changed:

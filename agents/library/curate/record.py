@@ -1,4 +1,4 @@
-"""What is on record of a question: where it was looked for, what was found, what follows, what was done. Pure."""
+"""The record of a question: where the answer was looked for, what was found, what follows, what was done. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Item = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class CurationRecord:
-    """What the phases came to. `works` has the newest work of each."""
+    """The results of the phases. `works` has the newest work of each."""
 
     works: Mapping[str, Mapping[str, Json]]
 

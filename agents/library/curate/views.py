@@ -1,4 +1,4 @@
-"""What prompts and lists say about the recorded work of curating."""
+"""The texts in prompts and lists about the recorded work of curating."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.library.curate.record import (
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 200
-"""What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
 
 PLACEHOLDERS = (
     "question",

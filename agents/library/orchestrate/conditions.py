@@ -66,7 +66,7 @@ async def goal_cannot_be_met(facts: SubmitFacts, look: Look) -> ConditionFinding
         missing.append(
             "nothing shows that it cannot be met: quote a page that says so in shown_by, or say what was tried"
         )
-    # No feedback: if the person agrees the work ends, and there is no next attempt that could use it.
+    # No feedback: if the person agrees, the work ends, and no later attempt could use it.
     return finding(missing)
 
 

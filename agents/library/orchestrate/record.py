@@ -1,4 +1,4 @@
-"""What is asked for, planned, done and judged, from the works of all phases. Pure."""
+"""The requirements, plan, results and verdicts, from the works of all phases. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server checks itself, without a model: the inputs at the start, and each plan against the rules."""
+"""Checks by the server itself, without a model: the inputs at the start, and each plan against the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What prompts and lists say about the recorded work of orchestrating."""
+"""The texts in prompts and lists about the recorded work of orchestrating."""
 
 from __future__ import annotations
 

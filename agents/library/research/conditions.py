@@ -22,7 +22,7 @@ LEAST_ADJACENT = 3
 async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFinding:
     """Every category has a question, every question a category, no two ask the same, and what was proposed is decided."""
     tree = Tree(facts.works)
-    # What the synthesis asked is named first: of two that ask the same, this phase can drop its own only.
+    # Questions from the synthesis come first: of two that ask the same, this phase can drop only its own.
     asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]
     return finding([*_tree_wrong(tree), *repeated_texts(asked, "text"), *_undecided(tree)])
 

@@ -1,4 +1,4 @@
-"""What prompts and lists say about the recorded work of researching."""
+"""The texts in prompts and lists about the recorded work of researching."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.library.research.tree import ANSWER, DECOMPOSE, EXPAND, RISE_ABOVE, 
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 220
-"""What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
 LINE = 260
 """Characters of a line that names many things."""
 ASKED_TOKENS = 400

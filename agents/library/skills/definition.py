@@ -1,7 +1,7 @@
 """A skill, read from its file. Pure.
 
-Nothing raises: everything that is wrong is noted at once, with its file and line, and then there is no skill. What depends on the
-agents that work in it is found when it is assembled (`agents/library/skills/assembly.py`).
+Nothing raises: everything that is wrong is noted at once, with its file and line, and then there is no skill. Problems that depend on
+the agents in it are found when it is assembled (`agents/library/skills/assembly.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 
 @dataclass(frozen=True)
 class SkillFile:
-    """A skill's file, read: what it says, or what is wrong with it."""
+    """What reading a skill's file gave: its definition, or its problems."""
 
     name: str
     file: str

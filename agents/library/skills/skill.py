@@ -27,7 +27,7 @@ MOST_TOLD, MOST_CLOSING = 600, 1_600
 
 @dataclass(frozen=True, slots=True)
 class SkillContext:
-    """What a skill may name: `agents` may work in it, other `skills` may not; `name` is its own."""
+    """The names around a skill: `agents` may work in it, other `skills` may not; `name` is its own."""
 
     name: str
     agents: Collection[str]

@@ -27,7 +27,8 @@ def is_skill(path: str) -> bool:
 class TeamSkills:
     """The skills below `_skills/`.
 
-    Reading one does not load the agents that work in it. What only shows with them is found when it is made an agent of; from then
+    Reading one does not load the agents that work in it. Problems that depend on them are found when it is built into an agent; from
+    then
     on, until one of the files changes, it is known to be broken.
     """
 

@@ -20,7 +20,7 @@ NOTHING_TO_LEARN = "no objective is left; keep at least one"
 
 
 async def learner_calibrated(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """What the learner knows is in their words, each objective comes from a passage, and what later phases found is taken in."""
+    """The learner's knowledge is in their words, objectives come from passages, and later findings are included."""
     course = Course(facts.works)
     looked = await unresolved_citations(facts.work, "objectives", look)
     return finding([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])

@@ -20,7 +20,7 @@ Item = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class Course:
-    """What the learner knows, is to learn, and has learned. `works` has the newest work of each phase."""
+    """The learner's knowledge, objectives and progress. `works` has the newest work of each phase."""
 
     works: Mapping[str, Mapping[str, Json]]
 
@@ -76,7 +76,7 @@ class Course:
         return self.next or next(iter(reversed(list(self.objectives))), "")
 
     def ready(self, objective: str) -> bool:
-        """Return whether all that the objective needs is passed. What it needs and is gone holds nothing up."""
+        """Return whether all that the objective needs is passed. A prerequisite that was dropped blocks nothing."""
         needs = self.objectives[objective].get("needs", ())
         return all(need in self.passed for need in needs if need in self.objectives)
 

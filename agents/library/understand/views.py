@@ -1,4 +1,4 @@
-"""What prompts and lists say about the recorded work of understanding."""
+"""The texts in prompts and lists about the recorded work of understanding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.library.understand.course import CALIBRATE, DIAGNOSE, TEACH, Course,
 from agents.prompts.prompt import bullets
 
 LIST_TOKENS = 120
-"""What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+"""The token limit of a list in a prompt: with the longest brief and everything that was done, an answer still fits its budget."""
 
 PLACEHOLDERS = ("to_take_in", "objective", "source", "knows", "failed", "diagnosis", "lesson")
 

@@ -123,7 +123,7 @@ class Run:
         Raises:
             BadFrames: one of them does not fit the state of the run.
         """
-        # One set for all, so that many frames cost no more than their number.
+        # One shared set, so that the cost grows only with the number of frames.
         run, ids = self, {frame.id for frame in self.frames}
         for frame in frames:
             if frame.id in ids:

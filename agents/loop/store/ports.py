@@ -2,7 +2,7 @@
 
 Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and what
 it acknowledged survives a power cut. Times are passed in, aware UTC. Every addition to a run publishes a change event `run` with its
-id. That a run began, and how it ended, is put on the audit chain in the same transaction (`record/audit_entries.py`).
+id. The start and the end of a run are recorded in the audit chain in the same transaction (`record/audit_entries.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ LONGEST_HOLD_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Which process leads a run, from when, and until when unless it renews the hold. Every start of a process has its own name."""
+    """The process that leads a run, since when, and until when unless it renews the hold.
+
+    Every start of a process has its own name.
+    """
 
     by: str
     at: datetime
@@ -46,7 +49,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What runs took together. `unpriced` of them used a model whose price is unknown."""
+    """The total usage of several runs. `unpriced` of them used a model whose price is unknown."""
 
     runs: int
     tokens_in: int

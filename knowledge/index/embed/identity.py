@@ -17,7 +17,7 @@ _RECORDED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """What some models expect before a question and before a passage, such as `query: ` and `passage: `."""
+    """The prefixes that some models expect before a question and a passage, such as `query: ` and `passage: `."""
 
     question: str = ""
     passage: str = ""

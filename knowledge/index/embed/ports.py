@@ -1,4 +1,4 @@
-"""What an embedder must promise, and the embedders that a process has loaded."""
+"""The interface of an embedder, and the embedders that a process has loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines share: where catching up begins, and the lock that lets one process at a time do it."""
+"""Shared by the engines: where catching up begins, and the lock that lets one process at a time do it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines on search servers share: requests with retries and a rest after failures, and filling an index."""
+"""Shared by the engines on search servers: requests with retries and a pause after failures, and filling an index."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ServerIndex(ABC, Generic[M]):
         self._mark: M | None = None
         self._looked_at = float("-inf")
         self._swept = False
-        """Whether what crashed processes left on the server was deleted."""
+        """Whether the leftovers of crashed processes on the server were deleted."""
 
     async def catch_up(self, store: IndexStore) -> int:
         """Take in what the store has and the server lacks, and return the number of rows.

@@ -1,4 +1,4 @@
-"""What a statement claims: its subject, its conditions, its values, affirmed or denied. Pure.
+"""The claim of a statement: its subject, its conditions, its values, affirmed or denied. Pure.
 
 A text is cut into sentences, list items, `key: value` lines and table rows. Each becomes a claim: the words of its subject as
 stems, in order, with the figures between them.

@@ -66,7 +66,7 @@ _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version
 
 @dataclass(frozen=True, slots=True)
 class StatementRelation:
-    """Whether two statements contradict each other.
+    """Decides whether two statements contradict each other.
 
     `kind` says what differs (`number`, `unit`, `date`, `version`, `negation`, `antonym`, `cell`, `value`) and is "" unless they
     contradict. `reason` is a sentence with both values. `strength` is how sure the verdict is, 0..1.
@@ -177,7 +177,7 @@ def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Sta
     opposition = _find_opposition(left, right, subject, 1.0, None)
     if opposition is not None:
         return opposition
-    # "license: MIT" and "license: Apache-2.0": of two short answers one is wrong. Of two long ones both may be true.
+    # "license: MIT" and "license: Apache-2.0": of two short answers one is wrong. Two long ones may both be true.
     if all(len(side.text.split()) <= 3 and "," not in side.text and not side.values for side in (left, right)):
         if _are_other_words(left.bag - right.bag, right.bag - left.bag):
             return _contradict("value", subject, ours, theirs, 0.65)
@@ -478,7 +478,7 @@ def _ends(side: Claim) -> dict[str, Polar]:
 def _denied_by_one(ours: Claim, theirs: Claim) -> str | None:
     """Return the term that one side denies and the other affirms, or None."""
     more, fewer = (ours, theirs) if len(ours.denied) > len(theirs.denied) else (theirs, ours)
-    # Two denials more cancel each other.
+    # Two more negations cancel each other.
     if (len(more.denied) - len(fewer.denied)) % 2 == 0:
         return None
     left, right = _ends(ours), _ends(theirs)

@@ -1,7 +1,7 @@
-"""Which statements of two texts contradict each other. Pure.
+"""Finds the statements of two texts that contradict each other. Pure.
 
-Texts are compared statement by statement, by the rules in `comparison`. Of a whole page only the pairs are read that share so
-many words that they may be about the same.
+Texts are compared statement by statement, by the rules in `comparison`. In a whole page, only pairs that share enough words to be
+about the same subject are compared.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def compare(
 ) -> StatementRelation:
     """Return the relation of two statements (sentence, item, row with its header, `key: value` line, paragraph).
 
-    Of paragraphs a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
+    In paragraphs, a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
     leave out.
     """
     if plain_text(existing).casefold() == plain_text(new).casefold():
@@ -93,7 +93,7 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
         for word in theirs.statement.rough:
             holders[word].append(at)
     rows = [at for at, theirs in enumerate(new) if theirs.is_row]
-    # Of many rows only those with the same header and first cell are compared.
+    # In large tables, only rows with the same header and first cell are compared.
     by_key: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
     for at in rows if len(rows) > MOST_NEAR else ():
         by_key[_row_key(new[at])].append(at)

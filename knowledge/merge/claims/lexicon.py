@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Unit = tuple[str, tuple[float, ...]]
-"""What a unit measures, and how many base units it is, in each of its readings."""
+"""The dimension of a unit and its size in base units, in each of its readings."""
 
 
 def _words(text: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ Bound = Literal["", "least", "most", "range"]
 APPROXIMATE = 0.10
 """Two figures, one of them approximate, agree when they differ by at most this share: "about 3 MB", "roughly 3.1 MB"."""
 CONVERTED = 0.016
-"""What conversion may lose: a month is 30 days to most people, and 30.44 on average."""
+"""The loss allowed in a conversion: a month is 30 days to most people, and 30.44 on average."""
 
 _BY_PARTS = frozenset(("date", "version", "weekday", "clock"))
 """Dimensions whose values are equal or not, part by part; one is not so much larger than another."""

@@ -1,4 +1,4 @@
-"""The statements of a text, and whether one says what another says: the same, less, more, or in other words. Pure.
+"""The statements of a text, and how two compare: the same, less, more, or in other words. Pure.
 
 `implies` decides what is a duplicate, `is_paraphrase` what is put beside the old text, `covers` what may take its place: all
 three lean to "no", since evidence must not remove or swallow words on a guess. Contradictions are found in `contradiction`;
@@ -130,12 +130,12 @@ class StatementReading:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What is named in it, in order: `A calls B` is not `B calls A`."""
+        """The names in it, in order: `A calls B` is not `B calls A`."""
         return tuple(_NAMED.findall(self.plain))
 
     @cached_property
     def values(self) -> frozenset[str]:
-        """What another wording must keep: numbers, code, names, link targets."""
+        """The parts that another wording must keep: numbers, code, names, link targets."""
         text = self.text[:LOOKED_AT]
         code = [self.text[start + ticks : end - ticks].strip() for start, end, ticks in code_spans(text)]
         links = [target for found in _TARGET.findall(text) for target in found if target]

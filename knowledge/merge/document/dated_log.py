@@ -90,8 +90,8 @@ def newest_first(page: CutDocument) -> bool:
 def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
     """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
 
-    `known` are the headings of the page, folded: one of those is kept. Of a heading that is more than a date the rest stays
-    if the page has that heading, and becomes a hint if not.
+    `known` are the headings of the page, folded: one of those is kept. If a heading has more than a date, the rest stays if
+    the page has that heading, and otherwise becomes a hint.
     """
     parts: list[str] = []
     hints: list[str] = []

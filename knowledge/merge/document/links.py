@@ -29,7 +29,7 @@ _LABEL_SIGNS = re.compile(r"([\[\]\\`*_<])")
 
 @dataclass(frozen=True, slots=True)
 class LinkTargets:
-    """What links may lead to.
+    """The possible targets of links.
 
     `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the pages that a
     wiki link of that name may mean: by file name without suffix, title or alias, ignoring case.

@@ -115,7 +115,7 @@ def _differing(
     same, tail = common_ends(placed, were)
     last, end = len(placed) - tail, len(were) - tail
     between = {digest for digest, _ in (*placed[same:last], *were[same:end])}
-    # Of "same, same" one line was removed: which of the two origins is left?
+    # One line of "same, same" was removed: which of the two origins is left?
     if any(digest in between for digest, _ in (*placed[:same], *placed[last:])):
         return 0, len(placed), len(were)
     return same, last, end
@@ -156,7 +156,7 @@ class _Tracing:
 
 
 class _ComparedWords:
-    """What a text is compared by: its words, or the runs of three letters in them where it has few."""
+    """The parts by which texts are compared: words, or runs of three letters if there are few words."""
 
     def __init__(self, unit: Unit) -> None:
         self.kind, self.section = unit.kind, unit.section

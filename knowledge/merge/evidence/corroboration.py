@@ -1,4 +1,4 @@
-"""Whether a page says what a statement says, so that it may count as another source for it. Pure.
+"""Decides whether a page says the same as a statement, so that it counts as another source for it. Pure.
 
 Strict: a page that only has the same subject, says part of it, or contradicts it somewhere else, corroborates nothing.
 """

@@ -116,12 +116,12 @@ class Weighing:
         self.placer = Placer(current, setting.similarity)
         self.language = self.placer.language
         self.index = PageIndex(self.units, self.language)
-        # What came: the content without dates that it came under, the words of dropped headings, the section it is for.
+        # The incoming text: its content without date headings, the words of dropped headings, the section it is for.
         self.content = CutDocument("", ())
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
         self.within: PageSection | None = None
-        # What was found out about it, before anything is decided.
+        # The findings about it, before anything is decided.
         self.findings: dict[int, UnitFindings] = {}
         self.confirmed_by: dict[int, set[int]] = defaultdict(set)
         self.repeated: set[tuple[int, Span]] = set()

@@ -1,4 +1,4 @@
-"""Which parts of a sequence are still which after somebody edited it. Pure.
+"""Matches the parts of a sequence before and after an edit. Pure.
 
 Equal parts are matched first, then, between two matches, the most similar ones.
 """

@@ -65,7 +65,7 @@ class _Parts(NamedTuple):
 
 
 def join(base: CutDocument, current: CutDocument, incoming: CutDocument) -> Joined:
-    """Return `current` with what `incoming` changed since `base`. What both changed differently is a conflict and stays."""
+    """Return `current` with what `incoming` changed since `base`. A part that both changed differently is a conflict and stays."""
     if incoming.text in (base.text, current.text):
         return Joined(current.text, (), (), current)
     if current.text == base.text:

@@ -24,7 +24,10 @@ class _MovedRun(NamedTuple):
 def follow_moves(
     base: Sequence[AlignedNode], ours: Sequence[AlignedNode], theirs: Sequence[AlignedNode], alike: Likeness = likeness
 ) -> AlignedVersions:
-    """Return the versions with everything that either side moved in its new place. What both moved is where ours has it."""
+    """Return the versions with everything that either side moved in its new place.
+
+    A part that both moved goes where our side has it.
+    """
     versions = align_versions(base, ours, theirs, alike)
     if runs := _moved_runs(base, ours, versions.to_ours):
         base, theirs = _move_in_both(runs, base, theirs, versions.to_theirs)
@@ -40,7 +43,7 @@ def _move_in_both(
 ) -> tuple[list[AlignedNode], list[AlignedNode]]:
     """Return `base` and `other` with what one side moved where it put it."""
     there = list(to_other)
-    # What the other side moved as well is the same part, wherever that has it.
+    # A part that the other side moved too is the same part, wherever that side has it.
     for x, y in _elsewhere(base, other, there):
         there[x] = y
     owner = {y: x for x, y in enumerate(there) if y >= 0}

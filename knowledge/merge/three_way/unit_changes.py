@@ -16,9 +16,9 @@ ChangeKind = Literal["added", "changed", "removed", "moved"]
 
 @dataclass(frozen=True, slots=True)
 class UnitChange:
-    """One unit that is not what it was. `line` counts in the later text, from 1; `text` is the unit there.
+    """A changed unit. `line` counts in the later text, from 1; `text` is the unit there.
 
-    Of a removed unit `text` is the old one, and `line` where the unit before it begins now.
+    For a removed unit, `text` is the old text, and `line` is where the unit before it begins now.
     """
 
     section: str

@@ -1,1 +1,1 @@
-"""What a question asks for: its words, typos, and places that it names."""
+"""The content of a question: its words, typos, and the places that it names."""

@@ -1,4 +1,4 @@
-"""Which words of a text are worth searching for. Pure."""
+"""Selects the words of a text that are worth searching for. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words of a question a chunk has. Pure."""
+"""Matches the words of a question with a chunk. Pure."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class _EngineResults:
     notes: tuple[str, ...] = ()
     embedded: Embedded | None = None
     weighed: bool = False
-    """Whether scores were joined, not places, so that they tell by how much one chunk is better than another."""
+    """Whether scores were joined, and not ranks, so that they show by how much one chunk is better than another."""
 
 
 class Ranker:

@@ -45,7 +45,7 @@ _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 @dataclass(frozen=True, slots=True)
 class ScentSigns:
-    """What was measured of an answer; all shares are 0..1.
+    """The measurements of an answer; all shares are 0..1.
 
     `coverage`: share of the question's words on the best shown page, weighted by rarity. `agreement`: how high both
     engines rank the first chunk; 1 if it is first in both. `nearness`: how far the nearest passage stands out from the

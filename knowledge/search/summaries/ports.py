@@ -1,4 +1,4 @@
-"""What a store of map lines must promise. `tests/support/state/memory/summaries.py` is the specification."""
+"""The interface of a store of map lines. `tests/support/state/memory/summaries.py` is the specification."""
 
 from __future__ import annotations
 

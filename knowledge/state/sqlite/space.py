@@ -17,7 +17,7 @@ STEP_PAGES = 500
 """Free pages given back in one transaction: about 2 MB, for which writers wait a few milliseconds."""
 LARGE_TEMPORARY = "/var/tmp"  # noqa: S108 - where SQLite writes the copy by default
 SPARE_SHARE = 20
-"""One page in so many stays free, for the next writes."""
+"""The share of pages (one in this many) that stays free, for the next writes."""
 
 
 def size(database: Database) -> StateSize:

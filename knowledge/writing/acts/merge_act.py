@@ -38,7 +38,7 @@ LONGEST_JUDGED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class _MergeInputs:
-    """What a merge depends on, besides the texts that have these revisions."""
+    """Everything that a merge depends on, besides the texts with these revisions."""
 
     request: MergeRequest
     revision: str | None
@@ -164,7 +164,7 @@ class MergeActs:
         """Return the text of the page at a revision; None if that is not known."""
         if revision is None:
             return None
-        # What this process wrote last is usually the base of its callers' next merge.
+        # The last text that this process wrote is usually the base of its callers' next merge.
         if (path, revision) in self._bases:
             return self._bases[path, revision]
         raw = await self._ledger.content(path, revision)

@@ -52,7 +52,7 @@ class _WatchedFile:
     file: Displaced
     extensions: int = MOST_EXTENSIONS
     late: bytes | None = None
-    """What the last check found in it."""
+    """Its content at the last check."""
 
 
 class SaveWatch:

@@ -378,7 +378,7 @@ class Swap:
 
     @property
     def is_undone(self) -> bool:
-        """Whether nothing of the change is visible."""
+        """Whether no part of the change is visible."""
         return not self._done
 
     def release_displaced(self) -> list[Displaced]:

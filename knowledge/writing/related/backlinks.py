@@ -1,4 +1,4 @@
-"""Which pages link to a page, and which pages a link may lead to."""
+"""Finds the pages that link to a page, and the pages that a link may lead to."""
 
 from __future__ import annotations
 

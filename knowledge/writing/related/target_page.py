@@ -1,4 +1,4 @@
-"""Which page a write means, and what its directories say about it."""
+"""Finds the page that a write means, and the settings of its directories."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PageNames(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a write means by a path: a page that exists, a new one, or a directory to place the text in."""
+    """The target of a write's path: an existing page, a new one, or a directory to place the text in."""
 
     path: str
     kind: Literal["page", "new", "directory"]
@@ -56,7 +56,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the directories above a page say: how evidence is weighed, and `append` of the nearest that sets it."""
+    """The settings of the directories above a page: how evidence is weighed, and `append` of the nearest that sets it."""
 
     rules: Rules
     append: object = None

@@ -1,1 +1,1 @@
-"""What builds each part from the settings."""
+"""Builds each part from the settings."""

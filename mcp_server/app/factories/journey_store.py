@@ -18,7 +18,7 @@ from mcp_server.ports import JourneyServices
 from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 
 CHANCE_BYTES = 4
-"""What tells conversations of one agent apart."""
+"""Distinguishes the conversations of one agent."""
 
 
 def runner_on(

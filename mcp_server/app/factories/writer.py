@@ -52,7 +52,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class WriterBasis:
-    """What the writer is built from."""
+    """The parts that the writer is built from."""
 
     vault: Vault
     ledger: Ledger

@@ -1,4 +1,4 @@
-"""What the server takes from its environment besides settings."""
+"""Values that the server takes from its environment besides settings."""
 
 from __future__ import annotations
 

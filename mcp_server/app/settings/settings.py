@@ -448,7 +448,7 @@ class Settings:
 
     @property
     def quotas(self) -> Quotas:
-        """What one principal may store, and how fast."""
+        """Limits on what one principal may store, and how fast."""
         return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys, self.quota_runs)
 
     @property

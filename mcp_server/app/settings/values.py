@@ -276,7 +276,7 @@ class LanguageModelName:
 VENDORS = ("anthropic", "openai", "openai-responses")
 """Interfaces of language models. `openai` is Chat Completions, which nearly every local server offers."""
 HELPS = ("routes", "contradictions", "summaries")
-"""What a language model can help with besides runs."""
+"""Uses of a language model besides runs."""
 
 
 def model_name(text: str) -> LanguageModelName:

@@ -1,4 +1,4 @@
-"""Whether a person is asked in the host: what a request says its client can do, and what a person allowed this host."""
+"""Decides whether a person is asked in the host, from the client's declared features and what a person allowed this host."""
 
 from __future__ import annotations
 

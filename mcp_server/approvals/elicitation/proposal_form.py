@@ -23,7 +23,7 @@ Word = Literal["approve", "reject", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """What an answer says, and why. `filled` has the texts of an accepted form, by field, however long they are."""
+    """An answer's decision and reason. `filled` has the texts of an accepted form, by field, however long they are."""
 
     word: Word
     note: str = ""
@@ -32,7 +32,7 @@ class FormReply:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationForm:
-    """What a host shows its person: a text, and the schema of the fields below it."""
+    """A form that a host shows its person: a text, and the schema of the fields below it."""
 
     text: str
     schema: dict[str, Any]

@@ -1,7 +1,8 @@
 """Asking a person in the host about what a run waits for, and leading it on within the same call.
 
-A run waits for the answer to its question, or for a decision about a proposal. What may not be decided in a host, or has no room in a
-form, waits for the page. A form that was dismissed leaves the run waiting, as does a request that is cancelled while it is shown.
+A run waits for the answer to its question, or for a decision about a proposal. Proposals that may not be decided in a host, or don't
+fit in a
+form, wait for the page. A form that was dismissed leaves the run waiting, as does a request that is cancelled while it is shown.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion:
-    """What a run waits for: `on` is the id of its question, or of a proposal. `round` counts the forms of one call from 1."""
+    """The thing that a run waits for: `on` is the id of its question, or of a proposal.
+
+    `round` counts the forms of one call from 1.
+    """
 
     run: str
     on: str
@@ -77,7 +81,7 @@ class RunQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _PersonAnswer:
-    """What the person answers, who that is, and which question it answers."""
+    """The person's answer, the person, and the question that it belongs to."""
 
     text: str
     by: str

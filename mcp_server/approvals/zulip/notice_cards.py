@@ -19,7 +19,7 @@ from mcp_server.connectors.zulip.text.place_names import topic_names
 from mcp_server.connectors.zulip.wire import MOST_MESSAGES
 
 ReactionKey = tuple[int, str]
-"""Who reacted, by id, and with which emoji, by its code points."""
+"""The accounts that reacted, by id, and their emoji, by code points."""
 
 # The marks of a notice's outbox entry.
 HASH: Final = "hash"

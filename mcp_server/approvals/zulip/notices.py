@@ -229,7 +229,7 @@ class Notices:
         if not card.touched and not card.is_untouched(message):
             entry = await self._mark(entry, {cards.TOUCHED: "yes"})
         if new := self._reviewers - card.listed:
-            # What these people clicked before it counted was not an answer to the question.
+            # These people's clicks from before they counted did not answer the question.
             listed = await self._find_reviewers() if _deciding(message) else {}
             early = {key_of(one) for one in _deciding(message) if listed.get(one.user_id, ("", ""))[1] in new}
             entry = await self._mark(entry, cards.ignored_mark(card.ignored | early))

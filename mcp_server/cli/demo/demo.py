@@ -46,7 +46,7 @@ PAGE_CHARACTERS = 700
 
 @dataclass(slots=True)
 class DemoFacts:
-    """What the demo showed, for `--json`: answers as the server gave them, times in milliseconds."""
+    """The demo's results for `--json`: answers as the server gave them, times in milliseconds."""
 
     started_ms: float = 0.0
     protocol: str = ""

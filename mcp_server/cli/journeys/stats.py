@@ -27,7 +27,7 @@ NOTHING = 1
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """What an agent's journeys took. `forks` are not in `phases`, because their time includes that of their original."""
+    """The cost of an agent's journeys. `forks` are not in `phases`, because their time includes that of their original."""
 
     agent: str
     counts: Mapping[Status, int]

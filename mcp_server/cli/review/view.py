@@ -8,7 +8,7 @@ from typing import Literal
 Word = Literal["approve", "reject", "harmful"]
 """A decision on a proposal."""
 Request = Word | Literal["trust", "quit"]
-"""What a key can ask for beyond moving around; `trust` is about a place that the proposal names."""
+"""The actions of keys besides moving around; `trust` is about a place that the proposal names."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
 _WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust"}

@@ -27,7 +27,7 @@ from mcp_server.models.locations import summaries_in
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a run did. Not `ours`: another process, named `kept_by`, keeps this index, and this one only looked."""
+    """The result of a run. Not `ours`: another process, named `kept_by`, keeps this index, and this one only looked."""
 
     ours: bool
     documents: int

@@ -28,7 +28,7 @@ ASK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
-    """What an update did: documents that changed or are gone, and chunks that were embedded.
+    """The result of an update: documents that changed or are gone, and chunks that were embedded.
 
     `waiting` says why passages have no vectors of the wanted embedder yet, "" if they have.
     """

@@ -81,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """What the person asked for. `edit`, `forms` and `places` are None while the person has not answered that question.
+    """The person's request. `edit`, `forms` and `places` are None while the person has not answered that question.
 
     `default_state_dir` is where the state is if the person named no `state_dir`. The entry names it all the same, because a
     host may have other environment variables than this terminal.
@@ -104,7 +104,7 @@ class InstallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What installing needs from outside.
+    """The outside functions that installing needs.
 
     `enrol` registers a host, with or without forms, and returns its secret; `grant` sets its level. `ask` asks a yes-or-no
     question with a proposed answer, and returns None if there is nobody to ask. `unvouched` returns the configured services

@@ -27,7 +27,7 @@ NOT_DONE = 1
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What `state compact` did. `left` says what it did not do, and how to get that done."""
+    """The result of `state compact`. `left` says what it did not do, and how to get that done."""
 
     before: StateSize
     after: StateSize

@@ -1,4 +1,4 @@
-"""Whether Plane did what was requested, and if not what is wrong, in our words. Pure.
+"""Checks whether Plane did what was requested, and says in our words what is wrong if not. Pure.
 
 Source: https://developers.plane.so/api-reference/introduction, and replies recorded from a community edition 1.2.3
 (tests/samples/plane; the names in brackets are theirs).

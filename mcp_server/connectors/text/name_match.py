@@ -1,4 +1,4 @@
-"""Which thing a person means by a name. Case, accents, punctuation, abbreviations and typos are tolerated. Pure.
+"""Finds the thing that a person means by a name. Case, accents, punctuation, abbreviations and typos are tolerated. Pure.
 
 The rules are tried from the strictest to the loosest, and the first that matches anything decides. If it matches one thing, that
 is the one; if it matches several, the caller has to choose. Nothing is ever guessed: addresses and ids are not completed or

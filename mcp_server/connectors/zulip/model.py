@@ -130,7 +130,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class QueueEvents:
-    """What a queue received: messages, and by message the reactions that were added and those that were removed.
+    """The events of a queue: messages, and by message the reactions that were added and removed.
 
     A message has its `local_id` if it was sent with this queue.
     """

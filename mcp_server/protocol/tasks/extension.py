@@ -62,7 +62,7 @@ class TasksExtension(Extension):
     ) -> HandlerResult:
         """Return the call's answer, or a handle for what it will be.
 
-        What a form was shown of before and was not decided there is not asked again by the handle.
+        A question that was already shown in a form and not decided there is not asked again by the handle.
         """
         answer = await call_next(ctx)
         if not declared(ctx) or not isinstance(answer, CallToolResult) or answer.is_error:

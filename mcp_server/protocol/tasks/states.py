@@ -68,9 +68,9 @@ class BadAnswer(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """What a handle leads to: the call's proposal and the one that took its place, or the run, or both.
+    """The target of a handle: the call's proposal and the one that replaced it, or the run, or both.
 
-    `answers`: so many a person had given to the run when the call was answered.
+    `answers`: how many a person had given to the run when the call returned.
     """
 
     id: str
@@ -306,7 +306,7 @@ class ProtocolTasks:
 
 
 def _answers(run: Run) -> Sequence[Answer]:
-    """Return what a person answered the run, oldest first."""
+    """Return a person's answers to the run, oldest first."""
     from agents.loop.record.frames import PersonAnswered
 
     return [frame for frame in run.frames if isinstance(frame, PersonAnswered)]

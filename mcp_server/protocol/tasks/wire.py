@@ -52,7 +52,7 @@ class UpdateParams(TaskParams):
 
 @dataclass(frozen=True, slots=True)
 class TaskForm:
-    """What a person is asked: a text, and the fields below it. `key` names it in its task, for ever."""
+    """A question to a person: a text, and the fields below it. `key` names it in its task, for ever."""
 
     key: str
     text: str

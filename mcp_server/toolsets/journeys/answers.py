@@ -1,4 +1,4 @@
-"""What the journey tools answer, and how it is read from a journey."""
+"""The answers of the journey tools, and how they are read from a journey."""
 
 from __future__ import annotations
 

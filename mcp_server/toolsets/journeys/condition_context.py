@@ -1,4 +1,4 @@
-"""What conditions may look at: the knowledge base through its circles, and what this server knows of the journey itself."""
+"""The data that conditions can check: the knowledge base through its circles, and this server's records of the journey."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
 OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
 NEAR_SHARE = 3
-"""One of so many words may come from the knowledge base, which has words that the text does not think of."""
+"""The share of words that may come from the knowledge base, which has words that the text lacks."""
 _STATES: dict[str, ProposalState] = {
     "pending": "pending",
     "approved": "pending",
@@ -97,10 +97,10 @@ class KnowledgeLook:
         """Return the tools that answered calls of this journey in the present visit of its phase, or in all of them."""
         try:
             log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
-        except NoSuchJourney:  # it begins with what the server does by itself, and is not on record yet
+        except NoSuchJourney:  # it begins with automatic phases, which are not recorded yet
             return ()
         events = [logged.event for logged in log]
-        # A call may have begun in the phase before, and end in this one. What a person approved belongs to none.
+        # A call may have begun in the phase before, and end in this one. An act that a person approved belongs to none.
         here = ("", self._state.phase)
         return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
 

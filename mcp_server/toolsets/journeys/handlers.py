@@ -1,4 +1,4 @@
-"""What the tools on journeys do. Imported with the first call."""
+"""The handlers of the journey tools. Imported with the first call."""
 
 from __future__ import annotations
 
@@ -214,5 +214,5 @@ async def _behind(services: JourneyServices, cursor: str | None, key: str) -> st
 
 
 async def read_in(services: JourneyServices, answer: Journey) -> Sequence[str]:
-    """Return where text of the journey comes from that nobody vouches for: its works may repeat it."""
+    """Return the origins of the unverified text that was read in the journey: its works may repeat it."""
     return tuple(await services.taints.of_journey(answer.journey_id))

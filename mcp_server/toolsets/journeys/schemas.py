@@ -1,4 +1,4 @@
-"""What the tools on journeys take and answer."""
+"""The arguments and answers of the journey tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StartArguments(Arguments):
 
 
 class ReportedUsage(Arguments):
-    """What a step cost the host."""
+    """The cost of a step to the host."""
 
     tokens_in: Annotated[int, Field(ge=0)] = 0
     tokens_out: Annotated[int, Field(ge=0)] = 0

@@ -32,7 +32,7 @@ from mcp_server.toolsets.service_act import ServiceAct, repetition_note
 
 Made = TypeVar("Made")
 Result = dict[str, str | None]
-"""What the outbox remembers of an act: ids and keys, no text."""
+"""The outbox's record of an act: ids and keys, no text."""
 SENT = "sent"
 """The mark of an outbox entry whose change may have reached Plane."""
 WINDOWS: Mapping[Kind, timedelta] = {

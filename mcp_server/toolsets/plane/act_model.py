@@ -53,7 +53,7 @@ class TaskField:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a call would do in Plane.
+    """The effect of a call in Plane.
 
     `task` is the one to change or comment on. `names` are those of people, labels and states by id. `halted` is the answer of a
     call that is not carried out: a dry run, a conflict, or nothing to do. `quotes`: the preview holds text of the task, which

@@ -1,4 +1,4 @@
-"""Which tasks match a query, in which order, and where the next page of a long answer begins. Pure.
+"""Finds the tasks that match a query, their order, and where the next page of a long answer begins. Pure.
 
 Plane's public API filters by nothing but `external_id` (github.com/makeplane/plane, apps/api/plane/api/views/issue.py), so all
 tasks are listed and filtered here.
@@ -32,7 +32,7 @@ class BadDate(ConnectorError):
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """What a task of one project must have; None for what does not matter. Ids are resolved.
+    """The required properties of a project's tasks; None for any. Ids are resolved.
 
     `words` must all be in its name, or be its key. `nobody`: it must have no assignee. `overdue_at`: it must be due before that
     day and in none of the states `closed_ids`.

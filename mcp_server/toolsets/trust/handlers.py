@@ -1,4 +1,4 @@
-"""What the tools on trust and proposals do. Imported with the first call."""
+"""The handlers of the trust and proposal tools. Imported with the first call."""
 
 from __future__ import annotations
 

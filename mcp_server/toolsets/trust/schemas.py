@@ -1,4 +1,4 @@
-"""What the tools on trust and proposals take and answer."""
+"""The arguments and answers of the trust and proposal tools."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WithdrawArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class ProposalStatus:
-    """One proposal of the caller, whole; and all of them that wait."""
+    """One proposal of the caller in full, and a list of its waiting ones."""
 
     proposal: Mapping[str, Any] | None
     pending: Sequence[Pending]

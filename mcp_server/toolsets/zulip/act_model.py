@@ -32,7 +32,7 @@ class PlannedReaction:
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
-    """What a call would do in Zulip: send `parts`, or react.
+    """The effect of a call in Zulip: send `parts`, or react.
 
     `place` is where, as people write it; `url` is where they see it. `halted` is the answer of a call that is not carried out: a
     dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names of topics.

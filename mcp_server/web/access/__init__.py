@@ -1,1 +1,1 @@
-"""Who may see the page: login links, sessions, passkeys."""
+"""Access to the page: login links, sessions, passkeys."""

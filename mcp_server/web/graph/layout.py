@@ -211,7 +211,7 @@ class _Plan:
         return found
 
     def end(self, number: int, box: int) -> tuple[bool, bool]:
-        """Return whether the arrow, which runs in a lane, leads from the box to higher layers, and whether it reaches its side.
+        """Return whether the arrow, which runs in a lane, leads from the box to higher layers, and whether it ends at the box's side.
 
         It reaches the side of the outermost box of a layer. From any other one it has to leave through the gap.
         """

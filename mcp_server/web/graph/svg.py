@@ -82,7 +82,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What is drawn: the graph, with the phases and moves of the journey that are no longer in it (`gone`), and notes."""
+    """The content of a drawing: the graph, with the phases and moves of the journey that are no longer in it (`gone`), and notes."""
 
     graph: PhaseGraph
     transitions: Sequence[Transition]

@@ -45,7 +45,7 @@ NOTE_FOR: Mapping[str, str] = {
     "answer": "say something",
     "revisit": "give a reason for sending it back",
 }
-"""What a decision without a note lacks."""
+"""The error for a decision without a note."""
 
 
 class UnclearWord(KnowledgeError):

@@ -1,4 +1,4 @@
-"""What the page of one journey shows, beside what its state says itself. Pure.
+"""The content of a journey's page, besides the state itself. Pure.
 
 Models wrote briefs, works and the phases of a team's agents. Texts stay plain here: the templates make them inert.
 """
@@ -76,7 +76,7 @@ class WorkView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What happened at one version, in sentences as HTML and as they are.
+    """The events at one version, in sentences, as HTML and as plain text.
 
     `took` is the time since the previous step, `calls` the number of tool calls.
     """
@@ -103,7 +103,7 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """What a phase took."""
+    """The cost of a phase."""
 
     row: PhaseRow
     time: str

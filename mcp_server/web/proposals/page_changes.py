@@ -56,7 +56,7 @@ class FileView:
 
 @dataclass(slots=True)
 class _DiffRoom:
-    """What the diffs of one page may still take: rows, characters in them, and comparisons."""
+    """The remaining room for the diffs of one page: rows, characters in them, and comparisons."""
 
     rows: int
     characters: int

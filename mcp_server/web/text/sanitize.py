@@ -54,7 +54,7 @@ _HIDDEN = re.compile(
 )
 _LINES = re.compile(r"[\t\n\r]+")
 _JOINING = frozenset({"\ufe0e", "\ufe0f", "\u200d", "\ufe0f\u200d"})
-"""What joins the parts of an emoji, or follows it."""
+"""Characters that join the parts of an emoji, or follow it."""
 _CONTROL_NAMES = {
     0x00: "NULL",
     0x07: "BELL",

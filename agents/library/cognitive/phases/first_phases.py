@@ -1,4 +1,4 @@
-"""What every cognitive agent begins with: the route, earlier learnings, and what is known and not known. Pure."""
+"""The first phases of every cognitive agent: the route, earlier learnings, and what is known and not known. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every cognitive agent ends with: a memory document, without which it is not complete. Pure."""
+"""The last phases of every cognitive agent: a memory document, without which it is not complete. Pure."""
 
 from __future__ import annotations
 

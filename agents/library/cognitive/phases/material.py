@@ -1,4 +1,4 @@
-"""What a cognitive agent has to work on: the sources of its sections, filled from the state of a journey. Pure."""
+"""A cognitive agent's material: the sources of its sections, filled from the state of a journey. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loaded(setting: PhaseSetting, state: JourneyState) -> Sequence[Loaded]:
 
 @dataclass(frozen=True)
 class Material:
-    """What an agent in its setting has at a point of a journey. `state` has the agent's own names of phases."""
+    """An agent's material at one point of a journey. `state` has the agent's own names of phases."""
 
     cognitive: Cognitive
     setting: PhaseSetting

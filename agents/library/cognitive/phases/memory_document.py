@@ -30,7 +30,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a document must have: the agent's title, its closing marker, its steps, and one of the names of its task."""
+    """The required parts of a document: the agent's title, its closing marker, its steps, and one of the names of its task."""
 
     title: str
     marker: str

@@ -1,4 +1,4 @@
-"""What a cognitive agent's prompt has around the words of its step, each part with its priority when room is short. Pure."""
+"""The parts of a cognitive agent's prompt around the text of its step, each with its priority when room is short. Pure."""
 
 from __future__ import annotations
 

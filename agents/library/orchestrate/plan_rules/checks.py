@@ -40,7 +40,7 @@ class FoundProblem:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an argument of a rule must be. `among` lists the allowed values; () allows any."""
+    """The required type of a rule's argument. `among` lists the allowed values; () allows any."""
 
     form: Form
     needed: bool = False

@@ -1,4 +1,4 @@
-"""Rules for plans: this program's, a team's and those of one journey. What cannot be read is reported with its place. Pure."""
+"""Rules for plans: this program's, a team's and those of one journey. Unreadable parts are reported with their place. Pure."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class RequestDraft:
 
 
 class Assembly(Protocol):
-    """The pieces of a streamed reply, put together into the same reply in one piece.
+    """Joins the pieces of a streamed reply into one reply.
 
     `over`: nothing more will come, so a connection that stays open is not waited for. `complete`: nothing of the reply is
     missing, and the model said why it ended.

@@ -33,7 +33,7 @@ def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) 
         "".join(piece.text for piece in content.pieces if piece.kind != "front" and not (named and piece is head))
     )
     if named is not None and head is not None and all(unit.kind == "item" for unit in fresh):
-        # Of a day that the log has, only the items that it does not have are added.
+        # For a day that the log already has, only new items are added.
         text = "\n".join(folded_text(unit.text) for unit in fresh)
     verdict = w.verdict("integrate", placement.section, f"new entry: {w.weight}; placed {placement.reason}")
     expected = tuple(units(cut(text)))

@@ -1,4 +1,4 @@
-"""Which page of a directory a snippet belongs to. Pure."""
+"""Chooses the page of a directory that a snippet belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, tim
 
 
 class PageSketch(NamedTuple):
-    """What is known of a page without reading it whole."""
+    """What is known about a page without reading it completely."""
 
     path: str
     title: str

@@ -1,4 +1,4 @@
-"""What a page says, found by equal text and by shared terms. Pure."""
+"""A page's statements, found by equal text and by shared terms. Pure."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
     if not empty and not changed:
         w.confirmed_by[old.unit].add(-1)
         w.unchanged(-1, old.unit)
-    # Of two new rows with one key neither changes what is there.
+    # If two new rows have the same key, neither changes the page.
     elif changed and (meeting.coming[meeting.key(row)] > 1 or old.unit in w.confirmed_by):
         w.retain(unit, old.unit, "this call has another row with the same key")
     elif not changed or (decision := w.replacing(old.unit, covers=is_covered)) == "allowed":

@@ -29,7 +29,7 @@ _GROUP = 3
 
 @dataclass(frozen=True, slots=True)
 class ZulipLink:
-    """What an address names: a channel by id or, in old ones, by name; its topic; a message; the people of a conversation."""
+    """The parts of an address: a channel by id or, in old ones, by name; its topic; a message; the people of a conversation."""
 
     channel_id: int | None = None
     channel: str | None = None

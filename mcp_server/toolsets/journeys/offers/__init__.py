@@ -1,1 +1,1 @@
-"""What the protocol offers about journeys besides tools: prompts, resources, completions."""
+"""Prompts, resources and completions for journeys."""

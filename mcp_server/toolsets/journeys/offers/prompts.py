@@ -94,7 +94,7 @@ async def agent_lines(services: JourneyServices) -> Sequence[tuple[str, str]]:
 
 
 class JourneyPrompts:
-    """What the prompts of journeys are and say."""
+    """The prompts for journeys."""
 
     def __init__(self, services: JourneyServices) -> None:
         self._services = services

@@ -1,4 +1,4 @@
-"""What prompts say about journeys: the same as the journey tools answer, put as text for a model. Pure."""
+"""The texts of prompts about journeys: the answers of the journey tools, worded for a model. Pure."""
 
 from __future__ import annotations
 
