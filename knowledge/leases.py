@@ -9,7 +9,7 @@ CLOCKS_APART_S = 60.0
 
 
 def latest_end(now: datetime, lease_s: float) -> datetime:
-    """Return the latest end of a lease of `lease_s`. One that ends later was given before the clock was set back."""
+    """Return the latest end of a lease of `lease_s`. A lease that ends later was given before the clock was set back."""
     return now + timedelta(seconds=lease_s + CLOCKS_APART_S)
 
 

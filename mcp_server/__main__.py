@@ -7,7 +7,7 @@ import sys
 
 
 def _forget_the_working_directory() -> None:
-    """Take the folder that this was started in off Python's path, unless the program itself lies there.
+    """Remove the working directory from Python's path, unless the program itself is in it.
 
     Hosts start servers in the project that is open, which may be a stranger's repository: a `yaml.py` in it would run as us.
     `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.

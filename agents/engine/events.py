@@ -1,6 +1,6 @@
 """The events of a journey as frozen values, and the form in which each is stored. Pure.
 
-A *step* changes the state of a journey and its version. A *note* (`NOTES`) only records what happened meanwhile.
+A *step* changes the state of a journey and its version. A *note* (`NOTES`) only records something that happened in between.
 """
 
 from __future__ import annotations

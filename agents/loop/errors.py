@@ -61,7 +61,7 @@ class DaySpent(RunError):
 
 
 class NoRoom(RunError):
-    """All runs together used what they may in a day. This run has a person's word, so it does not end but waits for room."""
+    """All runs together used what they may in a day. This run has a person's decision, so it does not end but waits for room."""
 
     def __init__(self, run: str, why: str) -> None:
         self.run, self.why = run, why

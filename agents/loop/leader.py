@@ -108,7 +108,7 @@ class RunLeader:
             RunTaken: another process believed that this one had died, and leads the run now.
             ProviderError: this process cannot ask the model, and another one may: the run stays as it is. If a caller waits for the
                 run, it is LeftToOthers.
-            NoRoom: all runs together used what they may, and a person's word would be lost: the run stays as it is.
+            NoRoom: all runs together reached their limit, and a person's decision would be lost: the run stays unchanged.
         """
         try:
             if first is not None:

@@ -220,7 +220,7 @@ def stayed(state: JourneyState) -> bool:
 
 
 def incomplete(state: JourneyState) -> str:
-    """Return the prompt after work that is recorded but not enough: everything that the host was told before still holds."""
+    """Return the prompt after work that is recorded but not enough: the earlier instructions to the host still apply."""
     return f"Recorded. {state.phase} is not complete yet.\n{_missing(state)}"
 
 

@@ -27,7 +27,7 @@ class AgentFiles(Protocol):
     """The files below `FOLDERS` with one of `SUFFIXES`, at any depth."""
 
     async def list(self) -> Sequence[ListedFile]:
-        """Return at most `MOST_FILES` of each folder, by path; none of a folder that does not exist.
+        """Return at most `MOST_FILES` of each folder, by path; none of a missing folder.
 
         Raises:
             KnowledgeError, OSError: they cannot be listed now.

@@ -122,7 +122,7 @@ class JourneyStore(Protocol):
             NoSuchJourney: there is no such journey.
             BadLog: an event does not fit the state of the journey.
             ValueError: there are no events, or no key.
-            OverQuota: `by` stored too much in journeys; a person's own word is stored all the same.
+            OverQuota: `by` stored too much in journeys; a person's own decision is stored all the same.
         """
         ...
 

@@ -227,7 +227,7 @@ class Ledger(Protocol):
         ...
 
     async def commit(self, entry: HistoryEntry, *, intent_id: str | None = None) -> AuditRecord:
-        """Put the act on record and end its intent, durably: audit record, history, origins, contradictions, change events.
+        """Record the act and end its intent, durably: audit record, history, origins, contradictions, change events.
 
         Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
         history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A

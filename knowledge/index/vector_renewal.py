@@ -75,7 +75,7 @@ class Renewal:
         return False
 
     async def _supply(self, wanted: IndexIdentity, fence: int) -> bool:
-        """Give all present chunks their vectors; False if another embedder is wanted meanwhile."""
+        """Give all present chunks their vectors; False if another embedder was configured in the meantime."""
         progress = await self._index.renewal() or Progress(0, 0)
         done, after = progress.done, 0
         while rows := await self._index.lacking(after, limit=BATCH):

@@ -83,7 +83,7 @@ class Outbox(Protocol):
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record how the act ended, with a record in the audit chain, and return the entry.
 
-        An entry that is `done` or `failed`, or `unsure` already, stays as it is: the same end is recorded once.
+        An entry that is already `done`, `failed` or `unsure` stays unchanged: the same end is recorded once.
 
         Raises:
             UnknownOutboxEntry: there is no such entry, or it was deleted. Nothing is recorded.

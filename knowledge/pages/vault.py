@@ -69,7 +69,7 @@ class DirectoryListing:
 
 @dataclass(frozen=True, slots=True)
 class VaultProblem:
-    """A file or folder that is left out of the knowledge base, or is odd, and why."""
+    """A file or folder that is left out of the knowledge base or is unusual, and why."""
 
     path: str
     reason: str

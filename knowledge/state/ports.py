@@ -108,7 +108,7 @@ class StateStore(Protocol):
         ...
 
     async def held(self) -> Sequence[Held]:
-        """Return which records take the space, the largest first. Reads a little of every record."""
+        """Return the kinds of records by the space they take, largest first. Reads a little of every record."""
         ...
 
     async def size(self) -> StateSize:
@@ -572,7 +572,7 @@ class IndexStore(Protocol):
         ...
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        """Return in how many chunks each known word occurs."""
+        """Return the number of chunks in which each known word occurs."""
         ...
 
     async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:

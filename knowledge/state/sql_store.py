@@ -229,7 +229,7 @@ class SqlStateStore:
         return bool(await self._tables.write((_NUDGE, values), durable=False))
 
     async def held(self) -> Sequence[Held]:
-        """Return which records take the space, the largest first."""
+        """Return the kinds of records by the space they take, largest first."""
 
         async def work(t: StateTransaction) -> list[Held]:
             found = []

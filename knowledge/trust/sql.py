@@ -315,7 +315,7 @@ class SqlTrust:
         return readable(proposal_line, await self._tables.read(sql, (*values, limit)))
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
-        """Shorten at most `limit` ended proposals whose texts are longer than they need be."""
+        """Shorten at most `limit` ended proposals whose texts are longer than necessary."""
         before = None if ended_before is None else aware(ended_before)
         found = await self._tables.read(_TO_SHORTEN, {"before": before, "limit": limit}, long=True)
         freed = 0

@@ -96,7 +96,7 @@ class Services:
 
     @property
     def dispatcher(self) -> OutboxDispatcher:
-        """Return what does acts in other services."""
+        """Return the dispatcher of acts in other services."""
         return self.load_dispatcher()
 
     @property

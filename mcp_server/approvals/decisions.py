@@ -86,7 +86,7 @@ class Decisions:
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Approver) -> Proposal:
-        """Replace a pending proposal by one with these arguments, and return that.
+        """Replace a pending proposal by one with these arguments, and return the new one.
 
         Raises:
             CannotDecide: it is no longer pending, or its kind can't be edited.

@@ -39,7 +39,7 @@ class Call:
         against: Texts that a person decided against in an earlier proposal.
         doubts: What a language model said about those texts.
         repeats: Digests of sentences from elsewhere that the call repeats, each with its source.
-        approval: What a person approved.
+        approval: The approval under which the call is carried out.
         journey: The journey that the call belongs to, or "".
         run: The run of `agent_run` that makes the call, or "".
         key: The key under which the call can be looked up later.

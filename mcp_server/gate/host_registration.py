@@ -37,7 +37,7 @@ class BadHostName(KnowledgeError):
 
 
 class UnknownSecret(KnowledgeError):
-    """A secret or token that belongs to no registered host. It is refused; it never counts as no secret."""
+    """A secret or token that belongs to no registered host. It is refused, and never treated as no secret."""
 
     def __init__(self) -> None:
         super().__init__(

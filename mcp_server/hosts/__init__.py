@@ -1,1 +1,1 @@
-"""Each host's configuration file: its form, and how our entry gets in and out of it without disturbing the rest."""
+"""Each host's configuration file: its format, and how our entry is added and removed without disturbing the rest."""

@@ -174,7 +174,7 @@ class MapLines:
         return Round(count)
 
     async def _try(self, one: WantedLine) -> Round:
-        """Make that line, if that is possible and allowed now."""
+        """Write that line, if possible and allowed now."""
         text = one.facts if one.kind == "directory" else await self._page_text(one)
         if text is None:
             self._skip(one)

@@ -24,7 +24,7 @@ MOST_FLAGS = 200
 MOST_EARLIER = 200
 """Earlier proposals of a principal that are counted."""
 _ELSEWHERE = {"answer", "files", "sentence", RUN, PLACES, REPEATS, "blocks", "conflicts", "note", "diff"}
-"""Parts of a preview and of its answer that are shown in a place of their own."""
+"""Parts of a preview and of its answer that are shown separately."""
 _SAYS_NOTHING = {"status", "proposal", "verified", "path", "revision", "changed"}
 """Parts of an answer that mean nothing before the act."""
 
@@ -205,7 +205,7 @@ def value_text(value: object) -> str:
 
 
 def parsed(text: str) -> Any:
-    """Return the value of JSON `text`; of a text that is not JSON, which only an edit by hand puts there, the text itself."""
+    """Return the value of JSON `text`, or the text itself if it is not JSON (after an edit of the database by hand)."""
     try:
         return json.loads(text)
     except ValueError:

@@ -154,10 +154,10 @@ class Runs:
             return await self.begin(header)
 
     async def begin(self, header: Header) -> Run:
-        """Record a run, which this process leads next. The very same header again returns the run as it is now.
+        """Record a run, which this process leads next. The same header again returns the run as it is now.
 
         Raises:
-            RunExists: another run has that id. DaySpent: all runs together used what they may in a day.
+            RunExists: another run has that id. DaySpent: all runs together reached their daily limit.
         """
         if why := await self.day.spent():
             raise DaySpent(why)
@@ -480,7 +480,7 @@ class Runs:
 
 
 class _StepReporter:
-    """Reports each frame once. A report that fails, or that nobody accepts, does not concern the run."""
+    """Reports each frame once. A report that fails, or that nobody accepts, does not affect the run."""
 
     def __init__(self, progress: Progress, count: int) -> None:
         self._progress, self.count = progress, count

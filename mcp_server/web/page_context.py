@@ -181,7 +181,7 @@ class PageContext:
         return logged_in
 
     async def stranger(self) -> Response:
-        """Return the answer for everybody who is not logged in: the same everywhere, with nothing in it."""
+        """Return the answer for everyone who is not logged in: the same on every page, without content."""
         return await self.show("stranger.html", None, dict, 404)
 
     async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:

@@ -48,7 +48,7 @@ def agent(name: str) -> Agent:
     """Return one of the agents here as it is started by itself, with the agent that looks back on its work afterwards.
 
     Raises:
-        NoSuchAgent: its folder, or that of the other, cannot be used.
+        NoSuchAgent: its folder, or that of the other agent, cannot be used.
     """
     return alone(cognitive(name), cognitive(FOLLOWING) if FOLLOWING in names() else None)
 

@@ -48,7 +48,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
     tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
     return {
         "requirements": bullets([_requirement(item) for item in u.requirements], LIST_TOKENS)
-        or "- none yet: take them out of the brief",
+        or "- none yet: take them from the brief",
         # The planner may have been wrong to leave words out: the judge sees them too.
         "left_out": f"\nLeft out of the brief by the planner, and why:\n{bullets(left_out, LIST_TOKENS // 2)}"
         if left_out

@@ -20,7 +20,7 @@ LEAST_ADJACENT = 3
 
 
 async def question_tree_complete(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """Every category has a question, every question a category, no two ask the same, and what was proposed is decided."""
+    """Every category has a question, every question a category, no two ask the same, and every proposal is decided."""
     tree = Tree(facts.works)
     # Questions from the synthesis come first: of two that ask the same, this phase can drop only its own.
     asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]

@@ -63,7 +63,7 @@ class Tree:
         return {insight["id"]: insight for insight in self.items(RISE_ABOVE, "insights")}
 
     def items(self, phase: str, name: str) -> Sequence[Item]:
-        """Return a list of the newest work of a phase."""
+        """Return one of the lists in a phase's newest work."""
         return items_in(self.works.get(phase, {}), name)
 
     def is_open(self, question: str) -> bool:

@@ -123,7 +123,7 @@ def _adjacent(tree: Tree) -> Iterator[str]:
 
 
 def notes(phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the questions and the sources that a work has and the one before it had not."""
+    """Return the questions and the sources that a work adds to the one before it."""
     name = {DECOMPOSE: "questions", RISE_ABOVE: "more_questions"}.get(phase, "")
     known = set(ids(items_in(before, name))) if isinstance(before, dict) else set()
     new = [question for question in items_in(after, name) if question["id"] not in known]

@@ -60,7 +60,7 @@ def _way_name(name: str) -> str:
 class SkillPhase(FileBlock):
     """An agent's place in a skill, with the text that is added to its own prompts there.
 
-    `context` is whose memory documents it is given: `all`, `last`, or the ids of phases. `next` is the phase that comes after it,
+    `context` selects the memory documents that it gets: `all`, `last`, or the ids of phases. `next` is the phase that comes after it,
     or `END`; "" for the next in the list.
     """
 

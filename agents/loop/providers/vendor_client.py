@@ -26,7 +26,7 @@ from agents.loop.providers.wire.request import Assembly, ProviderRequest, Wire
 from knowledge.wire.compression import ACCEPTED, bounding
 
 LOST = ModelUsage(known=False)
-"""The usage of a request whose answer was lost: it may be billed, and nobody says."""
+"""The usage of a request whose answer was lost: it may be billed, and the vendor reports nothing."""
 MOST_REPLY = 32 * 1024 * 1024
 """Bytes. A streamed answer of 64,000 tokens has an event of 250 bytes for each."""
 REQUEST_IDS = ("request-id", "x-request-id")

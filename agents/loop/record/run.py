@@ -187,7 +187,7 @@ def _check_place(run: Run, frame: Frame) -> None:
 
 
 def _after(run: Run, frame: Frame) -> Run:
-    """Return the run with the frame, which is in its place; raise BadFrames if it does not follow from those before."""
+    """Return the run with the frame added; raise BadFrames if the frame does not follow from those before."""
     spent = with_request_cost(run.spent, frame)
     # The time before a process resumes the run, or leaves it, does not count.
     if run.state == "running" and not (isinstance(frame, Control) and frame.signal in ("taken_up", "left")):

@@ -28,7 +28,7 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector; 0 until the model was asked, if that alone can tell."""
+        """Return the length of a vector; 0 until the model's first answer, if only that shows it."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

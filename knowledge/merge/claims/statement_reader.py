@@ -125,7 +125,7 @@ class _StatementReader:
         self.conditions: set[str] = set()
         self.in_condition = False
         self.pending = 0
-        """Negations that have not met their word yet."""
+        """Negations whose word has not come yet."""
         # "Die App erfasst den Standort nicht": these languages may put the negation behind the word that it denies.
         self.ends_denied = language in ("de", "nl", "sv", "da")
         self.bounds: set[int] = set()

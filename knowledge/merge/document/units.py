@@ -89,7 +89,7 @@ _read_front_once = lru_cache(maxsize=REMEMBERED)(_read_front)
 
 
 def cut(text: str) -> CutDocument:
-    """Return `text` in pieces, in order. Never raises; the joined texts of the pieces are `text`, character for character.
+    """Return `text` cut into units, in order. Never raises; the joined texts of the pieces are `text`, character for character.
 
     The last few texts are remembered: a page that is merged into is cut once a revision.
     """

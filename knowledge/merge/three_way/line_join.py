@@ -144,8 +144,8 @@ def merge_lines(
     """Return what both sides made of `base`, in stretches; where they changed the same lines differently, a clash.
 
     Edits that only touch are joined: an insertion before or after lines that the other side changed, and changes of
-    neighbouring lines. Two insertions at one place are both kept, ours first, and text that both have is kept once. `strict` wants
-    an unchanged line between edits of two sides.
+    neighbouring lines. Two insertions at one place are both kept, ours first, and text that both have is kept once. `strict` requires
+    an unchanged line between edits of the two sides.
     """
 
     def meet(low: int, high: int, hunk: LineHunk, _others: Sequence[LineHunk]) -> bool:

@@ -42,7 +42,7 @@ class Summaries(Protocol):
         ...
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made since then."""
+        """Return the lines made since then."""
         ...
 
     async def count(self) -> int:

@@ -41,7 +41,7 @@ class SqlSummaries:
         await self._tables.write((_KEEP, row))
 
     async def spent(self, since: datetime) -> SummariesSpent:
-        """Return what was made since then."""
+        """Return the lines made since then."""
         return SummariesSpent(*(await self._tables.read(_SPENT, (aware(since),)))[0])
 
     async def count(self) -> int:

@@ -69,7 +69,7 @@ class FileSet:
         self._vault, self._step = vault, step
 
     def real(self, path: str) -> str:
-        """Return the real path of the page, links followed, or the one it would have if it were made.
+        """Return the real path of the page, links followed, or the path that it would be created at.
 
         Raises:
             InvalidPath: it can't be a page, it leaves the knowledge base, or it is a link to nothing.

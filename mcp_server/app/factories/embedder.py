@@ -118,7 +118,7 @@ class _EmbedderLoader:
         """Check that an endpoint's vectors are those in the index.
 
         Raises:
-            EmbedderUnavailable: they aren't.
+            EmbedderUnavailable: they are missing.
         """
         name = parse(identity.embedder)
         used = self._prefixes_of(name) if name else None

@@ -47,7 +47,7 @@ class Follower(Protocol):
 
 
 def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Terms | None) -> QdrantEngine:
-    """Return the engine at FORGE_QDRANT_URL, which connects when it is first asked.
+    """Return the engine at FORGE_QDRANT_URL, which connects with its first request.
 
     `terms` returns the terms of a chunk; None if another engine does the keyword search.
     """

@@ -33,7 +33,7 @@ class VaultFiles:
         self._vault = vault
 
     async def list(self) -> Sequence[ListedFile]:
-        """Return the files of agents and skills, by path; none of a folder that is not there."""
+        """Return the files of agents and skills, by path; none of a missing folder."""
         return await anyio.to_thread.run_sync(self._listed)
 
     async def read(self, path: str) -> bytes:

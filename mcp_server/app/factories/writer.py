@@ -1,4 +1,4 @@
-"""Builds what changes pages, and what recovers acts that were cut off. Loaded at the first use."""
+"""Builds the parts that change pages and recover interrupted acts. Loaded at the first use."""
 
 from __future__ import annotations
 

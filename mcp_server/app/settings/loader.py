@@ -50,7 +50,7 @@ class BadSetting(Exception):
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> Settings:
-    """Return the settings that flags, environment and `forge.toml` add up to.
+    """Return the settings from flags, environment and `forge.toml`.
 
     `flags` maps field names to texts as typed, or to values; None means not given. `forge.toml` is the file that `FORGE_CONFIG`
     names, or the one in the user's configuration folder. A `forge.toml` in `cwd` is not read, only mentioned.

@@ -405,7 +405,7 @@ class Notices:
     async def _handle(self, events: QueueEvents) -> bool:
         """Look at the messages to which reviewers have reacted, and return whether there were any.
 
-        An event only says where to look: it may be an old one. A stranger's costs no request.
+        An event only says where to look, because it may be outdated. A stranger's costs no request.
         """
         looked = False
         async with self._changing:

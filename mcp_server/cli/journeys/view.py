@@ -53,7 +53,7 @@ def listed(lines: Sequence[JourneyLine]) -> list[str]:
 
 
 def waiting_line(one: JourneyLine) -> str:
-    """Return a journey that waits for a person as a line among other things that wait."""
+    """Return a journey that waits for a person as a line in the list of everything that waits."""
     cells = (one.id, "journey", one.principal, f"{one.agent}, {one.phase}: {one.title}")
     return visible(f"{GAP.join(cells)} (knowledge-forge journeys show {one.id})")
 

@@ -23,7 +23,7 @@ MOST_ITERATIONS, MOST_SECONDS = 50, 3_600
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add the options that only this verb has."""
     parser.add_argument("goal", metavar="GOAL", type=nonempty, help="the goal")
     parser.add_argument("--context", metavar="FILE", type=nonempty, help="context for the goal; - for standard input")
     parser.add_argument(

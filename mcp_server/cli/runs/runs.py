@@ -57,7 +57,7 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what only this verb takes."""
+    """Add the options that only this verb has."""
     actions = add_actions(parser, ACTIONS, default="list")
     # For `runs` alone, which lists them. Each action's own options come later, and win.
     parser.set_defaults(state=None, limit=20)

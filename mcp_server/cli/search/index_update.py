@@ -30,7 +30,7 @@ ASK_S = 0.2
 class IndexUpdate:
     """The result of an update: documents that changed or are gone, and chunks that were embedded.
 
-    `waiting` says why passages have no vectors of the wanted embedder yet, "" if they have.
+    `waiting` says why passages have no vectors of the configured embedder yet, "" if they have.
     """
 
     changed: int = 0

@@ -18,7 +18,7 @@ _BREAKS = {"\n": "⟦U+000A⟧", "\r": "⟦U+000D⟧"}
 
 
 def visible(text: str) -> str:
-    """Return `text` as one line in which every character that would not be seen as it is has a mark in its place.
+    """Return `text` as one line in which every invisible or misleading character is replaced by a mark.
 
     A carriage return at the very end belongs to a file with Windows line ends, and is left out.
     """

@@ -33,7 +33,7 @@ _NAMES = {
     "\x1b[6~": "pagedown",
 }
 _LOOK_S = 0.2
-"""A thread that waits for a key looks up so often whether the program still wants it."""
+"""How often a thread that waits for a key checks whether the program still wants it."""
 
 
 def split(typed: str) -> list[str]:

@@ -84,7 +84,7 @@ class Reference:
 
 
 def reference_of(asked: str, *, hosts: Iterable[str], base_path: str, workspace: str) -> Reference:
-    """Return which task is meant by a key in any case, an id, or the address of its page.
+    """Return the task that a key in any case, an id, or the address of its page names.
 
     `hosts` are our Plane's, with their ports; `base_path` precedes the workspace in its addresses.
 

@@ -11,7 +11,7 @@ from mcp_server.connectors.zulip.mailbox import mailbox
 
 @dataclass(frozen=True, slots=True)
 class ZulipServer:
-    """A Zulip server. `level` is its feature level, which decides the words it knows; `longest_message` is in characters."""
+    """A Zulip server. `level` is its feature level, which decides the requests it supports; `longest_message` is in characters."""
 
     name: str
     version: str

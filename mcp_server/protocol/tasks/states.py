@@ -1,7 +1,7 @@
 """The state of a task. A task is a run of `agent_run`, or a call that became a proposal; beside their records nothing is kept.
 
 So a handle is valid in every process and after each restart, and decisions made elsewhere are reported here. A call that answers a run
-has a handle of its own: the run's id, and behind a point how many answers it had then.
+has its own handle: the run's id, a point, and the number of answers that the run had then.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _shortened(value: Any) -> Any:
 
 
 def event_line(logged: Logged) -> dict[str, Any]:
-    """Return an event as a flat object; of a work and a brief only that they are there."""
+    """Return an event as a flat object; works and briefs are only mentioned."""
     form = dict(logged_form(logged))
     form.pop("key", None)
     event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}

@@ -68,7 +68,7 @@ def is_between(plan: TaskPlan, task: PlaneTask) -> bool:
 
 
 def _is_taken(field: TaskField, value: Value) -> bool:
-    """Return whether Plane may have made this value of the one that it was sent.
+    """Return whether Plane may have turned the value that was sent into this one.
 
     It leaves out some people and labels, and elements of a text, but never words: other words are somebody else's.
     """

@@ -196,7 +196,7 @@ class TaskActed:
     """The outcome of an act on a task.
 
     `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did
-    not take, `differs` those that it stored otherwise: both were found by reading the task back.
+    not take, `differs` those that it stored differently; both come from reading the task back.
     """
 
     status: ActStatus

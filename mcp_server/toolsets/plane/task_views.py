@@ -315,7 +315,7 @@ def _start(cursor: str | None, key: str) -> tuple[int, int]:
 
 
 def _parts(texts: Sequence[str], number: int, offset: int) -> tuple[dict[int, str], tuple[int, int] | None]:
-    """Return as many texts as fit into one answer, by number, and where the next one begins; None if there is no next."""
+    """Return as many texts as fit into one answer, by number, and where the next answer begins, or None."""
     parts: dict[int, str] = {}
     room = LONGEST_TEXT
     for at in range(number, len(texts)):

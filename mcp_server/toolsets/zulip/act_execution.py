@@ -38,7 +38,7 @@ from mcp_server.toolsets.zulip.schemas import MessageActed
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there is checked before; one that was added earlier may have been removed since."""
 LONGEST_DROP_S = 2.0
-"""Nobody waits longer for a queue to be deleted: Zulip drops it in the end."""
+"""Deleting a queue gets no more time than this: Zulip drops it in the end."""
 MOST_READ_BACK = 10
 NOT_READ_BACK = "it was sent, but could not be read back"
 
@@ -219,7 +219,7 @@ class React:
         return {**self._result(), "changed": changed}
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return the message and its place if the emoji is there (or gone), None if not."""
+        """Return the message and its place if the emoji is there (or was removed, as wanted), else None."""
         del attempt
         return self._result() if await self._is_done() else None
 

@@ -25,7 +25,7 @@ from mcp_server.web.page_context import PageContext
 logger = logging.getLogger("knowledge_forge.review")
 
 QUIET_S = 600.0
-"""Seconds in which no process calls the person again."""
+"""Seconds before any process may call the person again."""
 OPENING_S = 20.0
 
 Opener = Callable[[str], None]
@@ -62,7 +62,7 @@ class Inviting:
             await self.call()
 
     async def call(self) -> bool:
-        """Open the browser if something waits and nobody is looking; return whether it was opened."""
+        """Open the browser if something waits and no page is open; return whether it was opened."""
         if self._opener is None or self._page.live.looking:
             return False
         try:

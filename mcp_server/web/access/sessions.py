@@ -59,7 +59,7 @@ class Sessions:
         return secret
 
     async def invited(self, secret: str) -> bool:
-        """Return whether the secret can still log somebody in. Asking does not use it up."""
+        """Return whether the secret is still valid for a login. Asking does not use it up."""
         return await self._trust.secret(digest(secret), "login", now=self._now()) is not None
 
     async def enter(self, secret: str) -> tuple[Session, str] | None:

@@ -164,7 +164,7 @@ def _sheet(scene: _Scene, direction: Direction, labels: Labels) -> Sheet:
 
 
 def in_lines(text: str, most_chars: int, most_lines: int = MOST_LINES) -> list[str]:
-    """Return the text in lines of at most so many columns, broken where words end, with an ellipsis if some is left out.
+    """Return the text in lines of limited width, broken between words, with an ellipsis if some is left out.
 
     Characters that hide, or turn the line round, are named.
     """

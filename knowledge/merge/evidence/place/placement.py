@@ -355,7 +355,7 @@ class Placer:
         return count_terms(text[:LONGEST_COMPARED], self.language)
 
     def spot(self, section: PageSection, text: str) -> int:
-        """Return the piece of the section's own after which `text` belongs: the block it is most like, else the last."""
+        """Return the section's own piece after which `text` belongs: the most similar block, else the last one."""
         own, vectors = self._blocks_of(section)
         if not own:
             return section.heading if section.heading is not None else section.first - 1
@@ -409,7 +409,7 @@ class Placer:
         return found.line + len(split_lines(found.text)) - 1
 
     def last_written(self, end: int, parent: PageSection) -> int:
-        """Return the last piece before `end` that shows something, link definitions and rules at the end left behind."""
+        """Return the last visible piece before `end`, skipping link definitions and rules at the end."""
         at = end - 1
         pieces = self.page.pieces
         while at >= parent.first and (

@@ -66,7 +66,7 @@ def _tables(w: Weighing, target: PageSection | None) -> list[Table]:
 
 
 def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> Table | None:
-    """Return the only table of the page that has these columns, its own first one among them."""
+    """Return the page's only table with these columns, including its own first column."""
     if len(set(columns)) != len(columns):
         return None
 

@@ -60,7 +60,7 @@ def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> Table:
 
 
 def rows_without_head(text: str) -> tuple[TableRow, ...]:
-    """Return the rows that a paragraph is made of, none if it is text."""
+    """Return the table rows that a paragraph consists of; none if it is text."""
     lines = split_lines(text)
     if not lines or not all(_ROW.match(bare(line)) for line in lines):
         return ()

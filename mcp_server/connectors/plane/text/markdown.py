@@ -55,7 +55,7 @@ ATTRIBUTES = {
 def html_of(markdown: str) -> str:
     """Return `markdown` (CommonMark, tables, strike-through, task lists, bare addresses) as HTML that Plane stores; "" for none.
 
-    HTML in it is text, so that no word is lost. A link whose address Plane would drop is written as words.
+    HTML in it is text, so that no word is lost. A link whose address Plane would drop is written as text.
     """
     parser = markdown_parser()
     tokens = parser.parse(markdown)
