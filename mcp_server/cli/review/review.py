@@ -10,14 +10,12 @@ import anyio
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.factories.journey_store import journeys_in
-from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import Approver
 from mcp_server.cli.app import opened_app
 from mcp_server.cli.journeys.view import line_fields, waiting_line
 from mcp_server.cli.review.card import fields, listed
-from mcp_server.cli.review.screen import CONFIRMED, Screen, confirmation, print_card
-from mcp_server.cli.review.session import ReviewSession
+from mcp_server.cli.review.screen import Screen, print_card
+from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.runs import view as run_view
 from mcp_server.cli.terminal import keyboard
@@ -25,7 +23,6 @@ from mcp_server.cli.terminal.console import EscapedConsole, stdout_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, nonempty
 from mcp_server.cli.terminal.output import print_answer, print_ascii, say
-from mcp_server.gate.host_registration import os_user
 from mcp_server.presenters.proposal import ending
 from mcp_server.runs.locations import runs_in
 
@@ -66,7 +63,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def open_review(settings: Settings) -> AsyncIterator[ReviewSession]:
     """Yield a review session of the account that runs this process."""
     async with opened_app(settings) as app:
-        yield ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
+        yield ReviewSession.of(app)
 
 
 async def _review(args: argparse.Namespace, settings: Settings) -> int:
@@ -122,8 +119,8 @@ async def _decide(
     if refused := await _refused(review, proposal, word, args):
         say(refused)
         return NOT_DONE
-    if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
-        say("nothing was decided: that is not the beginning of the hash")
+    if not await confirms(proposal, word):
+        say(NOT_CONFIRMED)
         return NOT_DONE
     done = await review.decide(proposal, word, args.reason)
     print_answer(fields(done), [visible(ending(done))], as_json=settings.json)

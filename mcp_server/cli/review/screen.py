@@ -11,18 +11,16 @@ from rich.console import Console
 from rich.text import Text
 
 from knowledge.errors import KnowledgeError
-from knowledge.trust.ports import Proposal, ProposalLine
+from knowledge.trust.ports import ProposalLine
 from mcp_server.approvals.approvers import CannotDecide
 from mcp_server.approvals.proposals import places_of
 from mcp_server.cli.review.card import CardBlock, card, folded, listed
-from mcp_server.cli.review.session import ReviewSession
+from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms
 from mcp_server.cli.review.view import ScreenPage, View, Word, lacking, press, shown
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.presenters.proposal import ProposalSummary, ending
 
-CONFIRMED = 6
-"""Characters of the hash that are typed to decide: enough that no key pressed by mistake does it."""
 _LIST_KEYS = "up/down choose   enter open   q quit"
 _CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
 _EDGE = 3
@@ -161,9 +159,9 @@ class Screen:
             return
         with keyboard.lines(), _below(self._console):
             note = "" if word == "approve" else await keyboard.line("why? ")
-            confirmed = await keyboard.line(confirmation(proposal, word))
-        if confirmed != proposal.hash[:CONFIRMED]:
-            self._remark = "nothing was decided: that is not the beginning of the hash"
+            confirmed = await confirms(proposal, word)
+        if not confirmed:
+            self._remark = NOT_CONFIRMED
             return
         try:
             done = await self._review.decide(await self._review.one(proposal.id), word, note)
@@ -171,12 +169,6 @@ class Screen:
         except CannotDecide as error:
             self._remark = visible(str(error))
         await self._reload()
-
-
-def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
-    """Return the question whose answer is the beginning of the hash."""
-    what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze the host"}[word]
-    return f"to {what} type {proposal.hash[:CONFIRMED]}: "
 
 
 def print_card(console: Console, summary: ProposalSummary) -> None:

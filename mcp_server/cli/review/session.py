@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal, ProposalLine
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.page_notice import Review
 from mcp_server.cli.review.view import Word
+from mcp_server.cli.terminal import keyboard
+from mcp_server.gate.host_registration import os_user
 from mcp_server.presenters.proposal import ProposalSummary, proposal_summary
 
+if TYPE_CHECKING:
+    from mcp_server.app.composition import App
+
 MOST_LISTED = 500
+CONFIRMED = 6
+"""Characters of the hash that are typed to decide: enough that no key pressed by mistake does it."""
+NOT_CONFIRMED = "nothing was decided: that is not the beginning of the hash"
+_ACTS: Mapping[Word, str] = {
+    "approve": "approve",
+    "reject": "reject",
+    "harmful": "reject as harmful and freeze the host",
+}
 
 
 class NoSuchProposal(KnowledgeError):
@@ -34,6 +49,11 @@ class ReviewSession:
     person: Approver
     now: Callable[[], datetime]
     review: Review
+
+    @classmethod
+    def of(cls, app: App) -> ReviewSession:
+        """Return a session of the account that runs this process."""
+        return cls(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
 
     async def waiting(self) -> Sequence[ProposalLine]:
         """Return the proposals that wait for a person, newest first."""
@@ -95,3 +115,9 @@ class ReviewSession:
     async def _needs_page(self, proposal: Proposal) -> bool:
         passkeys = bool(await self.state.trust.passkeys())
         return requirement(proposal, "terminal", passkeys=passkeys) == "elsewhere"
+
+
+async def confirms(proposal: Proposal | ProposalLine, word: Word) -> bool:
+    """Return whether the person confirms the decision by typing the beginning of the proposal's hash."""
+    beginning = proposal.hash[:CONFIRMED]
+    return await keyboard.line(f"to {_ACTS[word]} type {beginning}: ") == beginning

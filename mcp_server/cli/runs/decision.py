@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Approver, CannotDecide
-from mcp_server.cli.review.screen import CONFIRMED, confirmation, print_card
-from mcp_server.cli.review.session import ReviewSession
+from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.cli.review.screen import print_card
+from mcp_server.cli.review.session import NOT_CONFIRMED, ReviewSession, confirms
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.console import stderr_console
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.output import say
 from mcp_server.cli.trust.acts import ended
-from mcp_server.gate.host_registration import os_user
 from mcp_server.presenters.proposal import ending
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
 
 async def decided(app: App, proposal_id: str) -> bool:
     """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False if it is left waiting."""
-    review = ReviewSession(app.services.state, app.approvals, Approver(os_user(), "terminal"), utc_now, app.review)
+    review = ReviewSession.of(app)
     proposal = await review.one(proposal_id)
     while proposal.state == "superseded" and proposal.successor:
         proposal = await review.one(proposal.successor)
@@ -54,8 +52,8 @@ async def _asked(review: ReviewSession, proposal: Proposal) -> bool:
         if word is None:
             return False
         note = "" if word == "approve" else await keyboard.line("why? ")
-        if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
-            say("nothing was decided: that is not the beginning of the hash")
+        if not await confirms(proposal, word):
+            say(NOT_CONFIRMED)
             continue
         try:
             say(visible(ending(await review.decide(proposal, word, note))))

@@ -27,10 +27,8 @@ from mcp_server.web.live_updates import BEAT, BEGINNING, Here
 from mcp_server.web.page_context import Acting, Form, PageContext, number_in, see
 from mcp_server.web.text.sanitize import spelled_out
 from mcp_server.web.text.values import journey_address
+from mcp_server.web.work_list import show_list
 
-PAGE = 30
-MOST_WAITING = 50
-"""Journeys waiting for a person that a page lists."""
 BLOCK = 500
 MOST_PROPOSALS = 50
 STATES: Mapping[Status, str] = {
@@ -68,26 +66,12 @@ class Notice:
 async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show journeys, newest first; above them those that wait for a person."""
     store = page_context.services.journeys.store
-    wanted, before = request.query_params.get("state", ""), request.query_params.get("before")
-    status = next((one for one in STATES if one == wanted), None)
-    found = await store.journeys(status=status, limit=PAGE + 1, before=before)
-    on_top = await waiting(page_context) if status is None and before is None else []
-    shown, above = found[:PAGE], {line.id for line in on_top}
-    values = {
-        "here": "/journeys",
-        "states": STATES,
-        "state": status or "",
-        "waits": on_top,
-        "lines": [line for line in shown if line.id not in above],
-        "older": {"state": status or "", "before": shown[-1].id} if len(found) > PAGE else None,
-        "beginning": before is None,
-    }
-    return await page_context.show("journeys.html", session, lambda: values)
 
+    async def find(state: str, limit: int, before: str | None) -> Sequence[JourneyLine]:
+        status = next((status for status in STATES if status == state), None)
+        return await store.journeys(status=status, limit=limit, before=before)
 
-async def waiting(page_context: PageContext) -> Sequence[JourneyLine]:
-    """Return the journeys that wait for a person, newest first."""
-    return await page_context.services.journeys.store.journeys(status="waiting", limit=MOST_WAITING)
+    return await show_list(page_context, request, session, "journeys", states=STATES, find=find)
 
 
 async def one(page_context: PageContext, request: Request, session: Session) -> Response:

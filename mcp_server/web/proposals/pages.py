@@ -21,7 +21,6 @@ from mcp_server.presenters.proposal import ProposalSummary, ending, parsed, prop
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.sessions import Session, same
-from mcp_server.web.journeys.pages import waiting as waiting_journeys
 from mcp_server.web.page_context import Form, PageContext, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import (
@@ -33,9 +32,9 @@ from mcp_server.web.proposals.passages import (
     pieces_of,
     shown,
 )
-from mcp_server.web.runs.pages import asking as asking_runs
 from mcp_server.web.text.sanitize import sanitize_line
 from mcp_server.web.text.values import ANY_LENGTH, EditableArgument, entry_of, value_of
+from mcp_server.web.work_list import asking_runs, waiting_journeys
 
 MOST_LISTED = 200
 PAGE = 30

@@ -16,10 +16,8 @@ from mcp_server.runs.local import answer as answered
 from mcp_server.web.access.sessions import Session
 from mcp_server.web.page_context import Form, PageContext, see
 from mcp_server.web.text.values import ANY_LENGTH, LONG_TEXT
+from mcp_server.web.work_list import show_list
 
-PAGE = 30
-MOST_WAITING = 50
-"""Runs that ask a person, listed on the first page."""
 LONGEST_ANSWER = 8_000
 NOTHING_SAID = "the answer is empty; “I don't know” is a valid answer"
 TOO_LONG = f"the answer is longer than {LONGEST_ANSWER:,} characters"
@@ -27,26 +25,13 @@ TOO_LONG = f"the answer is longer than {LONGEST_ANSWER:,} characters"
 
 async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
     """Show runs, newest first; those that ask a person come before all others."""
-    status, before = request.query_params.get("state", ""), request.query_params.get("before")
-    state = next((state for known, state in STATES.items() if known == status), None)
-    found = await page_context.runs.runs(state=state, limit=PAGE + 1, before=before)
-    on_top = await asking(page_context) if state is None and before is None else []
-    shown, above = found[:PAGE], {line.id for line in on_top}
-    values = {
-        "here": "/runs",
-        "states": {name: name.capitalize() for name in STATES},
-        "state": status if state else "",
-        "waits": on_top,
-        "lines": [line for line in shown if line.id not in above],
-        "older": {"state": status, "before": shown[-1].id} if len(found) > PAGE else None,
-        "beginning": before is None,
-    }
-    return await page_context.show("runs.html", session, lambda: values)
 
+    async def find(status: str, limit: int, before: str | None) -> Sequence[RunLine]:
+        state = next((state for known, state in STATES.items() if known == status), None)
+        return await page_context.runs.runs(state=state, limit=limit, before=before)
 
-async def asking(page_context: PageContext) -> Sequence[RunLine]:
-    """Return the runs that ask a person, newest first."""
-    return await page_context.runs.runs(state="asking", limit=MOST_WAITING)
+    titles = {name: name.capitalize() for name in STATES}
+    return await show_list(page_context, request, session, "runs", states=titles, find=find)
 
 
 async def one(page_context: PageContext, request: Request, session: Session) -> Response:
