@@ -21,7 +21,6 @@ from knowledge.errors import KnowledgeError
 MOST_AGENTS = 50
 LOOK_EVERY_S = 1.0
 RESERVED = frozenset(entry.name for entry in entries())
-_AGENT_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass
@@ -186,7 +185,9 @@ class TeamCatalogue:
         definitions: dict[str, Definition] = {}
         problems = []
         names: dict[str, str] = {}
-        for file in sorted(path for path in contents if _is_agent(path)):
+        # An agent's file is directly in the folder; those below it have prompts and schemas.
+        directly = [path for path in contents if path.startswith(f"{FOLDER}/") and path.count("/") == 1]
+        for file in sorted(path for path in directly if path.endswith((".yaml", ".yml"))):
             if len(definitions) >= MOST_AGENTS:
                 problems.append(SpecProblem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is ignored"))
                 continue
@@ -203,11 +204,6 @@ class TeamCatalogue:
             definitions[file] = definition
             problems += definition.problems
         return definitions, problems
-
-
-def _is_agent(path: str) -> bool:
-    """Return whether the file defines an agent: it is directly in `_agents/`."""
-    return path.startswith(f"{FOLDER}/") and path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
 
 
 def _why(error: Exception) -> str:

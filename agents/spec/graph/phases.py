@@ -44,10 +44,6 @@ def _speaker_name(name: str) -> str:
     return name
 
 
-def _tools(reading: AgentFileReading) -> Collection[str]:
-    return reading.tools
-
-
 class PhaseBlock(FileBlock):
     """A phase as its file writes it. `prompt`, `prompt_again` and `work` may be in files of their own."""
 
@@ -62,7 +58,7 @@ class PhaseBlock(FileBlock):
     speaker: Annotated[str, AfterValidator(_speaker_name)] = ""
     fresh: bool = False
     feedback: Words[Annotated[FeedbackKind, known(KINDS, "has the unknown kind of feedback {}")]] = ()
-    tools: Words[Annotated[str, known(_tools, "uses the unknown tool {}")]] = ()
+    tools: Words[Annotated[str, known(lambda reading: reading.tools, "uses the unknown tool {}")]] = ()
     prompt: Json = None
     prompt_again: Json = None
     work: Json = None

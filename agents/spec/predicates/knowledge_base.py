@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar
 
 from agents.engine.agent import MET, Called, ConditionFinding, Look, SubmitFacts
 from agents.engine.events import Json
@@ -20,12 +20,7 @@ MOST_SEARCHES = 5
 STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
 
 
-def _tools(context: Any) -> Collection[str]:
-    tools: Collection[str] = context.tools
-    return tools
-
-
-ToolName = Annotated[str, known(_tools, "names the unknown tool {}")]
+ToolName = Annotated[str, known(lambda context: context.tools, "names the unknown tool {}")]
 Status = Annotated[str, known(STATUSES, "has the unknown status {}")]
 
 

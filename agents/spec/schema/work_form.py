@@ -118,7 +118,8 @@ def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[
     """Refuse equal items in linear time: the library compares each item with every other one."""
     from jsonschema import ValidationError
 
-    if value and isinstance(instance, list) and len({_key(item) for item in instance}) < len(instance):
+    items = instance if value and isinstance(instance, list) else []
+    if len({json.dumps(_levelled(item), sort_keys=True) for item in items}) < len(items):
         yield ValidationError("has non-unique elements")
 
 
@@ -139,11 +140,6 @@ def _distinct(validator: Any, value: Any, instance: Any, schema: Any) -> Iterato
     items = instance if isinstance(instance, list) else []
     if duplicates([str(item[value]) for item in items if isinstance(item, dict) and value in item]):
         yield ValidationError(f"two items have the same {value}")
-
-
-def _key(item: Json) -> str:
-    """Return a text that is the same for items that JSON Schema calls equal."""
-    return json.dumps(_levelled(item), sort_keys=True)
 
 
 def _levelled(item: Json) -> Json:

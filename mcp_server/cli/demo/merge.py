@@ -58,7 +58,7 @@ async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
             None,
         )
         (kb / PAGE).write_text(TEXT.replace("tag the release", "tag and sign the release"), encoding="utf-8")
-        _say(console, "an editor saves the page without telling the server")
+        console.print("    [dim]an editor saves the page without telling the server[/]")
         first = await call(ada, "kb_merge", path=PAGE, section="Steps", content=LIST, base_revision=base)
         _tell(console, "ada", "adds an item to the list the editor changed", first)
         second = await call(ben, "kb_merge", path=PAGE, section="Limits", content=TABLE, base_revision=base)
@@ -82,10 +82,6 @@ async def _host(stack: AsyncExitStack, name: str, kb: Path, state: Path) -> Clie
         secret = await enrol(opened, name, now=utc_now())
         await grant(opened, Principal(os_user(), name).id, 3, by=os_user(), now=utc_now())
     return await stack.enter_async_context(connected(kb, state, name, secret))
-
-
-def _say(console: Console, what: str) -> None:
-    console.print(f"    [dim]{what}[/]")
 
 
 def _tell(console: Console, who: str, what: str, answer: dict[str, Any]) -> None:

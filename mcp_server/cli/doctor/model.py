@@ -10,7 +10,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -23,8 +22,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.access import ModelAccess
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.settings import Settings, missing_for_model
-from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
+from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok, unencrypted
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.models.language_model import ConfiguredModel, day_bounds
 from mcp_server.runs.daily_limit import DAY, Day
@@ -113,9 +111,4 @@ def _about(access: ModelAccess, settings: Settings) -> Iterable[DoctorFinding]:
     if settings.toolsets is not None and "runs" not in settings.toolsets:
         found = "the tools of runs are not listed, although a language model is configured"
         yield note(WHAT, found, "add runs to FORGE_TOOLSETS, or leave that out")
-    url = urlsplit(access.address or "")
-    if url.scheme == "http" and url.hostname not in LOOPBACK:
-        found = (
-            f"{access.address_setting} begins with http: others can read the questions and the key on their way there"
-        )
-        yield note(WHAT, found, "use https")
+    yield from unencrypted(WHAT, access.address or "", access.address_setting)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 from knowledge.wire.addresses import without_secrets
+from mcp_server.app.settings.values import LOOPBACK
 from mcp_server.cli.doctor.page_problems import PageProblem
 
 
@@ -39,3 +41,10 @@ def note(what: str, found: str, mend: str = "", pages: Sequence[PageProblem] = (
 def bad(what: str, found: str, mend: str = "") -> DoctorFinding:
     """Return something that must be fixed."""
     return DoctorFinding(what, "bad", found, mend)
+
+
+def unencrypted(what: str, address: str, setting: str) -> Iterator[DoctorFinding]:
+    """Yield a note if requests to the address cross a network unencrypted."""
+    url = urlsplit(address)
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        yield note(what, f"{setting} begins with http: others can read the key and all texts on their way", "use https")

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import cache
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -22,8 +21,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
 from mcp_server.app.settings.notes import TITLES, TOGETHER, listed, missing_for_service
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.values import LOOPBACK
-from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
+from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok, unencrypted
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.connectors.errors import AmbiguousServiceName, Denied, ServiceLimited, UnknownName, Unreachable
 from mcp_server.connectors.plane.client import PlaneClient
@@ -121,7 +119,7 @@ async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess)
         findings.append(
             note("plane", found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
         )
-    return [*findings, *_in_clear("plane", access.base_url, "PLANE_BASE_URL")]
+    return [*findings, *unencrypted("plane", access.base_url, "PLANE_BASE_URL")]
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------
@@ -148,7 +146,7 @@ async def zulip_examined(
     findings += [bad("zulip", f"ZULIP_CHANNELS: {why}", mend) for why in wrong]
     findings += _notices(reviews, channels)
     findings += [finding for address in access.reviewers for finding in _reviewer(address, people, me)]
-    return [*findings, *_in_clear("zulip", access.site, "ZULIP_SITE")]
+    return [*findings, *unencrypted("zulip", access.site, "ZULIP_SITE")]
 
 
 def _notices(reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> Iterable[DoctorFinding]:
@@ -167,21 +165,21 @@ def _notices(reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> It
 
 def _reviewer(address: str, people: Sequence[ZulipUser], me: ZulipUser) -> Iterable[DoctorFinding]:
     """Yield why a reaction from that address would not count."""
-    mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
-    bearers = [person for person in people if address in person.mailboxes]
-    person = bearers[0] if bearers else None
-    if len(bearers) > 1:
-        yield bad(
-            "zulip", f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend
-        )
-    elif person is None:
-        yield bad("zulip", f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
-    elif person.id == me.id:
-        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
-    elif person.bot:
-        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
-    elif not person.active:
-        yield bad("zulip", f"ZULIP_REVIEWERS: {address} is deactivated", mend)
+    owners = [person for person in people if address in person.mailboxes]
+    why = ""
+    if len(owners) > 1:
+        why = f"{len(owners)} accounts have the address {address}, so none decides"
+    elif not owners:
+        why = f"nobody that the bot sees has the address {address}"
+    elif owners[0].id == me.id:
+        why = f"{address} is the account that the server itself uses"
+    elif owners[0].bot:
+        why = f"{address} is a bot, and only people decide"
+    elif not owners[0].active:
+        why = f"{address} is deactivated"
+    if why:
+        mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
+        yield bad("zulip", f"ZULIP_REVIEWERS: {why}", mend)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -196,18 +194,14 @@ def _named(
     for name in names:
         there = [thing for thing in things if folded(name) in map(folded, names_of(thing))]
         found += there
-        if not there:
-            wrong.append(visible(_unknown(service, kind, name, things, names_of)))
+        if there:
+            continue
+        try:
+            near = chosen(service, kind, name, things, names_of)
+            wrong.append(visible(str(UnknownName(service, kind, name, names_of(near)[:1]))))
+        except (UnknownName, AmbiguousServiceName) as error:
+            wrong.append(visible(str(error)))
     return found, wrong
-
-
-def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
-    """Return that nothing has the name, with the nearest one."""
-    try:
-        near = chosen(service, kind, name, things, names_of)
-    except (UnknownName, AmbiguousServiceName) as error:
-        return str(error)
-    return str(UnknownName(service, kind, name, names_of(near)[:1]))
 
 
 def _person(name: str, email: str) -> str:
@@ -229,10 +223,3 @@ def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> D
         case ServiceLimited():
             return note(service, f"{address} allows no more requests for now", f"try again in {error.wait_s:.0f} s")
     return bad(service, str(error), f"check whether {setting} is the address of {TITLES[service]}")
-
-
-def _in_clear(service: str, address: str, setting: str) -> Iterable[DoctorFinding]:
-    """Yield a note if the key is sent unencrypted."""
-    url = urlsplit(address)
-    if url.scheme == "http" and url.hostname not in LOOPBACK:
-        yield note(service, f"{setting} begins with http: others can read the key on its way there", "use https")

@@ -14,7 +14,6 @@ from agents.engine.runner import Runner
 from agents.errors import BadJourneyFile, JourneyExists, NoSuchJourney
 from agents.store.codec import new_id
 from agents.store.export_file import exported, imported
-from agents.store.ports import JourneyStore
 from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.app import opened_app
@@ -78,8 +77,10 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
     journey = _id(args.as_id or own, given=args.as_id is not None)
     async with opened_app(settings) as app:
         runner = app.services.journeys
-        if await _is_new(runner.store, journey):
-            # What was read where it was recorded is unknown here, so all of it counts as text from outside.
+        try:
+            await runner.store.events(journey, limit=1)
+        except NoSuchJourney:
+            # This server does not know what was read where the journey was recorded, so it counts as text from outside.
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
         repeated = await _adopted(runner, journey, log)
         agent, state = await head(runner, journey)
@@ -109,14 +110,6 @@ def _id(journey: str, *, given: bool) -> str:
         if given:
             raise WronglyAsked(f"--as: {error}") from error
         raise BadJourneyFile(1, str(error)) from error
-
-
-async def _is_new(store: JourneyStore, journey: str) -> bool:
-    try:
-        await store.events(journey, limit=1)
-    except NoSuchJourney:
-        return True
-    return False
 
 
 async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:

@@ -163,12 +163,9 @@ def _verdict(block: Mapping[str, Any]) -> Iterable[CardLine]:
         side = block.get(name)
         if isinstance(side, dict):
             parts = [part for part in ("confidence", "recency", "authority", "corroboration") if part in side]
-            numbers = ", ".join(f"{part} {_number(side[part])}" for part in parts)
-            yield CardLine(f"  {name:<8}  {numbers}", "dim")
-
-
-def _number(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else visible(str(value))
+            values = [f"{side[part]:.2f}" if isinstance(side[part], float) else str(side[part]) for part in parts]
+            numbers = ", ".join(f"{part} {value}" for part, value in zip(parts, values, strict=True))
+            yield CardLine(f"  {name:<8}  {visible(numbers)}", "dim")
 
 
 def _conflict(conflict: Mapping[str, Any]) -> Iterable[CardLine]:

@@ -47,7 +47,10 @@ async def bring_up_to_date(
     has or is getting: a search must not change what other processes find.
     """
     if anew:
-        await _forget(base)
+        if await base.index.check():
+            await base.index.rebuild("asked for")
+        # An index for no embedder is emptied, under a new generation, by the next process that begins with it.
+        await base.index.begin(IndexIdentity("", 0, 0))
     wanted, space = base.embedding.wanted, await base.index.space()
     in_use = space.identity.recipe == wanted.recipe and (await base.index.progress()).done > 0
     if in_use and not vectors:
@@ -55,35 +58,19 @@ async def bring_up_to_date(
     await begin(base.index, wanted, base.embedding.at_once)
     outcomes = await base.indexer.reconcile(lease.fence)
     await base.index.begin(wanted)
-    waiting = await _renewed(base, lease) if vectors else ""
+    waiting = ""
+    if vectors:
+        try:
+            await base.indexer.renew(lease.fence)
+        except EmbedderUnavailable as error:
+            waiting = str(error)
     await base.indexer.catch_up()
-    await _update_servers(base)
-    return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
-
-
-async def _update_servers(base: KnowledgeBase) -> None:
-    """Update search servers too. Log those that do not answer; a running `serve` process updates them later."""
     for follower in await base.followers():
         try:
             await follower.catch_up(base.index)
         except EngineUnavailable as error:
-            logger.warning("%s", error)
-
-
-async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
-    """Renew the vectors and return why some could not be, "" if all were."""
-    try:
-        await base.indexer.renew(lease.fence)
-    except EmbedderUnavailable as error:
-        return str(error)
-    return ""
-
-
-async def _forget(base: KnowledgeBase) -> None:
-    if await base.index.check():
-        await base.index.rebuild("asked for")
-    # An index for no embedder is emptied, under a new generation, by the next process that begins with it.
-    await base.index.begin(IndexIdentity("", 0, 0))
+            logger.warning("%s", error)  # a running `serve` process updates that search server later
+    return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
 
 
 async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:

@@ -9,6 +9,7 @@ import anyio
 from rich.markup import escape
 from rich.table import Table
 
+from agents.engine.work.markdown import counted
 from knowledge.search.answers import MapView
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
@@ -42,18 +43,15 @@ async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
 
 def _show(view: MapView) -> None:
     console = stdout_console()
-    console.print(f"[bold]{escape(view.title)}[/]  [dim]{_pages(view.count)}[/]")
+    # A directory that is not indexed yet has no count.
+    console.print(f"[bold]{escape(view.title)}[/]  [dim]{counted(view.count, 'page') if view.count else ''}[/]")
     console.print(escape(view.summary) + "\n")
     table = Table(box=None, show_header=False, pad_edge=False)
     for entry in view.children:
         folder = entry.kind == "directory"
         name = f"[bold blue]{escape(entry.path)}/[/]" if folder else escape(entry.path)
-        table.add_row(name, f"[dim]{_pages(entry.count)}[/]" if folder else "", escape(entry.summary or entry.title))
+        pages = f"[dim]{counted(entry.count, 'page')}[/]" if folder and entry.count else ""
+        table.add_row(name, pages, escape(entry.summary or entry.title))
     console.print(table)
     if view.note:
         console.print(f"[yellow]{escape(view.note)}[/]")
-
-
-def _pages(count: int) -> str:
-    """Return the count, "" for a directory that is not indexed yet."""
-    return "" if not count else "1 page" if count == 1 else f"{count} pages"

@@ -247,7 +247,10 @@ class _Installation:
         self._with_entry(read(self.file) or "", MASKED)
         check_writable(self.file)
         at_home = self.file.parent.is_dir()
-        may_edit, forms, places = self._answer(), self._forms(), self._places()
+        may_edit = self.request.edit
+        if may_edit is None:
+            may_edit = bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for its arguments
+        forms, places = self._forms(), self._places()
         secret = self.means.enrol(self.principal_host, forms)
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
@@ -311,11 +314,6 @@ class _Installation:
             return self.host.id
         folder = re.sub(r"[^a-z0-9_-]+", "-", self.means.place.folder.name.lower()).strip("-")
         return f"{self.host.id}.{folder[:_LONGEST_FOLDER] or 'project'}"
-
-    def _answer(self) -> bool:
-        if self.request.edit is not None:
-            return self.request.edit
-        return bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for its arguments
 
     def _forms(self) -> bool:
         """Return whether forms of this host can approve. If nobody can be asked they can't: a host may answer its own forms."""

@@ -92,14 +92,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print_table(list(rows[0]), [list(row.values()) for row in rows])
     else:
         print("nothing recorded")
-    if args.action == "list" and any(_is_registered(str(row["principal"])) and not row["forms"] for row in rows):
+    without_forms = [
+        principal_named(str(row["principal"])) for row in rows if args.action == "list" and not row["forms"]
+    ]
+    if any(principal.enrolled and principal.host != ANY_HOST for principal in without_forms):
         say("a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on")
     return 0
-
-
-def _is_registered(name: str) -> bool:
-    principal = principal_named(name)
-    return principal.enrolled and principal.host != ANY_HOST
 
 
 async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:

@@ -150,7 +150,11 @@ def journey_values(seen: JourneyPageData) -> dict[str, Any]:
         "rows": _rows(seen),
         "proposals": seen.proposals,
         # Spelled out, because a form can't show what is invisible in a name.
-        "earlier": [spelled_out(name) for name in state.phase_visits if _can_return(phases, state, name)],
+        "earlier": [
+            spelled_out(name)
+            for name in state.phase_visits
+            if name != state.phase and (phases is None or name in phases)
+        ],
         "longest": longest,
         "folded": len(state.brief) > longest
         or any(work.content.folded for work in works)
@@ -162,10 +166,6 @@ def _work_view(seen: JourneyPageData, phase: str) -> WorkView:
     work = seen.state.work[phase]
     content = work_html(work.content, whole=seen.whole)
     return WorkView(phase, work.visit, work.version, work.automatic, content, response_facts(work))
-
-
-def _can_return(phases: Sequence[str] | None, state: JourneyState, phase: str) -> bool:
-    return (phases is None or phase in phases) and phase != state.phase
 
 
 def field_of(one: WorkQuestion) -> str:

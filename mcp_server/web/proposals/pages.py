@@ -102,7 +102,8 @@ async def one(page_context: PageContext, request: Request, session: Session) -> 
     async def filled(values: Values) -> bytes:
         return await page_context.filled("proposal.html", session, lambda: {**common, **values})
 
-    if not showing.whole or _size(summary) <= WHOLE_AT_ONCE:
+    sides = [side.text for one in summary.contradictions for side in (one.existing, one.new)]
+    if not showing.whole or sum(map(len, (proposal.arguments, proposal.preview, *sides))) <= WHOLE_AT_ONCE:
         # A folded page is of limited size whatever the text, so a thread will do; a process starts too slowly for most.
         return HTMLResponse(await filled(await anyio.to_thread.run_sync(_values, summary, origins, showing)))
     return StreamingResponse(_whole(page_context, summary, origins, filled), media_type="text/html")
@@ -133,11 +134,6 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
         or any(len(text) > showing.longest for text in summary.texts())
         or any(file.folded for file in files),
     }
-
-
-def _size(summary: ProposalSummary) -> int:
-    sides = [side for one in summary.contradictions for side in (one.existing, one.new)]
-    return len(summary.proposal.arguments) + len(summary.proposal.preview) + sum(len(side.text) for side in sides)
 
 
 async def _whole(

@@ -224,11 +224,11 @@ async def test_a_key_that_sees_no_project_is_told(site: Site) -> None:
 
 
 async def test_a_key_that_goes_out_unencrypted_is_told(site: Site) -> None:
-    from mcp_server.cli.doctor.services import _in_clear
+    from mcp_server.cli.doctor.result import unencrypted
 
-    (note,) = _in_clear("plane", "http://plane.example.com", "PLANE_BASE_URL")
+    (note,) = unencrypted("plane", "http://plane.example.com", "PLANE_BASE_URL")
     assert (note.health, note.mend) == ("note", "use https")
-    assert not list(_in_clear("plane", site.served["plane"].address, "PLANE_BASE_URL"))
+    assert not list(unencrypted("plane", site.served["plane"].address, "PLANE_BASE_URL"))
 
 
 # --- Zulip ------------------------------------------------------------------------------------------------------------
