@@ -276,9 +276,9 @@ def lines(tables: Sequence[str]) -> list[str]:
     """Return the section of the handbook."""
     when = datetime.now(UTC).date().isoformat()
     return [
-        "## Others in the same trouble",
+        "## Other servers under the same faults",
         "",
-        "What lies in Plane and Zulip after the same faults (`python -m tests.benchmarks.connector_peers --plane PYTHON",
+        "The contents of Plane and Zulip after the same faults (`python -m tests.benchmarks.connector_peers --plane PYTHON",
         f"--zulip PYTHON --write-doc`; {when}), over stdio and on the doubles of the tests, which answer as real servers were",
         "recorded to. A call that ends in an error is made again, once, as hosts do. Lists are followed as the answers say, for",
         f"at most {MOST_PAGES} pages. This project's tools for its knowledge base are counted, too.",

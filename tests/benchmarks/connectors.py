@@ -365,7 +365,7 @@ def lines(found: Measured, *, load: float) -> list[str]:
     return [
         "## Plane and Zulip",
         "",
-        f"What acting elsewhere costs (`python -m tests.benchmarks.connectors --write-doc`; {when}, {cores} cores, load {load:.1f}",
+        f"The cost of acting elsewhere (`python -m tests.benchmarks.connectors --write-doc`; {when}, {cores} cores, load {load:.1f}",
         "before). The server is a process, asked over stdio; Plane and Zulip are the doubles of the tests on sockets of the same",
         "machine. Requests are counted where they arrive. Times are a client's and hold the double's work, but no network: with",
         "a real service each request takes its way there and back in addition. *First* is a process that was asked nothing",
@@ -379,9 +379,9 @@ def lines(found: Measured, *, load: float) -> list[str]:
         ),
         "",
         f"All {every.tasks:,} tasks of a project, {PAGE} at a time: the first page takes {every.first_requests} requests and",
-        f"{every.first_s:.2f} s; sent alone, one by one, and their JSON read, the same requests take {every.bare_s:.2f} s.",
+        f"{every.first_s:.2f} s; sent alone, one by one, with their JSON read, the same requests take {every.bare_s:.2f} s.",
         f"The other {every.pages - 1} pages take {every.later_requests} requests and {every.later_ms:.0f} ms each. No task came",
-        f"twice. The process then holds {every.memory_mb:.0f} MB more than when it was asked for nothing in Plane.",
+        f"twice. The process then holds {every.memory_mb:.0f} MB more than before its first call to Plane.",
         "",
         "| with both services in the settings, by turns with a server without | with | without | times |",
         "|---|--:|--:|--:|",
@@ -390,13 +390,13 @@ def lines(found: Measured, *, load: float) -> list[str]:
             for name, both, digits in beside
         ),
         "",
-        f"In {STARTS} starts with both services they were sent {found.contacted} requests.",
+        f"In {STARTS} starts with both services configured, they received {found.contacted} requests.",
         "",
         "| tools listed | how many | tokens of what they take | tokens of what they answer |",
         "|---|--:|--:|--:|",
         *("| {} | {} | {:,} | {:,} |".format(name, *tokens(with_them)) for name, with_them in _LISTS),
         "",
-        "Tokens are characters / 4; of all tools each is held to 4,000.",
+        "Tokens are characters / 4; each list of tools is limited to 4,000.",
     ]
 
 

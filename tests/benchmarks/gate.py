@@ -102,9 +102,9 @@ def lines(cost: Cost, *, load: float) -> list[str]:
     return [
         "## The gate",
         "",
-        f"What the gate adds to an allowed call of `{TOOL}`, processor time (`python -m tests.benchmarks.gate --write-doc`; {when},",
-        f"{cores} cores, load {load:.1f} before): **{cost.gate_ms:.2f} ms** (promised: at most {BOUND_MS} ms). With it a call costs",
-        f"{cost.with_gate_ms:.2f} ms, client and all, without it {cost.without_ms:.2f} ms. Both ways take turns in one process,",
+        f"The processor time that the gate adds to an allowed call of `{TOOL}` (`python -m tests.benchmarks.gate --write-doc`;",
+        f"{when}, {cores} cores, load {load:.1f} before): **{cost.gate_ms:.2f} ms** (promised: at most {BOUND_MS} ms). With the gate,",
+        f"a call costs {cost.with_gate_ms:.2f} ms, client included; without it {cost.without_ms:.2f} ms. Both take turns in one process,",
         f"{ROUNDS} times {CALLS} calls each, and the medians are compared.",
     ]
 

@@ -319,11 +319,11 @@ def section(all_measured: Sequence[Measured], version: str, load: float) -> list
     told = [
         "## Journeys",
         "",
-        "What a step of a journey costs (`python -m tests.benchmarks.journeys --langgraph PYTHON --write-doc`;",
-        f"{when}, {cores} cores, load {load:.1f} before). Three phases go round and round, with works of 200 characters;",
+        "The cost of a step of a journey (`python -m tests.benchmarks.journeys --langgraph PYTHON --write-doc`;",
+        f"{when}, {cores} cores, load {load:.1f} before). Three phases repeat, with works of 200 characters;",
         "each step is on disk before the next begins, and the database has been in use for a while. *Submit* is the whole path",
         "in the process, from the key of the act to the answer; *store* only reads and appends; LangGraph",
-        f'{version or "(left out)"} has an equal graph, its checkpointer for the same database, and `durability="sync"`. All take',
+        f'{version or "(left out)"} has the same graph, its checkpointer for the same database, and `durability="sync"`. All take',
         f"turns on the same disk and the same server, {BLOCK} steps each; *times* compares with LangGraph. The processor's time is",
         "without that of a database server.",
         "",
@@ -344,7 +344,9 @@ def growth(all_measured: Sequence[Measured]) -> list[str]:
         slower = long.costs[SUBMIT].resume_ms / short.costs[SUBMIT].resume_ms
         sentence = f"{database}: resuming after {long.steps:,} steps takes {slower:.1f} times as long as after {short.steps:,}."
         if times := long.times(SUBMIT):
-            sentence += f" Of {long.steps:,} steps submits do {times:.1f} times as many a second as LangGraph"
+            sentence += (
+                f" Over {long.steps:,} steps, there are {times:.1f} times as many submits a second as with LangGraph"
+            )
             sentence += _verdict(times) if database == PROMISED_ON else "."
         told.append(sentence)
     return told

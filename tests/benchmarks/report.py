@@ -84,9 +84,9 @@ def _lines(results: Results) -> Iterator[str]:
     yield (
         f"Written by `{COMMAND}`, not by hand. Measured on {machine['cores']} cores ({machine['platform']}, "
         f"Python {machine['python']}), {results['date']}. The knowledge bases are made by a seeded generator "
-        "(`tests/benchmarks/corpus.py`) from the shapes of real Markdown. A ratio is taken in one run, the two "
-        f"processes started or asked by turns. The machine's load was {machine['load']} when it began: other work on it "
-        "makes every time longer, and ratios less so."
+        "(`tests/benchmarks/corpus.py`) from the shapes of real Markdown. Both sides of a ratio are measured in one "
+        f"run, taking turns. The machine's load was {machine['load']} when it began: other work on the "
+        "machine makes all times longer, and ratios less so."
     )
     yield ""
     yield "## Promises"
@@ -137,7 +137,7 @@ def _quality(results: Results) -> Iterator[str]:
     sizes = sorted(results["sizes"], key=int)
     yield "## Found"
     yield ""
-    yield "The share of labelled questions whose page came first, and among the first five."
+    yield "The share of labelled questions whose page came first, and came among the first five."
     yield ""
     yield "| question | " + " | ".join(f"first, {int(s):,} | in five, {int(s):,}" for s in sizes) + " |"
     yield "| --- |" + " ---: |" * (2 * len(sizes))
@@ -157,10 +157,10 @@ def _how() -> Iterator[str]:
     yield "- *Start*: from spawning the process to the answer of `tools/list` over pipes, medians of interleaved starts, on the"
     yield "  largest knowledge base, already indexed. The bare server is the SDK's, with three tools of the same shape."
     yield "- *Peak memory*: the kernel's high-water mark some seconds after that answer, when background work has settled."
-    yield "- *Map*: user and system time of the server process over 1,000 calls, by turns with the bare tool."
-    yield "- *Search*: what the SDK's client waits, less the median of a no-op call asked before each question."
-    yield "- *Saved to searchable*: a page is saved and `kb_search` asked again and again until it finds the new word."
-    yield "- *Work*: the server's CPU for one such change when nobody asks, less what it uses idle."
+    yield "- *Map*: user and system time of the server process over 1,000 calls, taking turns with the bare tool."
+    yield "- *Search*: the time that the SDK's client waits, minus the median of a no-op call made before each question."
+    yield "- *Saved to searchable*: a page is saved, and `kb_search` is repeated until it finds the new word."
+    yield "- *Work*: the server's CPU for one such change without any calls, minus what it uses when idle."
 
 
 def _number(value: float) -> str:

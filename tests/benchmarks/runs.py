@@ -205,7 +205,7 @@ def lines(found: Costs, process: Processes, *, load: float) -> list[str]:
     return [
         "## Runs",
         "",
-        f"What a run of `agent_run` costs beside its model (`python -m tests.benchmarks.runs --write-doc`; {when}, {cores} cores,",
+        f"The cost of a run of `agent_run`, without its model (`python -m tests.benchmarks.runs --write-doc`; {when}, {cores} cores,",
         f"load {load:.1f} before). The model answers at once and calls `{TOOL}` in each step; every frame is on disk before the next",
         f"step. The same call alone, through the same gate, takes {found.call.wall_ms:.2f} ms, and *times* compares with so many of",
         f"those. One more step costs **{step:.1f} ms** of the processor and {found.bytes_a_step:,.0f} bytes.",

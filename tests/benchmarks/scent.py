@@ -50,10 +50,10 @@ COLUMNS = (
 INTRODUCTION = """## Scent
 
 How often the level of an answer is right (`python -m tests.benchmarks.scent kb=kb docs=FOLDER --write-doc`;
-corpora and questions as under [Tokens](#tokens), and as many questions without an answer: from another world,
-from the same trade, and near misses). An answer is right if a shown passage holds the phrase. The constants
-were fitted on the calibrating half (`--fit`), which a hash of the question's id chooses; the other half was
-only measured.
+corpora and questions as under [Tokens](#tokens), and as many questions without an answer: from unrelated fields,
+from the same field, and near misses). An answer is right if a shown passage contains the phrase. The constants
+were fitted on the calibration half (`--fit`), chosen by a hash of the question's id; the other half was only
+measured.
 """.splitlines()
 CONSTANTS = ("BIAS", "COVERAGE", "AGREEMENT", "NEARNESS", "SUBSTANCE")
 Numbers = NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 `deliver` is led to its end by the scripts of its agents, in the process, on SQLite. A submit is `Runner.submit` with all that
 belongs to it (form, conditions, automatic phases, record); the prompt is what answers it. Each step is set beside a submit of a
-small agent with one phase, taken in turn on the same disk.
+small agent with one phase, taking turns on the same disk.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def main() -> None:
         said = [
             "## Steps of a skill",
             "",
-            "What a step of `deliver` costs, six agents with the memory agent after each",
+            "The cost of a step of `deliver`, six agents with the memory agent after each",
             f"(`python -m tests.benchmarks.skills --write-doc`; {when}).",
-            "*Submit* is the whole path in the process on SQLite, automatic phases included; *prompt* is what answers it;",
-            "*times* compares with a submit of an agent with one phase, taken in turn on the same disk.",
+            "*Submit* is the whole path in the process on SQLite, automatic phases included; *prompt* is its answer;",
+            "*times* compares with a submit of an agent with one phase, taking turns on the same disk.",
             "",
         ]
         write_section("skills", [*said, *table])

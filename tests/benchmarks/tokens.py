@@ -42,18 +42,18 @@ SIZES_AT = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MOST_OF_WHOLE_FILES = 0.4
 INTRODUCTION = f"""## Tokens
 
-What a model reads until it has seen the answer (`python -m tests.benchmarks.tokens kb=kb docs=FOLDER
+How much a model reads until it has seen the answer (`python -m tests.benchmarks.tokens kb=kb docs=FOLDER
 --write-doc`): characters of the answers' JSON / 4, through the real tools, at most {CALLS} calls a question. `docs`
 is public documentation, laid out by `python -m tests.benchmarks.docs_corpus FOLDER MIRROR...`;
-`tests/benchmarks/questions/docs_corpus.json` states repositories, commits and folders. Questions, and the
-phrase on a page that answers each, lie beside it.
+`tests/benchmarks/questions/docs_corpus.json` names repositories, commits and folders. The questions, each
+with the phrase that answers it, are beside it.
 
 - *whole files*: search (limit 8), then read the whole page of hit 1, 2, ...; *sections*: then read the section
   of hit 1, 2, ...
 - *circles*: search (limit {FEW}) and stop if a snippet has the answer; else what `scent.next` says; then the next
   {MORE} hits; then page by page, in their order: one of up to {LONG_TOKENS:,} tokens is read, in a longer one is searched
   with `path`.
-- *or a snippet*: the same two ways by a model that also stops when a snippet of its first search has the
+- *or a snippet*: the same two methods for a model that also stops when a snippet of its first search has the
   answer.
 """.splitlines()
 

@@ -25,13 +25,13 @@ from tests.support.writing.many_writers import Played, play
 INTRODUCTION = """
 ## Writing
 
-What becomes of edits, and what they cost (`python -m tests.benchmarks.writing --write-doc`; {when}, {cores} cores, load {load:.1f}
-before). Every host has a server process and a client of its own, all on the same cores; the editor takes no locks, and half of its
-saves are made from a buffer that is not new any more. *Lost*, *doubled* and *refused* count edits that do not overlap,
-*unrecoverable* the editor's saves. *Processor* is that of all servers together.
+The outcome of edits, and their cost (`python -m tests.benchmarks.writing --write-doc`; {when}, {cores} cores, load {load:.1f}
+before). Every host has its own server process and client, all on the same cores; the editor takes no locks, and half of its
+saves come from an outdated buffer. *Lost*, *doubled* and *refused* count edits that do not overlap,
+*unrecoverable* the editor's saves. *Processor* is the time of all servers together.
 
-Promised is a p50 of at most 100 ms for 8 hosts and an editor. Where each edit follows the other at once, more is asked than two cores
-can do: most merges are answered soon, and those that came first wait for up to about two seconds
+The promise is a p50 of at most 100 ms for 8 hosts and an editor. When edits follow each other without a pause, the load exceeds
+two cores: most merges are answered soon, and the earliest wait for up to about two seconds
 ([decision 25](../decisions/0025-how-a-file-is-written.md)).
 """
 
@@ -61,8 +61,8 @@ def _core(core: MergeCosts) -> str:
     worst = max(core.worst_s, key=lambda name: core.worst_s[name])
     return (
         f"The core alone, one merge into a page of {core.lines:,} lines, CPU: {core.cut_already_ms:.1f} ms when base and "
-        f"current are parsed already (promised: 25), {core.nothing_cut_ms:.1f} ms when not (promised: 60). Of texts that are "
-        f"made to be slow the slowest was {worst}: {core.worst_s[worst]:.1f} s."
+        f"current are parsed already (promised: 25), {core.nothing_cut_ms:.1f} ms when not (promised: 60). Among texts designed to "
+        f"be slow, the slowest was {worst}: {core.worst_s[worst]:.1f} s."
     )
 
 

@@ -14,10 +14,10 @@ DOC = Path(__file__).parents[3] / "kb" / "reference" / "benchmarks.md"
 BEGIN, END = "<!-- routes: written by the command below, not by hand -->", "<!-- /routes -->"
 HEAD = """## Routes
 
-How often a question is taken for what a person took it for (`python -m tests.benchmarks.routing --write-doc`): English,
-German and Spanish questions from public titles and lists of questions, halved by a hash of their ids. Rules, words,
-examples and weights were made with the tuning half. The trivial rule takes a path and *where, list, show, open, what's
-in* at the beginning for navigation and all else for discovery.
+How often the router agrees with a person's label (`python -m tests.benchmarks.routing --write-doc`): English,
+German and Spanish questions from public titles and question lists, split in halves by a hash of their ids. Rules, words,
+examples and weights were made with the tuning half only. The trivial rule treats a path, or a question beginning with *where,
+list, show, open, what's in*, as navigation and all else as discovery.
 """
 
 
