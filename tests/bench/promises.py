@@ -23,8 +23,8 @@ summary: "What the long tests prove, and how each of them ended when it was last
 
 # Promises and their proofs
 
-Default tests prove each promise with a few cases. The long versions kill, replay and walk hundreds or thousands of times, which
-takes about two hours on two cores. One command runs them, one file after another, and writes the results to this page:
+Default tests prove each promise with a few cases. The long versions run hundreds or thousands of kills, replays and random walks,
+which takes about two hours on two cores. One command runs them, one file after another, and writes the results to this page:
 
 ```bash
 python -m tests.bench promises

@@ -1,4 +1,4 @@
-"""`kill -9` for a server while it acts in Plane and Zulip: each act is there once, and nothing that was done is told as failed.
+"""`kill -9` for a server while it acts in Plane and Zulip: each act exists once, and none that was done is reported as failed.
 
 The real program with doubles on real sockets, killed at the moment in which a request arrives there, or a moment after. What
 was asked for is asked for again, by the same host from another process; what a person approved is seen to by whoever is there.

@@ -1,4 +1,4 @@
-"""A process dies between a person's yes and what follows from it: it is done once, or waits still, and is never lost.
+"""A process dies between a person's approval and its effect: the act is done once, or still waits, and is never lost.
 
 `FORGE_TEST_KILLS` sets how often. With -s it is printed how far the decisions were.
 """

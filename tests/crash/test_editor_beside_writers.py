@@ -1,4 +1,4 @@
-"""An editor that takes no locks saves a page again and again while processes write it."""
+"""An editor that takes no locks keeps saving a page while processes write to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process dies while it appends to a journey: each acknowledged step is on record once, and no version is missing.
+"""A process dies while it appends to a journey: each acknowledged step is recorded once, and no version is missing.
 
 `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found after the kills.
 """

@@ -1,4 +1,4 @@
-"""Processes that index are killed inside each stage of their work; the next one leaves everything as if nothing had been.
+"""Indexing processes are killed inside each stage of their work; the next one leaves the index as if nothing had happened.
 
 `FORGE_TEST_KILLS` sets how often each engine is killed. With -s the histogram of where the kills fell is printed.
 """

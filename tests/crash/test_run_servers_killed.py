@@ -1,4 +1,4 @@
-"""`kill -9` for a server that leads a run: another goes on, the run ends, and what it did in pages and in Plane is there once.
+"""`kill -9` for a server that leads a run: another one continues, the run ends, and its acts on pages and in Plane exist once.
 
 The real program, killed before and after each frame is on record, at requests to Plane, and at any moment; the model and Plane are
 doubles on real sockets. `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.

@@ -1,4 +1,4 @@
-"""`kill -9` for a process that leads a run, at each of its steps: another goes on, no tool is called twice, nothing is lost.
+"""`kill -9` for a process that leads a run, at each of its steps: another one continues, no tool is called twice, nothing is lost.
 
 By default each life is a fork of the test; `-m external` does it with whole programs as well.
 """

@@ -1,4 +1,4 @@
-"""The real server, killed while a client writes through it: what was acknowledged stays, and the next server goes on."""
+"""The real server, killed while a client writes through it: acknowledged writes stay, and the next server continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole program: four servers on one knowledge base, files that never rest, and `kill -9` for whoever indexes."""
+"""The whole program: four servers on one knowledge base, files that keep changing, and `kill -9` for the one that indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kill -9` for the server while a host submits: what was acknowledged is on record once, and is answered the same if sent again.
+"""`kill -9` for the server while a host submits: acknowledged work is recorded once, and a repeated call gets the same answer.
 
 The real program over stdio, with the SDK's client. `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.
 """

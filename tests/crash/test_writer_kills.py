@@ -1,4 +1,4 @@
-"""A process that writes is killed inside every stage of a write; the next one ends what it began, and nothing is lost.
+"""A writing process is killed inside every stage of a write; the next one finishes its act, and nothing is lost.
 
 `FORGE_TEST_KILLS` sets how often. With -s the histogram of where the kills fell is printed.
 """

@@ -1,4 +1,4 @@
-"""An answered form is worth one execution of the very call that was shown: not two, not of another call, not for another host."""
+"""An answered form allows one execution of exactly the call that was shown: not two, not another call, not for another host."""
 
 from __future__ import annotations
 

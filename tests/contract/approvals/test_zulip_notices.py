@@ -1,4 +1,4 @@
-"""Proposals are announced in Zulip once, whatever dies or gets lost; and only reactions of listed people count."""
+"""Proposals are announced in Zulip once, whichever process dies or reply is lost, and only reactions of listed people count."""
 
 from __future__ import annotations
 

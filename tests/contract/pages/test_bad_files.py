@@ -1,4 +1,4 @@
-"""Whatever lies in the folder, the server starts, finds what can be found, and reads or refuses the rest in a sentence."""
+"""Whatever is in the folder, the server starts, finds what can be found, and reads the rest or refuses it with a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies that are lost after a service has acted: no duplicate, and nothing that was done is told as failed.
+"""Replies that are lost after a service has acted: no duplicates, and no act that was done is reported as failed.
 
 The real gate and an MCP client, with doubles on real sockets. `FORGE_TEST_DROPS` sets how many of each service. With -s it is
 printed how the calls were answered.

@@ -1,4 +1,4 @@
-"""The cognitive agents and the skill of six, led to the end by scripted hosts through real MCP clients that lose their servers."""
+"""The cognitive agents and the skill of six, completed by scripted hosts through real MCP clients that lose their servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build: what each condition accepts and what it does not, each way through the graph, and what a host is told."""
+"""Build: what each condition accepts and rejects, each path through the graph, and the host's instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handbook's two agents, led by the real runner in a real database: each way forward and back, each decision, each near miss."""
+"""The handbook's two agents with the real runner and a real database: each path forward and back, each decision, each near miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curate: what it costs to be resumed, and walks that nobody thought of."""
+"""Curate: the cost of resuming, and random walks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orchestrate: what a host is told however much is on record, and walks that nobody thought of."""
+"""Orchestrate: a host's instructions however much is recorded, and random walks."""
 
 from __future__ import annotations
 
