@@ -20,7 +20,7 @@ WRONG_TYPE = "has the wrong type"
 
 
 class BadRecord(ValueError):
-    """A JSON value that is not the form of a record. `what` is said about its field `field`, or about all of it if that is ""."""
+    """A JSON value that is not the form of a record. `what` is about the field `field`, or about the whole record if that is ""."""
 
     def __init__(self, what: str, field: str = "") -> None:
         self.what, self.field = what, field

@@ -19,7 +19,7 @@ COMPARED_PER_READ = 500
 
 
 def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
-    """Return the size of a step that compares two texts of these lengths; `read` is how much it reads, by default both."""
+    """Return the size of a step that compares two texts of these lengths; `read` is how much it reads (default: both)."""
     return max(one + other if read is None else read, one * other // COMPARED_PER_READ)
 
 

@@ -139,7 +139,7 @@ NOTHING_SPENT = JourneySpent()
 
 @dataclass(frozen=True, slots=True)
 class SubmitFacts:
-    """The facts by which a submit is judged. `given` is what it brought, `work` the work of the phase joined with it.
+    """The facts by which a submit is judged. `given` is the submission, `work` the phase's work with it merged in.
 
     `works` has the newest work of every phase, the present one with `work`. `signals` are the model's hints. `answers` has a
     person's answers by phase and id of the question: its words (`question`) and theirs (`answer`). `spent` is the cost so far,

@@ -97,7 +97,7 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReached:
-    """A person is asked about `phase` before the journey moves on to `target` by `condition`; blocking: it waits for them.
+    """A person is asked about `phase` before the journey continues to `target` by `condition`; blocking: it waits for them.
 
     `asks` names the field of the work with questions for the person.
     """

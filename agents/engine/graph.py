@@ -27,8 +27,8 @@ ANSWERS_LABEL = "a person answers"
 class Phase:
     """A stage of the work that is visible from outside. `entry` and `exit` say in words what holds before and after it.
 
-    `checkpoint` says whether a person is asked before the work leaves the phase forward; `own_hand`: their decision may not be
-    relayed by a model. `prompt` and `prompt_again` name the templates for the first visit and for coming back.
+    `checkpoint` says whether a person is asked before the work moves forward; `own_hand`: a model may not relay their
+    decision. `prompt` and `prompt_again` name the templates for the first visit and for coming back.
 
     `automatic`: the server does the work when the phase is entered, and continues. `speaker` is whose conversation the phase
     continues; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback that its prompt shows, from all

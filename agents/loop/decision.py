@@ -57,7 +57,7 @@ def interpret_reply(reply: ModelReply, offered: Sequence[ToolDefinition]) -> Dec
     uses = [_storable_use(use) for use in reply.uses]
     text, cut = reply.text[:MOST_SAID_CHARS], reply.stop == "length" or len(reply.text) > MOST_SAID_CHARS
     names = [tool.name for tool in offered]
-    # First: one that asks a person or gives up beside other calls means two things at once, and neither is done.
+    # First, because a call that asks a person or gives up contradicts any other call beside it: then none is made.
     if any(use.name in _OWN for use in uses):
         decision = _interpret_own(text, uses)
     elif uses:
@@ -146,7 +146,7 @@ def check_tool_names(offered: Sequence[ToolDefinition]) -> None:
 
 
 def storable_json(value: Json) -> Json:
-    """Return the value if it can be stored, else None: the text beside it says the same."""
+    """Return the value if it can be stored, else None: the text next to it has the same content."""
     try:
         return value if len(canonical(value)) <= MOST_STRUCTURED_CHARS else None
     except (TypeError, ValueError, RecursionError):

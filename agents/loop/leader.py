@@ -314,7 +314,7 @@ class RunLeader:
         return (done or stopped)[0]  # if both came, the work was done
 
     async def _watch(self, run: Run, seconds: float) -> _BoundedResult[T]:
-        """Return when that time is up, or the run is lost, and renew the hold meanwhile."""
+        """Renew the hold until the time is up or the run is lost, then return."""
         ports = self._ports
         while seconds > 0:
             # Three times per lease, so that one renewal that fails does not cost the run.

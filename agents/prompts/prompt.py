@@ -251,7 +251,7 @@ def _why_back(state: JourneyState) -> str:
     trigger = state.backward_trigger
     if trigger is not None or state.visit <= 1:
         return REASONS.get(trigger or "", trigger or "")
-    # The journey came forward again: everything after the newest move back is worked on again because of it.
+    # The journey came forward again: everything after the newest move back is redone.
     back = next((move for move in reversed(state.transition_history) if move.is_backward), None)
     if back is None:
         return state.transition_history[-1].reason if state.transition_history else ""

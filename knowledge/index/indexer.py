@@ -208,7 +208,7 @@ class Indexer:
     async def renew(self, fence: int) -> bool:
         """Give every chunk a vector of the wanted embedder, then use those; return whether vectors were exchanged.
 
-        May run beside `update`. A run that was killed is continued. `on_renewal` gets the number of finished chunks.
+        May run at the same time as `update`. A run that was killed is continued. `on_renewal` gets the number of finished chunks.
 
         Raises:
             EmbedderUnavailable: the embedder cannot be asked now; the vectors in use stay.

@@ -322,7 +322,7 @@ def shortened(text: str, limit: int = SUMMARY_CHARACTERS) -> str:
 
 
 def _word(metadata: Mapping[str, object], *keys: str) -> str:
-    """Return the first of these values that is a word or number, as text."""
+    """Return the first value that is a word or number, as text."""
     for key in keys:
         value = metadata.get(key)
         if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):

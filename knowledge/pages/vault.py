@@ -162,7 +162,7 @@ class Vault:
         return FileRead(raw, stamp_of(status), revision_of(raw))
 
     def is_plain(self, path: str) -> bool:
-        """Return whether neither `path` nor a folder above it is a link now."""
+        """Return whether `path` and all folders above it are not links now."""
         absolute = self._absolute(path)
         return os.path.realpath(absolute) == absolute
 
@@ -324,7 +324,7 @@ class Vault:
             return self._open_and_compare(path)
         real = self.resolve(path)
         if not plain:
-            # The resolved path has no link in it. If somebody puts one there meanwhile, the walk refuses it.
+            # The resolved path has no link in it. If one appears in the meantime, the walk refuses it.
             return self._walk(real)
         if real == path:
             raise NoSuchPath(path)  # no link: a file is where a folder should be

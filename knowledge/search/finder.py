@@ -45,7 +45,7 @@ USUAL = 8
 SURE = 10
 """An explicit limit up to this is always honoured, with snippets as short as necessary."""
 MOST_WITH_PLACES = 3
-"""Chunks shown beside the places that were asked for."""
+"""The most chunks shown after the requested places."""
 NUDGE_CHARACTERS = 110
 REST_CHARACTERS = 520
 """Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
@@ -168,7 +168,7 @@ class Finder:
         *,
         sure: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as fit beside them."""
+        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as also fit."""
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = {} if places else _lines(docs, records)
         # A page's line is paid for by its first hit.

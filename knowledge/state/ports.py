@@ -204,7 +204,7 @@ class StateStore(Protocol):
         ...
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return which of these paths the caller has seen, in which circle, and when last."""
+        """Return the paths among these that the caller has seen, in which circle, and when last."""
         ...
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
@@ -468,7 +468,7 @@ class IndexStore(Protocol):
         ...
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Keep these `(half, code)` by digest beside the vectors in use; False, and nothing kept, if `of` is not wanted.
+        """Keep these `(half, code)` by digest beside the vectors in use; False, and nothing kept, if `of` is not wanted now.
 
         Raises:
             LeaseLost: a writer with a higher fence has been here.

@@ -213,7 +213,7 @@ class SqlStateStore:
             await self._tables.write_each((_FORGET_LOOKS, oldest), (_FORGET_NUDGES, oldest), durable=False)
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[ReadingMark, datetime]:
-        """Return which of these paths the caller has seen, in which circle, and when last."""
+        """Return the paths among these that the caller has seen, in which circle, and when last."""
         rows = await self._tables.read(_LOOKS, (principal, journey, list(paths)))
         return {ReadingMark(path, circle): moment(at) for path, circle, at in rows}
 

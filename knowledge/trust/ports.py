@@ -386,7 +386,7 @@ class TrustRecords(Protocol):
         ...
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return which of these sentences the caller was shown since then, each with the origin of its text."""
+        """Return the sentences among these that the caller was shown since then, each with the origin of its text."""
         ...
 
 

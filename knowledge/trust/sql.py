@@ -527,7 +527,7 @@ class SqlTrust:
             await self._tables.write_each((_PASSAGE, ManyRows(rows)), (_FORGET_PASSAGES, old), durable=False)
 
     async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
-        """Return which of these sentences the caller was shown since then."""
+        """Return the sentences among these that the caller was shown since then."""
         values = {"principal": principal, "since": aware(since), "digests": list(digests)}
         return dict(await self._tables.read(_PASSAGES, values))
 

@@ -64,8 +64,8 @@ class PageAct(Generic[T]):
     """Something to be done to the files at `paths`, and to no others.
 
     `work` is called with their contents while their locks are held, and returns what will become of them; it changes nothing
-    itself. If somebody else writes meanwhile it is called again with the new contents, so that what is written always follows
-    from what was really there.
+    itself. If another program writes in the meantime, it is called again with the new contents, so that every write follows
+    from the actual content.
     `check` reads what was written and returns its faults, one sentence each; if there are any, the act is undone.
     """
 

@@ -75,11 +75,11 @@ class Transaction:
         self._watch = SaveWatch(files, ledger, mend=self.mend, late=self._merge_late_save)
 
     async def run(self, act: PageAct[T]) -> ActDone[T]:
-        """Carry out the act and return it once it is on record, durably. A caller that goes away meanwhile does not stop it.
+        """Carry out the act and return it once it is on record, durably. A caller that disconnects does not stop it.
 
         Raises:
             InvalidPath, UnreadableDocument, UnwritableDocument: nothing was changed.
-            DocumentBusy, KeepsChanging: nothing was changed; what others saved meanwhile is kept.
+            DocumentBusy, KeepsChanging: nothing was changed; saves by others are kept.
             StorageError: the ledger can't be used; nothing was changed, or (OutcomeUnknown) the act is ended later.
             Any error of `act.work`: nothing was changed.
         """
@@ -220,7 +220,7 @@ class Transaction:
     async def _attempt(
         self, act: PageAct[T], work: ActWork[T], seen: Mapping[str, FoundPage], leftovers: _Leftovers
     ) -> ActDone[T] | None:
-        """Write `work`, which follows from the pages as seen; return None if somebody saved one of them meanwhile."""
+        """Write `work`, which follows from the pages as seen; return None if one of them was saved in the meantime."""
         if stray := set(work.contents) - set(seen):
             raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
         changes = [

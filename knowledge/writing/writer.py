@@ -304,7 +304,7 @@ class Writer:
                 continue
             old, new = text_of(path, was), text_of(path, raw)
             size, what = len(old) + len(new), f"checking {path}"
-            # The page is locked meanwhile. So this is a step of the server itself, which does not queue behind the caller's own.
+            # The page is locked during that. So this is a step of the server itself, which does not queue behind the caller's own.
             own = CALLER.set("")
             try:
                 names = await self._runner.run(wiki_names, (old, new), size=size, what=what)

@@ -62,7 +62,7 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
     Raises:
         CannotDecide: it is frozen; or it is no longer allowed to propose, and the channel is a weak one.
     """
-    # Acts on trust are asked for by a person, who has no trust record.
+    # Acts on trust are requested by a person, who has no trust record.
     if proposal.kind == "admin":
         return
     grant = grant_of(await trust_record_of(state, principal_of(proposal), now=now))

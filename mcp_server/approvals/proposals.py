@@ -27,7 +27,7 @@ MOST_PENDING = 20
 MOST_JOINED = 20
 """How many calls one proposal may combine. The next one supersedes it alone."""
 AGAINST = "$against"
-"""A key beside a call's arguments: the texts of the page that an approval replaces. No argument can have this name."""
+"""A key next to a call's arguments: the texts of the page that an approval replaces. No argument can have this name."""
 LONGEST = 6_000_000
 """The most characters of a proposal's arguments and preview. Nobody would read more, and all of it is stored."""
 PLACES = "places"

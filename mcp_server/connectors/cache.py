@@ -49,7 +49,7 @@ class ReplyCache(Generic[T]):
                 raise under_way.error
             if under_way.values:
                 return under_way.values[0]
-            # The caller that sent the request was cancelled; one of those that waited sends the next.
+            # The caller that sent the request was cancelled; one of the waiting callers sends the next.
 
     def age_s(self, key: str) -> float | None:
         """Return how long ago the cached answer was requested, or None."""

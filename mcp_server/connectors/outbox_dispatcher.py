@@ -1,6 +1,6 @@
 """Carries out acts in other services, each once: recorded before it is sent, looked up in the service if its reply is lost.
 
-A service that honours keys does not do the same act twice; any other one is asked whether it did it. Where nobody can tell, the
+A service that honours keys does not do the same act twice; any other service is asked whether it did it. Where nobody can tell, the
 answer is "unsure", and nothing is sent a second time. The reasons are in the handbook's decision 37.
 """
 
@@ -195,8 +195,8 @@ class OutboxDispatcher:
     ) -> Delivered:
         """Do it, unless the same was done within `within` before. An earlier one without an outcome is looked up first.
 
-        No other caller that names one of `alone_with` works meanwhile: where a service has no conditional update, at least two
-        of ours do not overwrite each other. A caller that goes away does not stop an act that is being sent.
+        No other caller that names one of `alone_with` runs at the same time: if a service has no conditional update,
+        at least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being sent.
 
         Raises:
             TargetBusy: another caller took too long; nothing was sent.
@@ -304,7 +304,7 @@ class OutboxDispatcher:
         async def send() -> Delivered | str:
             outcome = await self._try(attempt, act, first=True)
             if outcome == NOT_FOUND and _may_repeat(attempt, act):
-                # Once only: a service that loses two replies is asked by the next call, after minutes.
+                # Only once: if a service loses two replies, the next call asks it, minutes later.
                 return await self._try(attempt, act, first=False)
             return outcome
 

@@ -40,7 +40,7 @@ async def remember_mentions(
 
 
 async def related_pages(services: MentionServices, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths of the pages that the texts name, and of those that hold knowledge from `origin`."""
+    """Return the paths of the pages that the texts name, and of the pages with knowledge from `origin`."""
     try:
         named = await _pages_in(services, texts)
         # People cite a task as KB-12 or kb-12.

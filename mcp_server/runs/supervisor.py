@@ -194,7 +194,7 @@ class Runs:
             ProviderError: the model cannot be asked. The question stays open.
             LeftToOthers: the model turned out to be out of reach later. The answer is on record.
         """
-        await self.model.provider()  # before the answer is on record: it may be given again elsewhere
+        await self.model.provider()  # before the answer is recorded: it may be given again elsewhere
         async with self._cancelled_together(run):
             await self._note_answer(run, text, by, ask)
             return await self._lead_or_follow(run, _Resumption(), progress)

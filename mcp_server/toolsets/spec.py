@@ -124,8 +124,8 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     A tool that changes nothing (level 0 and 1) has `answer`, and `taints` where its answers hold text that nobody vouches for:
     it returns where that comes from. A tool of level 2 and up has `plan` instead, and the gate comes between that and the
-    plan's execution. `result` is the type (a dataclass) of what is answered. The answers of a tool that plans have a `status`
-    and a `proposal`, and where they have a `revision` that is of the page at `path`. `result_notes` describe the fields that
+    plan's execution. `result` is the type (a dataclass) of what is answered. Answers of a tool that plans have a `status` and
+    a `proposal`; a `revision` in them is that of the page at `path`. `result_notes` describe the fields that
     their names do not explain, by name; `hits.score` is the field of each item of `hits`.
 
     `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: what it does it does by calls that pass

@@ -104,8 +104,8 @@ def lines(cost: Cost, *, load: float) -> list[str]:
         "",
         f"The processor time that the gate adds to an allowed call of `{TOOL}` (`python -m tests.benchmarks.gate --write-doc`;",
         f"{when}, {cores} cores, load {load:.1f} before): **{cost.gate_ms:.2f} ms** (promised: at most {BOUND_MS} ms). With the gate,",
-        f"a call costs {cost.with_gate_ms:.2f} ms, client included; without it {cost.without_ms:.2f} ms. Both take turns in a process,",
-        f"{ROUNDS} times {CALLS} calls each, and the medians are compared.",
+        f"a call costs {cost.with_gate_ms:.2f} ms, client included; without it {cost.without_ms:.2f} ms. Both take turns in",
+        f"one process, {ROUNDS} times {CALLS} calls each, and the medians are compared.",
     ]
 
 

@@ -1,7 +1,7 @@
 """Repeating a journey from one of its versions: what was recorded after it is submitted and decided again, step by step.
 
 The submissions are those on record. Where they lead is computed again, with the agent, conditions and pages of today. Tools are not
-called again, and the work of automatic phases is done again.
+called again; the work of automatic phases is repeated.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def steps_after(log: Sequence[Logged], version: int, agent: Agent) -> Sequence[R
 def _step(
     version: int, events: Sequence[Logged], before: JourneyState, after: JourneyState, agent: Agent
 ) -> RerunStep | None:
-    """Return the step of these events, or None for a fork, which nobody submitted or decided."""
+    """Return the step of these events, or None for a fork, which is neither a submission nor a decision."""
     steps = [logged.event for logged in events]
     moves = tuple((step.source, step.target, step.reason) for step in steps if isinstance(step, PhaseChanged))
     outcome = RerunOutcome(after.status, after.phase, moves)

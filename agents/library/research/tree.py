@@ -78,11 +78,11 @@ class Tree:
         return any(folded(name) in wanted for name in known)
 
     def new_in(self, proposed: Sequence[Item]) -> Sequence[Item]:
-        """Return which of the proposed categories are neither in the tree nor left out of it."""
+        """Return the proposed categories that are neither in the tree nor left out."""
         return [category for category in proposed if not self.has_category(category["id"], category["title"])]
 
     @cached_property
     def pending(self) -> Sequence[Item]:
-        """Return the categories that later phases proposed and that are neither in the tree nor left out of it, each once."""
+        """Return the categories that later phases proposed and that are neither in the tree nor left out, each once."""
         proposed = [*self.items(ANSWER, "new_categories"), *self.items(RISE_ABOVE, "missing_categories")]
         return list({folded(category["title"]): category for category in self.new_in(proposed)}.values())

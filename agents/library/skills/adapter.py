@@ -1,6 +1,6 @@
 """An agent that knows nothing of skills, in its place in one: told what the skill says, and leaving a memory document. Pure.
 
-The agent itself stays as it is. Its prompts end with what the skill says, and after its end the server itself writes a memory
+The agent itself stays as it is. Its prompts end with the skill's text, and after its end the server itself writes a memory
 document from
 what is recorded.
 """
@@ -64,7 +64,7 @@ def _with_speakers(agent: Agent) -> PhaseGraph:
 
 
 def _texts(agent: Agent, setting: PhaseSetting) -> Mapping[str, str]:
-    """Return the agent's texts, with what the skill says at the end of those that ask for work."""
+    """Return the agent's texts, with the skill's text at the end of those that ask for work."""
     graph = agent.graph
     asking = {
         name

@@ -195,7 +195,7 @@ class PersonAnswered(_PlacedFrame):
 class Control(_PlacedFrame, RequestCost):
     """The run stops, waits or continues for a reason outside the model, which `detail` says in a sentence.
 
-    `suspended` names the `proposal` that a person decides about, `resumed` says what became of it. `taken_up`: another process
+    `suspended` names the `proposal` that a person decides about, `resumed` has its outcome. `taken_up`: another process
     continues the run. `left`: its process cannot ask the model now; another process may, or any process later. `shortened`: the
     history did not fit into the model, so from now on it is sent at most `context_tokens`.
     """

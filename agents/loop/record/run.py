@@ -100,7 +100,7 @@ class Run:
 
     @property
     def had_person(self) -> bool:
-        """Return whether a person answered it, or decided about a proposal of it."""
+        """Return whether a person answered it or decided about one of its proposals."""
         return any(
             isinstance(frame, PersonAnswered) or (isinstance(frame, Control) and frame.signal == "resumed")
             for frame in self.frames

@@ -65,7 +65,7 @@ def checked_hold(hold: Hold) -> Hold:
 
 
 def is_free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
-    """Return whether the run can be held, if `by` is recorded to hold it `until` then."""
+    """Return whether the run can be held, given that `by` is recorded as its holder `until` then."""
     lease_s = (hold.until - hold.at).total_seconds()
     return by is None or by == hold.by or until is None or not holds(until, hold.at, lease_s)
 

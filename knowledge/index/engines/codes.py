@@ -187,7 +187,7 @@ async def _with_vectors(store: IndexStore, table: _Table, dimensions: int) -> _T
 
 
 async def _stored(store: IndexStore, table: _Table, rows: NDArray[np.intp], dimensions: int) -> NDArray[np.float32]:
-    """Return the vectors of `rows`; zeros for a chunk without one, or one that was removed meanwhile."""
+    """Return the vectors of `rows`; zeros for a chunk that has none or was removed in the meantime."""
     if table.has_vectors(dimensions):
         return table.vectors[rows].astype(np.float32)
     return _unpacked(await store.halves(table.seqs[rows].tolist()), dimensions).astype(np.float32)

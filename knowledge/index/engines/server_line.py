@@ -78,7 +78,7 @@ class ServerLine(ABC):
         """
         if time.monotonic() < self._down_until:
             raise EngineUnavailable(self._engine, self._problem)
-        # Twice, because the server may just have closed the kept-alive connection.
+        # Two tries, because the server may just have closed the kept-alive connection.
         return await self._tried(send, READ_S, tries=2)
 
     async def _within_write(self, send: Callable[[float], Awaitable[T]]) -> T:
@@ -116,8 +116,8 @@ def warn_of_plain_key(key: str | None, url: str, shown: str) -> None:
 class ServerIndex(ABC, Generic[M]):
     """One store's index on a server. `M` is its mark, which says up to where it has the store's rows.
 
-    `name` is the name that searches use, and the beginning of the names of those that are being filled beside it; no two
-    stores may share it. `lock` is a file beside the store: one process fills at a time.
+    `name` is the name that searches use, and the prefix of those that are being filled; no two stores may share
+    it. `lock` is a file beside the store: one process fills at a time.
     """
 
     def __init__(self, engine: str, name: str, lock: Path, store: IndexStore | None) -> None:
@@ -155,7 +155,7 @@ class ServerIndex(ABC, Generic[M]):
     async def _fill(self, store: IndexStore, *, restart: bool) -> tuple[int, bool]:
         """Bring the server up to the store; return the number of rows, and whether it is complete.
 
-        It is not if the store started over meanwhile. With `restart` the index in use is not extended.
+        It does not if the store started over in the meantime. With `restart` the index in use is not extended.
         """
 
     @abstractmethod

@@ -113,7 +113,7 @@ class SqliteIndexStore:
         return await self._database.bulk(partial(sqlite_vectors.lacking, after, limit))
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Store these vectors beside those in use; False, and nothing stored, if `of` is not wanted."""
+        """Store these vectors beside those in use; False, and nothing stored, if `of` is not the configured embedder."""
         return await self._database.write(partial(sqlite_vectors.supply, vectors, of, fence))
 
     async def swap(self, *, fence: int) -> bool:
@@ -165,7 +165,7 @@ class SqliteIndexStore:
         return await self._database.bulk(partial(_delta, after, limit, texts, codes))
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
-        """Return the float16 vectors of these chunks in this order; empty bytes for one that is removed or has none yet."""
+        """Return the float16 vectors of these chunks in this order; empty bytes for a chunk that is removed or has none yet."""
         # A left join looks the numbers up in their order, so nothing needs sorting.
         sql = "SELECT half FROM carray(?) LEFT JOIN vector ON seq = value"
         rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()

@@ -68,7 +68,7 @@ def _lacking(c: apsw.Connection) -> str:
 
 
 def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fence: int, c: apsw.Connection) -> bool:
-    """Store these vectors beside those in use; False, and nothing stored, if `of` is not wanted."""
+    """Store these vectors beside those in use; False, and nothing stored, if `of` is not the configured embedder."""
     require_fence(fence, c)
     if not space(c).wanted.same_vectors(of):
         return False

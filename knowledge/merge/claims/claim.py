@@ -137,7 +137,7 @@ def plain_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     text = _ESCAPED.sub(r"\1", _MARKER.sub("", text.strip(), count=1))
-    # Most statements have none of these, and looking for a sign is far cheaper than a substitution.
+    # Most statements have none of them, and looking for a sign is far cheaper than a substitution.
     if "[" in text:
         text = _WIKI.sub(r"\1", _LINK.sub(r"\1", text))
     if "://" in text:

@@ -241,7 +241,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
     names, language = ours.names | theirs.names, ours.language
     # Summed exactly: sets have another order in every process, and a plan made again in another must be the same.
     shared = math.fsum(weight(term, names, language) for term in ours.bag & theirs.bag)
-    # "Enabled" and "disabled" are one word for the subject: whether they contradict each other is asked later.
+    # "Enabled" and "disabled" count as one word of the subject: whether they contradict each other is decided later.
     axes = {pole.axis for pole in ours.poles} & {pole.axis for pole in theirs.poles}
     shared += len(axes - CLOSE_ONLY)
     left = [term for term in dict.fromkeys(ours.terms) if term not in theirs.bag]
@@ -306,7 +306,7 @@ def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
     for v, w in product(ours.values[:MOST_VALUES], theirs.values[:MOST_VALUES]):
         if (v.dimension, v.noun, {v.bound, w.bound}) == (w.dimension, w.noun, {"least", "most"}):
             return True
-    # Another name is another subject, unless so much is the same that the name is a detail.
+    # A different name is a different subject, unless so much is equal that the name is a detail.
     own, others = ours.names.intersection(match.only_ours), theirs.names.intersection(match.only_theirs)
     return bool(own and others) and match.shared < 5 * min(len(own), len(others))
 
@@ -374,7 +374,7 @@ def _both_can_be_true(ours: Claim, theirs: Claim, differing: Sequence[tuple[Valu
     if any(v.scope or w.scope for v, w in differing):
         return True
     # Another figure goes with another date or version: "3.16 development begins: 2026-05-07" and "3.17 development begins:
-    # 2027-05-06". Not so where one names the latest: then all of it is a revision.
+    # 2027-05-06". Unless one names the latest: then the whole statement is a revision.
     dated = {v.dimension if v.dimension in _KIND else "" for v, _ in differing}
     revised = not {"latest", "current", "aktuell"}.isdisjoint(ours.bag | theirs.bag)
     if len(dated) > 1 and dated != {"date", "weekday"} and not revised:
@@ -443,7 +443,7 @@ def _swaps(match: _Match, ours: Claim, theirs: Claim) -> bool:
 
 
 def _little_differs(match: _Match, ours: Claim, theirs: Claim) -> bool:
-    """Return whether little differs beside the negation, and no word replaces another."""
+    """Return whether little differs besides the negation, and no word replaces another."""
     left = sum(weight(term, ours.names, ours.language) for term in match.only_ours)
     right = sum(weight(term, theirs.names, theirs.language) for term in match.only_theirs)
     return min(left, right) < 1 and max(left, right) <= max(1.5, 0.25 * match.shared)

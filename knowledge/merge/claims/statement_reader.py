@@ -70,7 +70,7 @@ class Polar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement. `terms` say what it is about, in order, `words` are the same as written; `names` name one thing alone.
+    """One statement. `terms` are its content words, in order, `words` the same as written; each of `names` names one particular thing.
 
     `key` are the terms before the colon of a `key: value` line, `answer` is the text after it. `denied` are the terms after a
     negation, `poles` the words that have an opposite. `conditions` say in which case the statement holds. `row` are the cells

@@ -29,7 +29,7 @@ class LineHunk(NamedTuple):
 
 
 class JoinedLines(NamedTuple):
-    """A stretch of a joined sequence. In a clash `lines` are ours, beside the base and the other side."""
+    """A stretch of a joined sequence. In a clash, `lines` are ours; the base and the other side are given too."""
 
     lines: Sequence[str]
     clash: bool = False

@@ -1,4 +1,4 @@
-"""Blocks that one side moved, moved for the others as well, so that their edits of it meet it. Pure."""
+"""Moves blocks that one side moved in the other versions too, so that edits of a moved block meet it. Pure."""
 
 from __future__ import annotations
 

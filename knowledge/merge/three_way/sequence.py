@@ -28,7 +28,7 @@ class Clash(NamedTuple):
 class KeptPart(NamedTuple):
     """A part of the joined sequence, and the index of its part on each side, -1 for none.
 
-    `joined` tells whether it was put together from what both sides made of it, with nothing left over.
+    `joined`: it was joined completely from both sides' versions.
     """
 
     node: AlignedNode

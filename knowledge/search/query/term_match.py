@@ -50,7 +50,7 @@ class TermMatcher:
 
 
 class _WantedTerm(NamedTuple):
-    """A word of a question, its terms with their weights, and how words begin that may have one of these stems."""
+    """A word of a question, its terms with their weights, and the beginnings of words that may have one of its stems."""
 
     word: str
     weights: Mapping[str, float]

@@ -75,7 +75,7 @@ class Quotas:
 ROW_BYTES = 100
 """About what a row takes in addition to its text."""
 LEAST_PROPOSED = 4_000
-"""The fewest bytes that a proposal counts as: about what is kept of it for good."""
+"""The least that a proposal counts for, in bytes: about what is kept of it for good."""
 
 
 def bytes_of(texts: Sequence[str]) -> int:
@@ -103,7 +103,7 @@ def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: in
 
 
 def require_room_waiting(quotas: Quotas, principal: str, waiting: int, amount: int, at: datetime) -> None:
-    """Return if the principal may have `amount` more bytes of pending proposals, beside `waiting`.
+    """Return if the principal may have `amount` more bytes of pending proposals, in addition to `waiting`.
 
     Raises:
         OverQuota: it may not.

@@ -40,7 +40,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class _CitedText:
-    """A source, the section of it that is meant ("" for all), and the content that cites it."""
+    """A source, the cited section ("" for all), and the content that cites it."""
 
     text: str
     section: str

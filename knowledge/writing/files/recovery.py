@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Remains:
-    """One file of a dead process's act: the states it was to have, and what is at the page and beside it now."""
+    """One file of a dead process's act: its planned states, and the page and staged file as they are now."""
 
     change: FileChange
     before: bytes | None

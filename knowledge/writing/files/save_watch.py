@@ -19,7 +19,7 @@ from knowledge.writing.files.swap import Displaced
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
 """When a page is checked again after it was last written here. The last look is after `stale_save.STALE_S`."""
 DOUBT_S = 0.02
-"""An unknown state may be an act of another process that is not on record yet, so the ledger is asked again after this time."""
+"""An unknown state may be an act of another process that is not recorded yet, so the ledger is read again after this time."""
 LET_GO_S = 2.0
 """How long a displaced file stays open: an editor that has it open too has written by then."""
 DISPLACED_LOOK_S = 0.05

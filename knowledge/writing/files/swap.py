@@ -290,8 +290,8 @@ class Swap:
     def make(self) -> list[Save] | None:
         """Stage and exchange all files; return None once that is done and durable.
 
-        A list means that somebody saved one of the files meanwhile and nothing is changed; in it are the saves that are no
-        longer in any file and have to be kept.
+        A list means that one of the files was saved in the meantime and nothing is changed; it has the saves that are
+        no longer in any file and must be kept.
 
         Raises:
             UnwritableDocument: a file can't be written; nothing is changed.

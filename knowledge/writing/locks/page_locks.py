@@ -87,7 +87,7 @@ class PageLocks(Protocol):
         ...
 
     def held_if_free(self, paths: Iterable[str]) -> AbstractAsyncContextManager[bool]:
-        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
+        """Hold all of these locks if none of them is held; yields whether it does."""
         ...
 
 
@@ -120,7 +120,7 @@ class Locks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
+        """Hold all of these locks if none of them is held; yields whether it does."""
         taken: list[tuple[int, int]] = []
         try:
             for slot in sorted({slot_of(path) for path in paths}):

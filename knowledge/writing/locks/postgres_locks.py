@@ -53,7 +53,7 @@ class PostgresLocks:
 
     @asynccontextmanager
     async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold all of these locks if nobody holds any of them; yields whether that is so."""
+        """Hold all of these locks if none of them is held; yields whether it does."""
         wanted = sorted(set(paths))
         async with self._here.held_if_free(wanted) as free:
             if not free:

@@ -80,7 +80,7 @@ class EndpointEmbedders:
             (now,) = await self.embedder(identity, name, prefix, asking=True).embed([text])
             then = np.frombuffer(half, "<f2").astype(np.float32)
             same = len(now) == len(then) and float(now @ then) >= SAME_COSINE * float(np.linalg.norm(then))
-            # If the index was rebuilt meanwhile, the sample may have come from the old one.
+            # If the index was rebuilt in the meantime, the sample may have come from the old one.
             if (await self._index.space()).position.generation == space.position.generation:
                 break
         if not same:

@@ -29,7 +29,7 @@ logger = logging.getLogger("knowledge_forge")
 QDRANT_LOCK = "qdrant.lock"
 MEILISEARCH_LOCK = "meilisearch.lock"
 CHECK_S = 0.5
-"""How often the store, not the server, is asked whether there is something new."""
+"""How often the store, not the server, is checked for changes."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 

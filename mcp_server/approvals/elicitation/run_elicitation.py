@@ -250,7 +250,7 @@ async def _led_on(services: ElicitationServices, call: Call, run: str, answer: _
         answer = None
         if not await _goes_on(services, there):
             break
-        with anyio.move_on_after(TRY_S):  # others hold it, and have not begun
+        with anyio.move_on_after(TRY_S):  # another process holds it and has not begun
             await services.state.changed(seen)
     await _note_read(services, call, run)
     return there

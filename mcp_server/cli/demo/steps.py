@@ -30,7 +30,7 @@ class DemoFailed(KnowledgeError):
 async def connected(kb: Path, state: Path, name: str, secret: str = "") -> AsyncIterator[Client]:
     """Start a server process and yield an MCP client that is connected to it, with the host's secret if it has one.
 
-    The server's log goes to `name`.log beside the state.
+    The server's log goes to `name`.log next to the state.
     """
     from mcp import Client, StdioServerParameters  # 0.7 s, which `demo --help` need not wait for
     from mcp.client.stdio import stdio_client

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_server.app.composition import App
 
 DONE, WAITS, NOT_ENOUGH = 0, 3, 4
-"""Exit codes: the journey continues or is complete; a person is asked; the work was recorded and is not enough."""
+"""Exit codes: the journey continues or is complete; a person is asked; the work was recorded but is not enough."""
 MOST_TOKENS = 10**12
 
 

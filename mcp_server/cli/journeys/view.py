@@ -88,7 +88,7 @@ def at_version(journey: str, state: JourneyState) -> str:
 
 
 def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
-    """Return where a journey is, the work of the phase in question, and the question that is open, if there is one."""
+    """Return a journey's position, the work of the phase in question, and any open question."""
     at = f"version {state.version}, {STATUSES[state.status]} in {state.phase} (visit {state.visit})"
     lines = [
         f"{agent.title if agent else state.agent}: {one_line(state.brief, MOST_BRIEF)}",

@@ -72,7 +72,7 @@ class ReviewSession:
         return proposal
 
     async def about(self, proposal: Proposal) -> ProposalSummary:
-        """Return the proposal with all that a person is shown of it."""
+        """Return the proposal with everything that a person sees of it."""
         return await proposal_summary(self.state, proposal, "terminal", now=self.now())
 
     async def refusal(self, proposal: Proposal, word: Word) -> str:

@@ -131,7 +131,7 @@ class Board:
         return await self._project(asked, lambda usable: chosen(SERVICE, "project", asked, usable, _names_of_project))
 
     async def state(self, project: Project, asked: str) -> State:
-        """Return the one state of that name, or of that group if it has only one.
+        """Return the state of that name, or the group's only state.
 
         Raises:
             UnknownName, AmbiguousServiceName: with the states that match, or all.

@@ -157,7 +157,7 @@ class ProtocolTasks:
         """Remember that a person was asked that and has answered, or dismissed the form: the task does not ask it again."""
         until = self._services.now() + REMEMBERED
         await self._services.state.trust.put_secret(_digest(task, key), "form", key, expires_at=until)
-        await self._services.state.publish("task", [task])  # who listens is told that it is not asked any more
+        await self._services.state.publish("task", [task])  # listeners are notified that it is no longer asked
 
     async def _was_answered(self, task: str, key: str) -> bool:
         digest = _digest(task, key)

@@ -1,7 +1,7 @@
 """Keyword search by Meilisearch, with its own tolerance of typing errors and its own ranking.
 
-Searches use the index with the knowledge base's name. A rebuild fills another index beside it and exchanges names when it
-is complete, in one step of the server, so no search sees half of an index.
+Searches use the index with the knowledge base's name. A rebuild fills another index and swaps the names when it is
+complete, in one step of the server, so no search sees half of an index.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
 
 SHAPE = 1
-"""Goes up when settings or documents change; an index of another shape is filled again, beside the old one."""
+"""Increased when settings or documents change; an index of another version is filled again, beside the old one."""
 MARK = 0
 """The key of the document that is the mark. No chunk has it: `seq` begins at 1."""
 DEEP = 100
@@ -87,7 +87,7 @@ def mark_of(document: Mapping[str, Any]) -> IndexMark:
 def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition) -> dict[str, Any]:
     """Return the stored form of a chunk, for the step that begins after `after`.
 
-    Without its record (it was removed meanwhile) no filter admits it.
+    Without its record (it was removed in the meantime), no filter admits it.
     """
     # Case-folded as query words are (straße is strasse): the text is only searched, never shown.
     heading, text = " > ".join(row.section).casefold(), row.text.casefold()

@@ -123,7 +123,7 @@ def _sentence(error: UnexpectedResponse) -> str:
 
 def _unreadable(error: Exception, shown: str) -> ServerFailure:
     if isinstance(error, ValueError) and str(error).startswith("Collection ") and "not found" in str(error):
-        raise MissingIndex from error  # how the client's local mode says it
+        raise MissingIndex from error  # the wording of the client's local mode
     # The client asserts that an answer has a result.
     if isinstance(error, ValueError | RecursionError | AssertionError | LookupError | TypeError | AttributeError):
         return ServerFailure(f"{shown} sends an answer that can't be read; is it Qdrant?", again=False)

@@ -1,7 +1,7 @@
 """Search by Qdrant: vectors and, if wanted, words as sparse vectors in one collection, both joined by the server.
 
-Searches use the collection that the knowledge base's alias names. A rebuild fills another collection beside it and moves
-the alias when it is complete, so no search sees half of a collection.
+Searches use the collection that the knowledge base's alias names. A rebuild fills another collection and moves the alias
+when it is complete, so no search sees half of a collection.
 """
 
 from __future__ import annotations

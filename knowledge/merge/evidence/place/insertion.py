@@ -2,8 +2,8 @@
 
 Where a text goes is decided in this order, in `place_new_texts`:
 
-1. beside the unit of the page that it says more about, or that came right before it under the same heading;
-2. under the heading that it came with, made as a new section if the page does not have it;
+1. next to the unit of the page that it says more about, or that came right before it under the same
+heading; 2. under the heading that it came with, made as a new section if the page does not have it;
 3. without a heading, in the section that is most like it (`Placer.place`).
 """
 

@@ -35,7 +35,7 @@ MEANING = 0.5
 """Share of meaning in a likeness, where meaning is compared; the rest are words."""
 SLACK = 0.02
 OWN_HEADING = 3
-"""How often a heading's words count, beside once for each word below it."""
+"""How often a heading's words count, against once for each word below it."""
 MOST_MEANT = 64
 """Sections whose meaning is compared; of a page with more, those that have most words in common."""
 LONGEST_COMPARED = 8000
@@ -201,8 +201,8 @@ class Placer:
     ) -> Placement:
         """Return where `text` goes.
 
-        `path` are the headings it came under, `level` that of the last; `hint` are words that say what it is about; `within`
-        is the section that was asked for. In this order: the section that is named; a new section where a heading came that
+        `path` are the headings it came under, `level` that of the last; `hint` are words about its subject; `within` is the requested
+        section. In this order: the section that is named; a new section where a heading came that
         the page does not have; the section that is most alike; the end of the text.
         """
         if within is not None and not path:
@@ -343,7 +343,7 @@ class Placer:
         found: dict[PageSection, Counter[str]] = {}
         for section in self.sections:
             own, above = self._counted(self._body(section)), self._counted(" ".join(section.path[:-1]))
-            # The title of a page says what all of it is about.
+            # The title of a page is about the whole page.
             factor = 1 if section is self.title else OWN_HEADING
             found[section] = own + above + times(self._counted(" ".join(section.path[-1:])), factor)
         return found
@@ -382,7 +382,7 @@ class Placer:
         return self._blocks[section]
 
     def most_like(self, text: str, pieces: Sequence[int]) -> int:
-        """Return the one of these pieces that `text` is most like, the last if it is like none."""
+        """Return the piece that `text` is most similar to, or the last one if it is similar to none."""
         vectors = TermVectors([self._counted(self.page.pieces[index].text) for index in pieces])
         scores = vectors.cosines(self._counted(text))
         return pieces[max(scores, key=lambda at: (scores[at], at), default=-1)]

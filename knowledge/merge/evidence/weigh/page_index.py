@@ -47,7 +47,7 @@ class PageIndex:
         return self._statements[number]
 
     def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
-        """Return the units of that kind that have one of these lines, in order; of very many those with most of the rarer ones."""
+        """Return the units of that kind with one of these lines, in order; of very many, those with most of the rarer lines."""
         shared: Counter[int] = Counter()
         for holders in sorted((self._by_line.get((kind, line), []) for line in dict.fromkeys(lines)), key=len):
             shared.update(holders[:MOST_BLOCKS])

@@ -111,7 +111,7 @@ def _join_columns(base: TableParts, ours: TableParts, theirs: TableParts) -> tup
     if len(base.columns) == len(ours.columns) == len(theirs.columns) and not reordered:
         return base.columns
     b, o, t = ([AlignedNode("column", f"{c}", "", f"{c}") for c in table.columns] for table in versions)
-    # Columns are the same or not: none is a version of another.
+    # Columns are equal or not: no column is a version of another.
     merged = SequenceMerge(align_versions(b, o, t, lambda *_: 0.0), lambda *_: PartJoin(None)).merged()
     if merged.clashes:
         return None

@@ -342,7 +342,7 @@ def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
         if piece in (BLANK, BREAK):
             if not kept or kept[-1] == BREAK:
                 continue
-            # A break counts more than a blank beside it.
+            # A break counts more than a blank next to it.
             if kept[-1] == BLANK:
                 kept.pop()
         kept.append(piece)

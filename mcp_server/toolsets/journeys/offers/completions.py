@@ -46,7 +46,7 @@ async def in_template(
 
 
 async def in_prompt(services: JourneyServices, prompt: str, argument: str, typed: str) -> Sequence[str] | None:
-    """Return what an argument of a prompt may be; None if nothing is known of it."""
+    """Return the possible values of a prompt's argument; None if they are unknown."""
     if not leads_journeys(services) or prompt not in (CONTINUE, *await agent_names(services)):
         return None
     if argument == JOURNEY_ID:
