@@ -18,7 +18,7 @@ import pytest
 from tests.contract.toolsets.test_bad_input import INNARDS, LONGEST_MESSAGE, Wire
 from tests.support.knowledge_bases.folders import PAGES, write
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 SECRET = "the text of a file outside"  # noqa: S105 - no password
 
 

@@ -32,7 +32,8 @@ from tests.support.state.postgres import PASSWORD, PostgresServer
 from tests.support.state.trust_levels import stand
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-SOON_S = 10.0
+SOON_S = 60.0
+AT_ONCE_S = 10.0
 
 
 def within(schema: str, statement: LiteralString) -> Composed:
@@ -95,7 +96,7 @@ async def test_a_server_that_is_not_there_may_be_tried_again(postgres: PostgresS
         port = silent.getsockname()[1]
         started = time.monotonic()
         error = await refusal(f"postgresql://forge:hunter2@127.0.0.1:{port}/x?connect_timeout=2", schema)
-        assert time.monotonic() - started < SOON_S
+        assert time.monotonic() - started < AT_ONCE_S
         assert isinstance(error, DatabaseUnavailable)
         assert "timeout" in str(error)
     error = await refusal(f"postgresql://forge:hunter2@127.0.0.1:{port}/x", schema)
@@ -384,7 +385,7 @@ async def test_a_store_works_again_after_the_server_crashed_and_was_started(
             error = await outcome(asked)
             assert isinstance(error, DatabaseUnavailable)
             assert not isinstance(error, OutcomeUnknown), "it was never sent"
-        assert time.monotonic() - started < SOON_S, "what is known to be away is not waited for"
+        assert time.monotonic() - started < AT_ONCE_S, "what is known to be away is not waited for"
         await asyncio.to_thread(fragile_postgres.start)
         assert await store.publish("doc", ["after.md"]) == seen + 1
         await asyncio.wait_for(store.changed(seen), SOON_S)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.external
 
 ROOT = Path(__file__).parents[3]
 PAGE = "kb://doc/guides/deploy.md"
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from tests.support.state.decisions import proposal
 from tests.support.web.passkeys import SoftPasskey
 from tests.support.web.review_pages import ME, Place, Visitor, forms, kept
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 WITHIN_S = 2.0
 HOST = f"{ME}@unenrolled"
 POLICY = ("default-src 'none'", "form-action '", "base-uri 'none'", "frame-ancestors 'none'")

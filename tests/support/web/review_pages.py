@@ -27,7 +27,7 @@ from mcp_server.web.address import address
 from mcp_server.web.server import show
 from tests.support.knowledge_bases.folders import write
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Enough for a page without TLS; certificates of authorities take longer to read than most pages."""
 ME = os_user()

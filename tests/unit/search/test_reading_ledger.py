@@ -132,7 +132,7 @@ async def test_what_searches_showed_is_written_a_moment_later_and_at_the_end(
         await anyio.lowlevel.checkpoint()
         await ledger.searched(ADA, None, answer("a.md"))
         assert not await state.looks("ada@desktop", "", ["a.md"])
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not await state.looks("ada@desktop", "", ["a.md"]):  # noqa: ASYNC110 - a ledger tells nobody
                 await anyio.sleep(0.01)
         await ledger.searched(ADA, None, answer("b.md"))

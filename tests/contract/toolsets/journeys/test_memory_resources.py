@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings(
 )  # the SDK's client warns of the old era
 
 ERAS = ["auto", "legacy"]
-SOON_S = 15
+SOON_S = 60
 
 
 @pytest.fixture

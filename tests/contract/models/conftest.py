@@ -1,0 +1,19 @@
+"""Models in these tests answer at once, but a busy machine may take longer to ask them than a person is kept waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.search.route.second_opinion import SecondOpinion
+from mcp_server.models.contradiction_judge import ModelJudge
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the limits within which a model must answer; the judge's includes the time to load its vendor's package."""
+    for constructor in (ModelJudge.__init__, SecondOpinion.__init__):
+        monkeypatch.setattr(
+            constructor, "__kwdefaults__", {**(constructor.__kwdefaults__ or {}), "longest_s": PATIENCE_S}
+        )
