@@ -22,11 +22,11 @@ from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
-from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, Session
+from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.journeys import pages as journeys
 from mcp_server.web.live_updates import Live
-from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, acts, form_of, reads, see
+from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.runs import pages as runs
 from mcp_server.web.trust import audit_pages as records
@@ -157,17 +157,17 @@ async def login(request: Request) -> Response:
     return answer
 
 
-async def logout(page_context: PageContext, _request: Request, session: Session, _form: Form) -> Response:
+async def logout(request: PageRequest, _form: Form) -> Response:
     """End the session."""
-    await page_context.sessions.leave(session)
+    await request.page.sessions.leave(request.session)
     answer = see(HOME)
-    answer.delete_cookie(page_context.cookie, path="/", httponly=True, samesite="strict")
+    answer.delete_cookie(request.page.cookie, path="/", httponly=True, samesite="strict")
     return answer
 
 
-async def events(page_context: PageContext, _request: Request, session: Session) -> Response:
+async def events(request: PageRequest) -> Response:
     """Stream an event for each change."""
-    stream = page_context.live.stream(session.csrf, page_context.still(session))
+    stream = request.page.live.stream(request.session.csrf, request.page.still(request.session))
     return StreamingResponse(stream, media_type="text/event-stream")
 
 

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ import anyio
 import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from agents.loop.store.ports import RunStore
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
-from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide
+from knowledge.trust.ports import TrustRecords
+from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
 from mcp_server.presenters.proposal import sentence_of
@@ -187,14 +190,71 @@ class PageContext:
         """Return the answer for everyone who is not logged in: the same on every page, without content."""
         return await self.show("stranger.html", None, dict, 404)
 
-    async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:
-        """Return a page with a message, such as why something was not done."""
-        values = {"title": title, "message": message, "back": back}
-        return await self.show("message.html", session, lambda: values, status)
 
-    def person(self, session: Session, signed: str = "") -> Approver:
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request of a person who is logged in, with what a page needs to answer it."""
+
+    page: PageContext
+    http: Request
+    session: Session
+
+    @property
+    def id(self) -> str:
+        """The id in the address."""
+        return str(self.http.path_params["id"])
+
+    @property
+    def query(self) -> QueryParams:
+        """The parameters in the address."""
+        return self.http.query_params
+
+    @property
+    def services(self) -> WebServices:
+        """The services of the knowledge base."""
+        return self.page.services
+
+    @property
+    def trust(self) -> TrustRecords:
+        """The proposals, passkeys and trusted places."""
+        return self.page.services.state.trust
+
+    @property
+    def now(self) -> datetime:
+        """The current time."""
+        return self.page.services.now()
+
+    def number(self, name: str) -> int | None:
+        """Return the number in the address under that name; None if it is missing or does not fit a database's integer."""
+        text = self.query.get(name, "")
+        return int(text) if text.isdecimal() and len(text) < 19 else None
+
+    def person(self, signed: str = "") -> Approver:
         """Return the person of the session, as approvals record them."""
-        return Approver(session.user, "page", signed)
+        return Approver(self.session.user, "page", signed)
+
+    async def propose(self, act: AdminAct, arguments: Mapping[str, Any]) -> Response:
+        """Propose a change of trust and show the proposal, which the person then signs or approves."""
+        proposal = await self.page.approvals.ask(act, arguments, self.person())
+        return see(f"/proposals/{proposal.id}")
+
+    async def show(
+        self, template: str, values: Mapping[str, Any] | Callable[[], Mapping[str, Any]], status: int = 200
+    ) -> Response:
+        """Return the filled template. Values that take long to make are passed as a function, which is called in a thread."""
+        return await self.page.show(template, self.session, values if callable(values) else lambda: values, status)
+
+    async def message(self, title: str, message: str, back: str, status: int = 409) -> Response:
+        """Return a page with a message, such as why something was not done."""
+        return await self.show("message.html", {"title": title, "message": message, "back": back}, status)
+
+
+class NotFound(KnowledgeError):
+    """The address names something that does not exist; the page then has this title and message."""
+
+    def __init__(self, title: str, message: str, back: str = "/") -> None:
+        self.title, self.back = title, back
+        super().__init__(message)
 
 
 def _inert(value: Any) -> Any:
@@ -206,55 +266,63 @@ def _inert(value: Any) -> Any:
     return sanitize_line(value) if type(value) is str else value
 
 
-Reading = Callable[[PageContext, Request, Session], Awaitable[Response]]
-Acting = Callable[[PageContext, Request, Session, Form], Awaitable[Response]]
+Reading = Callable[[PageRequest], Awaitable[Response]]
+Acting = Callable[[PageRequest, Form], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def reads(view: Reading) -> Endpoint:
     """Return the endpoint of a page that shows something to a person who is logged in."""
 
-    async def endpoint(request: Request) -> Response:
-        page_context: PageContext = request.app.state.page_context
-        session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
-        if session is None:
-            return await page_context.stranger()
-        page_context.live.looked()
+    async def answer(request: PageRequest) -> Response:
         try:
-            return await view(page_context, request, session)
+            return await _found(request, view(request))
         except KnowledgeError as error:
-            return await page_context.message(session, "This page can't be shown", str(error), "/", 404)
+            return await request.message("This page can't be shown", str(error), "/", 404)
 
-    return endpoint
+    return _for_people(answer)
 
 
 def acts(view: Acting, back: str = "/") -> Endpoint:
     """Return the endpoint of a form, for a session that was shown the form. `back` may contain the route's parameters."""
 
+    async def answer(request: PageRequest) -> Response:
+        form = await form_of(request.http)
+        if not same(form.get("csrf", ""), request.session.csrf):
+            why = "This form belongs to another session; open the page again."
+            return await request.message("Nothing was changed", why, "/", 403)
+        way_back = back.format(**request.http.path_params)
+        try:
+            return await _found(request, view(request, form))
+        except CannotDecide as error:
+            return await request.message("Nothing was changed", str(error), way_back)
+        except KnowledgeError as error:
+            logger.warning("an act on the review page failed: %s", error)
+            return await request.message("That did not work", str(error), way_back)
+
+    return _for_people(answer)
+
+
+def _for_people(answer: Reading) -> Endpoint:
+    """Return an endpoint that answers people who are logged in, and everybody else as strangers."""
+
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
         session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
         if session is None:
             return await page_context.stranger()
-        form = await form_of(request)
-        if not same(form.get("csrf", ""), session.csrf):
-            return await page_context.message(
-                session, "Nothing was changed", "This form belongs to another session; open the page again.", "/", 403
-            )
-        page_context.live.looked()
-        try:
-            return await view(page_context, request, session, form)
-        except CannotDecide as error:
-            return await page_context.message(
-                session, "Nothing was changed", str(error), back.format(**request.path_params)
-            )
-        except KnowledgeError as error:
-            logger.warning("an act on the review page failed: %s", error)
-            return await page_context.message(
-                session, "That did not work", str(error), back.format(**request.path_params)
-            )
+        return await answer(PageRequest(page_context, request, session))
 
     return endpoint
+
+
+async def _found(request: PageRequest, answer: Awaitable[Response]) -> Response:
+    """Return the answer, or the page that says what does not exist. The person counts as looking at the page."""
+    request.page.live.looked()
+    try:
+        return await answer
+    except NotFound as error:
+        return await request.message(error.title, str(error), error.back, 404)
 
 
 async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
@@ -270,12 +338,6 @@ async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:
         return {}
-
-
-def number_in(request: Request, name: str) -> int | None:
-    """Return the number in the address under that name; None if it is missing or does not fit a database's integer."""
-    text = request.query_params.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 def see(path: str) -> Response:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from agents.loop.store.ports import RunLine
 from agents.store.ports import JourneyLine
-from mcp_server.web.access.sessions import Session
-from mcp_server.web.page_context import PageContext
+from mcp_server.web.page_context import PageRequest
 
 PAGE = 30
 MOST_WAITING = 50
@@ -20,20 +18,18 @@ MOST_WAITING = 50
 Lines = Sequence[JourneyLine] | Sequence[RunLine]
 
 
-async def waiting_journeys(page_context: PageContext) -> Sequence[JourneyLine]:
+async def waiting_journeys(request: PageRequest) -> Sequence[JourneyLine]:
     """Return the journeys that wait for a person, newest first."""
-    return await page_context.services.journeys.store.journeys(status="waiting", limit=MOST_WAITING)
+    return await request.services.journeys.store.journeys(status="waiting", limit=MOST_WAITING)
 
 
-async def asking_runs(page_context: PageContext) -> Sequence[RunLine]:
+async def asking_runs(request: PageRequest) -> Sequence[RunLine]:
     """Return the runs that ask a person, newest first."""
-    return await page_context.runs.runs(state="asking", limit=MOST_WAITING)
+    return await request.page.runs.runs(state="asking", limit=MOST_WAITING)
 
 
 async def show_list(
-    page_context: PageContext,
-    request: Request,
-    session: Session,
+    request: PageRequest,
     what: Literal["journeys", "runs"],
     *,
     states: Mapping[Any, str],
@@ -43,12 +39,12 @@ async def show_list(
 
     `find(state, limit, before)` returns the lines in that state ("" for any) that are older than the one with the id `before`.
     """
-    state, before = request.query_params.get("state", ""), request.query_params.get("before")
+    state, before = request.query.get("state", ""), request.query.get("before")
     state = state if state in states else ""
     found = await find(state, PAGE + 1, before)
     waits: Lines = []
     if not state and before is None:
-        waits = await (waiting_journeys if what == "journeys" else asking_runs)(page_context)
+        waits = await (waiting_journeys if what == "journeys" else asking_runs)(request)
     shown, above = found[:PAGE], {line.id for line in waits}
     values = {
         "here": f"/{what}",
@@ -60,4 +56,4 @@ async def show_list(
         "older": {"state": state, "before": shown[-1].id} if len(found) > PAGE else None,
         "beginning": before is None,
     }
-    return await page_context.show("work_list.html", session, lambda: values)
+    return await request.show("work_list.html", values)

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from agents.bounds import BACK_TO, MOST_WORK_CHARS
@@ -21,10 +20,9 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.toolsets.journeys.answers import event_line
 from mcp_server.toolsets.journeys.schemas import LONGEST_NOTE
-from mcp_server.web.access.sessions import Session
 from mcp_server.web.journeys.views import JourneyPageData, answers_in, journey_values, proposals_in
 from mcp_server.web.live_updates import BEAT, BEGINNING, Here
-from mcp_server.web.page_context import Acting, Form, PageContext, number_in, see
+from mcp_server.web.page_context import Acting, Form, PageRequest, see
 from mcp_server.web.text.sanitize import spelled_out
 from mcp_server.web.text.values import journey_address
 from mcp_server.web.work_list import show_list
@@ -63,29 +61,26 @@ class Notice:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-async def listed(page_context: PageContext, request: Request, session: Session) -> Response:
+async def listed(request: PageRequest) -> Response:
     """Show journeys, newest first; above them those that wait for a person."""
-    store = page_context.services.journeys.store
+    store = request.services.journeys.store
 
     async def find(state: str, limit: int, before: str | None) -> Sequence[JourneyLine]:
         status = next((status for status in STATES if status == state), None)
         return await store.journeys(status=status, limit=limit, before=before)
 
-    return await show_list(page_context, request, session, "journeys", states=STATES, find=find)
+    return await show_list(request, "journeys", states=STATES, find=find)
 
 
-async def one(page_context: PageContext, request: Request, session: Session) -> Response:
+async def one(request: PageRequest) -> Response:
     """Show one journey: where it is and how it got there."""
-    return await _shown(page_context, request, session)
+    return await _shown(request)
 
 
-async def _shown(
-    page_context: PageContext, request: Request, session: Session, notice: Notice | None = None, status: int = 200
-) -> Response:
-    seen = await _seen(page_context, request)
-    return await page_context.show(
+async def _shown(request: PageRequest, notice: Notice | None = None, status: int = 200) -> Response:
+    seen = await _seen(request)
+    return await request.show(
         "journey.html",
-        session,
         lambda: {
             **journey_values(seen),
             "notice": notice,
@@ -98,16 +93,16 @@ async def _shown(
     )
 
 
-async def _seen(page_context: PageContext, request: Request) -> JourneyPageData:
+async def _seen(request: PageRequest) -> JourneyPageData:
     """Return all that the page is made from.
 
     Raises:
         NoSuchJourney: there is no such journey, or not that version.
     """
-    journey, runner = str(request.path_params["id"]), page_context.services.journeys
+    journey, runner = request.id, request.services.journeys
     newest = state = await runner.store.journey(journey)
     log = await _log(runner.store, journey)
-    version = number_in(request, "at")
+    version = request.number("at")
     if version is not None and version != newest.version:
         state = await runner.store.journey(journey, version=version)
         log = [logged for logged in log if logged.version <= version]
@@ -122,10 +117,10 @@ async def _seen(page_context: PageContext, request: Request) -> JourneyPageData:
         agent=agent,
         trouble=trouble,
         log=log,
-        proposals=await _proposals(page_context, journey, log),
-        now=page_context.services.now(),
-        whole=request.query_params.get("whole") == "1",
-        before=number_in(request, "before"),
+        proposals=await _proposals(request, journey, log),
+        now=request.now,
+        whole=request.query.get("whole") == "1",
+        before=request.number("before"),
         newest=newest.version if state is not newest else 0,
     )
 
@@ -139,9 +134,9 @@ async def _log(store: JourneyStore, journey: str) -> list[Logged]:
     return found
 
 
-async def _proposals(page_context: PageContext, journey: str, log: Sequence[Logged]) -> list[Proposal]:
+async def _proposals(request: PageRequest, journey: str, log: Sequence[Logged]) -> list[Proposal]:
     """Return the proposals that calls of this journey made, with their successors, newest first."""
-    trust, found = page_context.services.state.trust, dict[str, Proposal]()
+    trust, found = request.trust, dict[str, Proposal]()
     for proposal_id in proposals_in(log)[:MOST_PROPOSALS]:
         following: str | None = proposal_id
         while following and following not in found:
@@ -159,8 +154,8 @@ async def _proposals(page_context: PageContext, journey: str, log: Sequence[Logg
 def deciding(decision: Decision) -> Acting:
     """Return what the form of this decision does: it records the decision, if the journey is where the form was shown."""
 
-    async def decide(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
-        journey, runner = str(request.path_params["id"]), page_context.services.journeys
+    async def decide(request: PageRequest, form: Form) -> Response:
+        journey, runner = request.id, request.services.journeys
         try:
             version = _version(form)
             answers: Mapping[str, str] = {}
@@ -172,7 +167,7 @@ def deciding(decision: Decision) -> Acting:
                 names = {spelled_out(name): name for name in (await runner.store.journey(journey)).phase_visits}
                 typed = str(opinion.changes[BACK_TO])
                 opinion = replace(opinion, changes={BACK_TO: names.get(typed, typed)})
-            await runner.decide(journey, version, opinion, by=session.user)
+            await runner.decide(journey, version, opinion, by=request.session.user)
         except StaleJourney as error:
             first = (
                 f"You were looking at version {error.expected}; the journey is now at version {error.actual}. "
@@ -184,7 +179,7 @@ def deciding(decision: Decision) -> Acting:
             status = 422 if isinstance(error, UnclearWord) else 409
         else:
             return see(journey_address(journey))
-        return await _shown(page_context, request, session, Notice(title, lines, form, decision), status)
+        return await _shown(request, Notice(title, lines, form, decision), status)
 
     return decide
 
@@ -248,13 +243,13 @@ def _version(form: Form) -> int:
 # --- events as a stream -----------------------------------------------------------------------------------------------
 
 
-async def events(page_context: PageContext, request: Request, session: Session) -> Response:
+async def events(request: PageRequest) -> Response:
     """Stream the journey's events: those after the last one that the client has, and each new one as it is recorded."""
-    journey, store = str(request.path_params["id"]), page_context.services.journeys.store
+    journey, store = request.id, request.services.journeys.store
     await store.journey(journey)
-    text = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    text = request.http.headers.get("last-event-id") or request.query.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 19 else 0
-    news, here = page_context.live.heard(session.csrf), page_context.still(session)
+    news, here = request.page.live.heard(request.session.csrf), request.page.still(request.session)
     return StreamingResponse(event_stream(store, news, journey, after, here), media_type="text/event-stream")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio.to_thread
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from knowledge.errors import KnowledgeError, size_in_words
@@ -20,8 +19,8 @@ from mcp_server.approvals.proposals import calls_of
 from mcp_server.presenters.proposal import ProposalSummary, ending, parsed, proposal_summary
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
-from mcp_server.web.access.sessions import Session, same
-from mcp_server.web.page_context import Form, PageContext, see
+from mcp_server.web.access.sessions import same
+from mcp_server.web.page_context import Form, NotFound, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
 from mcp_server.web.proposals.passages import (
     MARKED,
@@ -54,15 +53,14 @@ Values = Mapping[str, Any]
 Filled = Callable[[Values], Awaitable[bytes]]
 
 
-async def pending(page_context: PageContext, _request: Request, session: Session) -> Response:
+async def pending(request: PageRequest) -> Response:
     """Show what waits, newest first: proposals, and journeys and runs that ask something."""
-    now = page_context.services.now()
-    journeys, runs = await waiting_journeys(page_context), await asking_runs(page_context)
-    found = await page_context.services.state.trust.lines(states=("pending",), limit=MOST_LISTED)
-    return await page_context.show(
+    now = request.now
+    journeys, runs = await waiting_journeys(request), await asking_runs(request)
+    found = await request.trust.lines(states=("pending",), limit=MOST_LISTED)
+    return await request.show(
         "pending.html",
-        session,
-        lambda: {
+        {
             "here": "/",
             "lines": [proposal for proposal in found if proposal.expires_at > now],
             "journeys": journeys,
@@ -71,42 +69,38 @@ async def pending(page_context: PageContext, _request: Request, session: Session
     )
 
 
-async def decided(page_context: PageContext, request: Request, session: Session) -> Response:
+async def decided(request: PageRequest) -> Response:
     """Show proposals that no longer wait, newest first."""
-    before = request.query_params.get("before")
-    found = await page_context.services.state.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
+    before = request.query.get("before")
+    found = await request.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
     older = found[PAGE - 1].id if len(found) > PAGE else ""
-    return await page_context.show(
-        "decided.html", session, lambda: {"here": "/decided", "lines": found[:PAGE], "older": older}
-    )
+    return await request.show("decided.html", {"here": "/decided", "lines": found[:PAGE], "older": older})
 
 
-async def one(page_context: PageContext, request: Request, session: Session) -> Response:
+async def one(request: PageRequest) -> Response:
     """Show one proposal with everything that a decision rests on."""
-    proposal = await _found(page_context, request)
-    if proposal is None:
-        return await _nothing(page_context, session)
-    state, now = page_context.services.state, page_context.services.now()
-    layout: Layout = "inline" if request.query_params.get("layout") == "inline" else "split"
-    showing = DiffOptions(whole=request.query_params.get("whole") == "1", layout=layout)
+    proposal = await _proposal(request)
+    state, now = request.services.state, request.now
+    layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"
+    showing = DiffOptions(whole=request.query.get("whole") == "1", layout=layout)
     summary = await proposal_summary(state, proposal, "page", now=now)
-    origins = {path: await _origins(page_context, path) for path in proposal.documents if proposal.kind != "admin"}
+    origins = {path: await _origins(request, path) for path in proposal.documents if proposal.kind != "admin"}
     keys = await state.trust.passkeys()
     common = {
-        "trusted": await page_context.services.taints.trusted(),
+        "trusted": await request.services.taints.trusted(),
         "options": passkeys.signing_options(proposal, keys) if keys else "",
         "showing": showing,
         "pieces": "",
     }
 
     async def filled(values: Values) -> bytes:
-        return await page_context.filled("proposal.html", session, lambda: {**common, **values})
+        return await request.page.filled("proposal.html", request.session, lambda: {**common, **values})
 
     sides = [side.text for one in summary.contradictions for side in (one.existing, one.new)]
     if not showing.whole or sum(map(len, (proposal.arguments, proposal.preview, *sides))) <= WHOLE_AT_ONCE:
         # A folded page is of limited size whatever the text, so a thread will do; a process starts too slowly for most.
         return HTMLResponse(await filled(await anyio.to_thread.run_sync(_values, summary, origins, showing)))
-    return StreamingResponse(_whole(page_context, summary, origins, filled), media_type="text/html")
+    return StreamingResponse(_whole(request, summary, origins, filled), media_type="text/html")
 
 
 def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions) -> Values:
@@ -137,7 +131,7 @@ def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]
 
 
 async def _whole(
-    page_context: PageContext,
+    request: PageRequest,
     summary: ProposalSummary,
     origins: Mapping[str, Sequence[OriginLine]],
     filled: Filled,
@@ -146,7 +140,7 @@ async def _whole(
     # The template is filled with this comment where the long part goes. Nobody can guess it, so no text can pretend to be it.
     here = f"<!--{secrets.token_hex(16)}-->"
     place = {"pieces": Markup(here)}  # noqa: S704 - the comment above
-    async with page_context.long:
+    async with request.page.long:
         values = await anyio.to_thread.run_sync(_values, summary, origins, DiffOptions())
         head, _, folded = (await filled({**values, **place})).partition(here.encode())
         yield head
@@ -158,7 +152,7 @@ async def _whole(
                 yield f"<h3><bdi>{sanitize_line(passage.title)}</bdi></h3>\n{opening}".encode()
                 position = DiffPosition() if passage.diff else None
                 for text in pieces_of(passage.text):
-                    piece = await page_context.apart(shown, PassagePiece(text, position), size=len(text))
+                    piece = await request.page.apart(shown, PassagePiece(text, position), size=len(text))
                     position, marked = piece.place, marked or piece.marked
                     yield piece.html.encode("utf-8", "replace")
                 yield close
@@ -173,61 +167,51 @@ async def _whole(
         yield end
 
 
-async def approve(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
+async def approve(request: PageRequest, form: Form) -> Response:
     """Approve a proposal that was shown whole, and show the outcome."""
-    proposal = await _found(page_context, request)
-    if proposal is None:
-        return await _nothing(page_context, session)
+    proposal = await _proposal(request)
     # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen.
-    if not same(form.get("opened", ""), session.opened(proposal.hash)):
+    if not same(form.get("opened", ""), request.session.opened(proposal.hash)):
         raise CannotDecide(
             "you have not seen all of this proposal; open it again and choose Show all before you approve"
         )
     signed = ""
     if form.get("assertion"):
-        trust, now = page_context.services.state.trust, page_context.services.now()
-        signed = await passkeys.verified(trust, proposal, form["assertion"], port=page_context.port, now=now)
-    await page_context.approvals.approve(
-        proposal.id, form.get("hash", ""), page_context.person(session, signed), form.get("note", "")
+        trust, now = request.trust, request.now
+        signed = await passkeys.verified(trust, proposal, form["assertion"], port=request.page.port, now=now)
+    await request.page.approvals.approve(
+        proposal.id, form.get("hash", ""), request.person(signed), form.get("note", "")
     )
     return see(f"/proposals/{proposal.id}")
 
 
-async def reject(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
+async def reject(request: PageRequest, form: Form) -> Response:
     """Reject it; with `harmful` also freeze the host."""
-    proposal = await _found(page_context, request)
-    if proposal is None:
-        return await _nothing(page_context, session)
+    proposal = await _proposal(request)
     harmful, note = form.get("harmful") == "1", form.get("note", "")
-    await page_context.approvals.reject(
-        proposal.id, form.get("hash", ""), page_context.person(session), note, harmful=harmful
-    )
+    await request.page.approvals.reject(proposal.id, form.get("hash", ""), request.person(), note, harmful=harmful)
     return see(f"/proposals/{proposal.id}")
 
 
-async def editing(page_context: PageContext, request: Request, session: Session) -> Response:
+async def editing(request: PageRequest) -> Response:
     """Show the arguments in a form."""
-    proposal = await _found(page_context, request)
-    if proposal is None:
-        return await _nothing(page_context, session)
+    proposal = await _proposal(request)
     calls = [[entry_of(key, call[key]) for key in sorted(call)] for call in calls_of(proposal)]
-    return await _edit_page(page_context, session, proposal, calls)
+    return await _edit_page(request, proposal, calls)
 
 
-async def edit(page_context: PageContext, request: Request, session: Session, form: Form) -> Response:
+async def edit(request: PageRequest, form: Form) -> Response:
     """Replace the proposal by the edited one, and show that, which the person can then approve."""
-    proposal = await _found(page_context, request)
-    if proposal is None:
-        return await _nothing(page_context, session)
+    proposal = await _proposal(request)
     calls = calls_of(proposal)
     try:
         edited = [{key: _edited(form, number, key) for key in call} for number, call in enumerate(calls)]
-        successor = await page_context.approvals.edit(proposal.id, edited, page_context.person(session))
+        successor = await request.page.approvals.edit(proposal.id, edited, request.person())
     except CannotDecide:
         raise
     except (BadArguments, KnowledgeError, ValueError) as error:
         typed = [[_typed(form, number, key) for key in sorted(call)] for number, call in enumerate(calls)]
-        return await _edit_page(page_context, session, proposal, typed, str(error))
+        return await _edit_page(request, proposal, typed, str(error))
     return see(f"/proposals/{successor.id}")
 
 
@@ -251,27 +235,25 @@ def _typed(form: Form, number: int, key: str) -> EditableArgument:
 
 
 async def _edit_page(
-    page_context: PageContext,
-    session: Session,
+    request: PageRequest,
     proposal: Proposal,
     calls: Sequence[Sequence[EditableArgument]],
     problem: str = "",
 ) -> Response:
     values = {"p": proposal, "calls": calls, "problem": problem}
-    return await page_context.show("edit.html", session, lambda: values, 422 if problem else 200)
+    return await request.show("edit.html", values, 422 if problem else 200)
 
 
-async def _found(page_context: PageContext, request: Request) -> Proposal | None:
-    return await page_context.services.state.trust.proposal(str(request.path_params["id"]))
+async def _proposal(request: PageRequest) -> Proposal:
+    proposal = await request.trust.proposal(request.id)
+    if proposal is None:
+        raise NotFound("No such proposal", "It may belong to another knowledge base.")
+    return proposal
 
 
-async def _nothing(page_context: PageContext, session: Session) -> Response:
-    return await page_context.message(session, "No such proposal", "It may belong to another knowledge base.", "/", 404)
-
-
-async def _origins(page_context: PageContext, path: str) -> Sequence[OriginLine]:
+async def _origins(request: PageRequest, path: str) -> Sequence[OriginLine]:
     """Return the sources of a page's current text; nothing for a page that does not exist."""
     try:
-        return (await page_context.services.page_history.history(path, limit=1, cursor=None)).origins
+        return (await request.services.page_history.history(path, limit=1, cursor=None)).origins
     except KnowledgeError:
         return ()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import AuditRecord, Ledger
 from mcp_server.presenters.audit import audit_summary
-from mcp_server.web.access.sessions import Session
-from mcp_server.web.page_context import PageContext, number_in
+from mcp_server.web.page_context import PageRequest
 
 PAGE = 50
 BLOCK = 500
@@ -20,16 +18,15 @@ LOOKED_THROUGH = 20_000
 LISTED = 20
 
 
-async def audit(page_context: PageContext, request: Request, session: Session) -> Response:
+async def audit(request: PageRequest) -> Response:
     """Show the records that contain the text, newest first."""
-    ledger, query = page_context.services.state.ledger, request.query_params.get("q", "").strip()
+    ledger, query = request.services.state.ledger, request.query.get("q", "").strip()
     end, digest = await ledger.chain_end()
-    before = number_in(request, "before")
+    before = request.number("before")
     first = end + 1 if before is None else min(before, end + 1)
     shown, older = await _found(ledger, query.casefold(), first)
-    return await page_context.show(
+    return await request.show(
         "audit.html",
-        session,
         lambda: {
             "here": "/audit",
             "query": query,
@@ -60,12 +57,11 @@ async def _backwards(ledger: Ledger, before: int) -> AsyncIterator[AuditRecord]:
         before = start + 1
 
 
-async def contradictions(page_context: PageContext, request: Request, session: Session) -> Response:
+async def contradictions(request: PageRequest) -> Response:
     """Show open contradictions, newest first, both sides of each."""
-    cursor = request.query_params.get("cursor")
-    found = await page_context.services.page_history.contradictions(None, limit=LISTED, cursor=cursor)
-    return await page_context.show(
+    cursor = request.query.get("cursor")
+    found = await request.services.page_history.contradictions(None, limit=LISTED, cursor=cursor)
+    return await request.show(
         "contradictions.html",
-        session,
-        lambda: {"here": "/contradictions", "disagreements": found.contradictions, "next": found.next_cursor},
+        {"here": "/contradictions", "disagreements": found.contradictions, "next": found.next_cursor},
     )
