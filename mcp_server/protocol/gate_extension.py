@@ -1,4 +1,4 @@
-"""The gate's two seams in the SDK: an extension around tool calls, a middleware around everything else."""
+"""The gate's two hooks in the SDK: an extension around tool calls, and a middleware around every other request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -26,11 +26,10 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.approvers import Approvals, Approver, requirement
-from mcp_server.approvals.elicitation import checkpoints
-from mcp_server.approvals.elicitation import proposal_form as asking
-from mcp_server.approvals.elicitation import run_elicitation as run_rounds
+from mcp_server.approvals.approvers import Approvals, requirement
+from mcp_server.approvals.elicitation import checkpoints, proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.client_features import may_ask
+from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
 from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
@@ -40,21 +39,32 @@ from mcp_server.gate.canonical_json import canonical_text
 from mcp_server.gate.dispatch import CLOSED, CallAnswered, CallFailed, Gate, Outcome, UnknownTool
 from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
+from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.tasks.wire import declared
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
+from mcp_server.toolsets.spec import AnySpec
+
+if TYPE_CHECKING:
+    from mcp_server.toolsets.journeys import answers as journey_answers
+    from mcp_server.toolsets.runs import handlers as run_handlers
+else:
+    journey_answers = LateModule("mcp_server.toolsets.journeys.answers")
+    run_handlers = LateModule("mcp_server.toolsets.runs.handlers")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
 REFUSED = -32003
 """JSON-RPC code of a refusal outside tools, from the range that is left to servers."""
 MULTI_ROUND = "2026-07-28"
-"""From this protocol on a server asks by its answer; before, by a request of its own."""
+"""From this protocol version a server asks with its answer, and the client calls again. Before, it sends a request of its own."""
 QUESTION = "decision"
 ASKED = "proposal:"
-"""Begins the state of the gate's own questions; what a tool itself has asked is its own to answer."""
+"""Begins the state of the gate's own questions. A state without one of our prefixes belongs to the tool that asked."""
 CARRIED_OUT_S = 30.0
-"""How long a call waits for what was approved to be carried out, where another process does it."""
+"""How long a call waits for another process to execute what was approved."""
+NOT_YOURS = "this answer belongs to none of your calls"
+OTHER_CALL = "this answer belongs to another call"
 
 Identify = Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]
 
@@ -63,7 +73,11 @@ _UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "to
 
 
 class GateExtension(Extension):
-    """Answers every `tools/call` through the gate; the SDK's own way to a tool is never taken."""
+    """Answers every `tools/call` through the gate and never lets the SDK run a tool.
+
+    A person may be asked in the host. Clients of the 2026 protocol get a result that asks and call again with the answer; older
+    ones are sent `elicitation/create` while the call waits.
+    """
 
     identifier = "io.github.knowledge-forge/gate"
 
@@ -73,64 +87,149 @@ class GateExtension(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Return the gate's answer as the tool's result; where a person may decide in the host, ask there first."""
-        del call_next  # the SDK's handler would run the tool without asking
+        """Return the gate's answer as the tool's result, after asking in the host if a person may decide there."""
+        del call_next  # the SDK's handler would run the tool without asking the gate
+        state = params.request_state or ""
         try:
             who = await self._identify(ctx)
             call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
-            if (params.request_state or "").startswith(ASKED):
-                return await self._second_round(params, ctx, call)
-            if (params.request_state or "").startswith(checkpoints.ASKED):
+            if state.startswith(ASKED):
+                return await self._proposal_answered(params, ctx, call)
+            if state.startswith(checkpoints.ASKED):
                 return await self._checkpoint_answered(params, who)
-            if (params.request_state or "").startswith(run_rounds.ASKED):
+            if state.startswith(run_elicitation.ASKED):
                 return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
-            return await self._answered_or_asked(params.name, outcome, ctx, call)
+            return await self._ask_or_answer(params.name, outcome, ctx, call)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
             return as_result(CallFailed(f"{params.name} is refused: {error}"))
         except StorageError:
-            logger.exception("cannot tell who calls %s", params.name)
+            logger.exception("cannot identify the caller of %s", params.name)
             return as_result(CallFailed(f"{params.name} is {CLOSED}"))
 
-    async def _answered_or_asked(
+    async def _ask_or_answer(
         self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Return the outcome; where it waits for a person who may decide in the host, ask there first."""
+        """Return the outcome, after asking in the host if it needs a decision that counts there."""
         if isinstance(outcome, CallFailed):
             return as_result(outcome)
         if outcome.waits is not None:
-            return await self._asked(name, outcome, outcome.waits, ctx, call)
-        if name == run_rounds.TOOL and not call.detached and (run := run_rounds.run_in(outcome.content)):
-            return await self._at_run(name, outcome, run, ctx, call)  # of a detached call the handle asks
+            return await self._ask_about_proposal(name, outcome, outcome.waits, ctx, call)
+        # A detached call has a task, which asks by itself.
+        if name == run_elicitation.TOOL and not call.detached and (run := run_elicitation.run_in(outcome.content)):
+            return await self._ask_about_run(name, outcome, run, ctx, call)
         if name == checkpoints.TOOL and (question := checkpoints.question_in(outcome.content)) is not None:
-            return await self._at_checkpoint(name, outcome, question, ctx, Call(call.principal))
+            return await self._ask_about_checkpoint(name, outcome, question, ctx, Call(call.principal))
         return as_result(outcome)
 
-    async def _asked(
+    async def _show(
+        self,
+        form: ElicitationForm,
+        state: str,
+        settled: Callable[[], Awaitable[None]],
+        ctx: ServerRequestContext[Any, Any],
+    ) -> FormReply | InputRequiredResult | None:
+        """Show the form and return the reply: "nothing" if `settled` returned first, None if too many calls wait already.
+
+        For a client of the newer protocol, return the result that asks; its next call brings `state` back.
+        """
+        if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
+            params = ElicitRequestFormParams(message=form.text, requested_schema=form.schema)
+            return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=params)}, request_state=state)
+        if not has_room(self._services):
+            return None
+        replies: list[FormReply] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                try:
+                    result = await ctx.session.elicit_form(form.text, form.schema, related_request_id=ctx.request_id)
+                    replies.append(proposal_form.reply(result.action, result.content))
+                except MCPError:
+                    logger.info("the host could not show a form", exc_info=True)
+                tasks.cancel_scope.cancel()
+
+            # The page, a terminal or another process may decide first. Then the form no longer matters.
+            tasks.start_soon(ask)
+            await settled()
+            tasks.cancel_scope.cancel()
+        return replies[0] if replies else FormReply("nothing")
+
+    async def _spec_for(self, name: str, who: Principal) -> AnySpec | CallFailed:
+        """Return the tool, or why the caller gets no answer from it: a person may have frozen the caller while it waited."""
+        allowed = await self._gate.decide(name, Trust.READ, who)
+        if isinstance(allowed, Refuse):
+            return CallFailed(allowed.why)
+        return self._gate.spec(name) or CallFailed(f"there is no tool {name}")
+
+    # --- proposals ----------------------------------------------------------------------------------------------------
+
+    async def _ask_about_proposal(
         self, name: str, outcome: CallAnswered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Ask in the host if that is enough for this proposal and a person allowed it there; else return that it waits."""
-        if not await self._may_ask(ctx, call) or requirement(proposal, "host", passkeys=False) != "word":
+        """Ask in the host if a form is enough for this proposal and counts there. Otherwise return that it waits."""
+        if (
+            not await may_ask(ctx, call.principal, self._services.state)
+            or requirement(proposal, "host", passkeys=False) != "word"
+            or not proposal_form.can_be_shown(proposal)
+        ):
             return as_result(outcome)
-        if not asking.can_be_shown(proposal):
-            return as_result(outcome)
-        text = asking.message(proposal, await summary(proposal, self._services.review_address))
-        if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
-            form = ElicitRequestFormParams(message=text, requested_schema=asking.SCHEMA)
-            return InputRequiredResult(
-                input_requests={QUESTION: ElicitRequest(params=form)}, request_state=ASKED + proposal.id
-            )
-        if not has_room(self._services):
-            return as_result(outcome)
-        reply = await _answer_or_decision(text, asking.SCHEMA, partial(closed, self._services, proposal.id), ctx)
-        return await self._begun(name, await self._follow(name, outcome.content, proposal, reply), ctx, call)
+        form = proposal_form.form(proposal, await summary(proposal, self._services.review_address))
+        reply = await self._show(form, ASKED + proposal.id, partial(closed, self._services, proposal.id), ctx)
+        if not isinstance(reply, FormReply):
+            return reply or as_result(outcome)
+        settled = await self._settle_proposal(name, outcome.content, proposal, reply)
+        return await self._follow_begun_run(name, settled, ctx, call)
 
-    async def _may_ask(self, ctx: ServerRequestContext[Any, Any], call: Call) -> bool:
-        return await may_ask(ctx, call.principal, self._services.state)
+    async def _proposal_answered(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> CallToolResult | InputRequiredResult:
+        """Return the outcome of the proposal that the client was asked about.
 
-    async def _at_checkpoint(
+        The SDK has checked that the state was sealed for this server. It can be replayed while it is valid, so the state database
+        decides whether the answer still counts, and counts it once.
+        """
+        proposal = await self._services.state.trust.proposal((params.request_state or "").removeprefix(ASKED))
+        spec = self._gate.spec(params.name)
+        if proposal is None or spec is None or proposal.principal != call.principal.id or proposal.tool != params.name:
+            raise MCPError(INVALID_PARAMS, NOT_YOURS)
+        arguments = spec.parse(params.arguments or {}).model_dump(mode="json")
+        # Retention removes the arguments of old proposals (`cut`), which are closed and can only be reported.
+        if proposal.cut is None and canonical_text(calls_of(proposal)[-1]) != canonical_text(arguments):
+            raise MCPError(INVALID_PARAMS, OTHER_CALL)
+        answer = json.loads(proposal.preview)["answer"]
+        outcome = await self._settle_proposal(params.name, answer, proposal, _reply(params))
+        return await self._follow_begun_run(params.name, outcome, ctx, call)
+
+    async def _settle_proposal(
+        self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: FormReply
+    ) -> Outcome:
+        """Decide as the form says, wait until the proposal is executed, and return what the call answers then."""
+        spec = await self._spec_for(name, principal_of(proposal))
+        if isinstance(spec, CallFailed):
+            return spec
+        try:
+            await proposal_form.decide(self._approvals, proposal, reply)
+        except KnowledgeError as error:
+            logger.debug("%s: %s", proposal.id, error)  # somebody else decided first; the outcome below says how
+        state = self._services.state
+        with anyio.move_on_after(CARRIED_OUT_S):
+            while True:
+                seen = await state.last_event()
+                found = await state.trust.proposal(proposal.id)
+                if found is None or not found.underway:
+                    break
+                await state.changed(seen)
+        found = await state.trust.proposal(proposal.id)
+        if found is None:
+            return CallFailed(f"{name}: there is no longer a proposal {proposal.id}")
+        return outcome_of(name, answer, found, await summary(found, self._services.review_address))
+
+    # --- checkpoints of journeys --------------------------------------------------------------------------------------
+
+    async def _ask_about_checkpoint(
         self,
         name: str,
         outcome: Outcome,
@@ -138,46 +237,40 @@ class GateExtension(Extension):
         ctx: ServerRequestContext[Any, Any],
         call: Call,
     ) -> CallToolResult | InputRequiredResult:
-        """Ask about the checkpoint in the host if a person allowed that there; else return that a person decides."""
-        if not await self._may_ask(ctx, call):
+        """Ask about the checkpoint in the host if forms count there. Otherwise return that a person decides."""
+        if not await may_ask(ctx, call.principal, self._services.state):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
-            return await self._checkpoint_settled(name, question, asking.FormReply("nothing"), call)
-        shown = await checkpoints.form(self._services, question)
-        if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
-            form = ElicitRequestFormParams(message=shown.text, requested_schema=shown.schema)
-            return InputRequiredResult(
-                input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
-            )
-        if not has_room(self._services):
-            return as_result(outcome)
+            return await self._settle_checkpoint(name, question, FormReply("nothing"), call)
+        form = await checkpoints.form(self._services, question)
         settled = partial(checkpoints.decided, self._services, question)
-        reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
-        return await self._checkpoint_settled(name, question, reply, call)
+        reply = await self._show(form, question.state, settled, ctx)
+        if not isinstance(reply, FormReply):
+            return reply or as_result(outcome)
+        return await self._settle_checkpoint(name, question, reply, call)
 
     async def _checkpoint_answered(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
-        """Return the outcome of a checkpoint that was asked about; the SDK has checked that it is this very call's."""
+        """Return the outcome of the checkpoint that the client was asked about."""
         question = checkpoints.question_of(params.request_state or "")
         if params.name != checkpoints.TOOL or question is None:
-            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
+            raise MCPError(INVALID_PARAMS, NOT_YOURS)
         if (params.arguments or {}).get("journey_id") != question.journey:
-            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
-        return await self._checkpoint_settled(params.name, question, _reply(params), Call(who))
+            raise MCPError(INVALID_PARAMS, OTHER_CALL)
+        return await self._settle_checkpoint(params.name, question, _reply(params), Call(who))
 
-    async def _checkpoint_settled(
-        self, name: str, question: checkpoints.CheckpointQuestion, reply: asking.FormReply, call: Call
+    async def _settle_checkpoint(
+        self, name: str, question: checkpoints.CheckpointQuestion, reply: FormReply, call: Call
     ) -> CallToolResult:
-        """Do what the answer says and return the journey's position; nothing for a caller that was frozen in the meantime."""
-        spec = self._gate.spec(name)
-        allowed = await self._gate.decide(name, Trust.READ, call.principal)
-        if isinstance(allowed, Refuse) or spec is None:
-            return as_result(CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}"))
-        from mcp_server.toolsets.journeys.answers import told
-
+        """Decide as the form says, and return the journey's position after it."""
+        spec = await self._spec_for(name, call.principal)
+        if isinstance(spec, CallFailed):
+            return as_result(spec)
         position = await checkpoints.settle(self._services, call, question, reply)
-        return as_result(CallAnswered(spec.as_json(await told(self._services, position))))
+        return as_result(CallAnswered(spec.as_json(await journey_answers.told(self._services, position))))
 
-    async def _at_run(
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    async def _ask_about_run(
         self,
         name: str,
         outcome: Outcome,
@@ -185,172 +278,95 @@ class GateExtension(Extension):
         ctx: ServerRequestContext[Any, Any],
         call: Call,
         *,
-        before: run_rounds.RunQuestion | None = None,
+        before: run_elicitation.RunQuestion | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """Ask in the host for what the run waits for and continue it, as often as it waits; then return its state."""
-        while isinstance(outcome, CallAnswered) and not call.detached and await self._may_ask(ctx, call):
-            question = await run_rounds.question(self._services, run, before)
+        """Ask in the host each time the run waits for a person, lead it after each answer, and return the last outcome."""
+        while (
+            isinstance(outcome, CallAnswered)
+            and not call.detached
+            and await may_ask(ctx, call.principal, self._services.state)
+        ):
+            question = await run_elicitation.question(self._services, run, before)
             if question is None:
                 break
             try:
-                shown = await run_rounds.form(self._services, question)
+                form = await run_elicitation.form(self._services, question)
             except KnowledgeError:  # it was settled elsewhere just now
-                outcome = await self._run_settled(name, question, asking.FormReply("nothing"), call)
+                outcome = await self._settle_run(name, question, FormReply("nothing"), call)
                 before = question
                 continue
-            if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
-                form = ElicitRequestFormParams(message=shown.text, requested_schema=shown.schema)
-                return InputRequiredResult(
-                    input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
-                )
-            if not has_room(self._services):
-                break
-            settled = partial(run_rounds.settled, self._services, question)
-            reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
-            outcome, before = await self._run_settled(name, question, reply, call), question
+            settled = partial(run_elicitation.settled, self._services, question)
+            reply = await self._show(form, question.state, settled, ctx)
+            if not isinstance(reply, FormReply):
+                return reply or as_result(outcome)
+            outcome, before = await self._settle_run(name, question, reply, call), question
         return as_result(outcome)
 
-    async def _begun(
+    async def _follow_begun_run(
         self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Return the outcome; of a run that a person let begin in the host where it stands in a moment, and ask what it asks.
+        """Return the outcome. If a person has just approved a run, follow it for a while and ask what it asks.
 
-        It continues by itself, so a client that disconnects only stops watching.
+        The run continues by itself in the background, so a caller that leaves doesn't end it.
         """
-        run = run_rounds.begun_in(name, outcome.content) if isinstance(outcome, CallAnswered) else ""
-        spec = self._gate.spec(name)
-        if not run or not isinstance(outcome, CallAnswered) or spec is None or call.detached:
+        run = run_elicitation.begun_in(name, outcome.content) if isinstance(outcome, CallAnswered) else ""
+        if not run or not isinstance(outcome, CallAnswered) or call.detached:
             return as_result(outcome)
-        from mcp_server.toolsets.runs.handlers import answered
-
-        there = await run_rounds.followed(self._services, call, run)
-        if isinstance(allowed := await self._gate.decide(name, Trust.READ, call.principal), Refuse):
-            return as_result(CallFailed(allowed.why))
-        told = spec.as_json(await answered(self._services, there))
-        outcome = CallAnswered({**told, "proposal": told["proposal"] or outcome.content["proposal"]})
-        return await self._at_run(name, outcome, run, ctx, call)
+        current = await run_elicitation.followed(self._services, call, run)
+        spec = await self._spec_for(name, call.principal)
+        if isinstance(spec, CallFailed):
+            return as_result(spec)
+        content = spec.as_json(await run_handlers.answered(self._services, current))
+        outcome = CallAnswered({**content, "proposal": content["proposal"] or outcome.content["proposal"]})
+        return await self._ask_about_run(name, outcome, run, ctx, call)
 
     async def _run_answered(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Return the outcome of a run that was asked about; the SDK has checked that it is this very call's."""
-        question = run_rounds.question_of(params.request_state or "")
-        if question is None or params.name != run_rounds.TOOL:
-            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
+        """Return the outcome of the run that the client was asked about, and ask again if it waits again."""
+        question = run_elicitation.question_of(params.request_state or "")
+        if question is None or params.name != run_elicitation.TOOL:
+            raise MCPError(INVALID_PARAMS, NOT_YOURS)
+        # The call that began the run couldn't name it yet.
         if (params.arguments or {}).get("run_id") not in (None, question.run):
-            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
-        outcome = await self._run_settled(params.name, question, _reply(params), call)
-        return await self._at_run(params.name, outcome, question.run, ctx, call, before=question)
+            raise MCPError(INVALID_PARAMS, OTHER_CALL)
+        outcome = await self._settle_run(params.name, question, _reply(params), call)
+        return await self._ask_about_run(params.name, outcome, question.run, ctx, call, before=question)
 
-    async def _run_settled(
-        self, name: str, question: run_rounds.RunQuestion, reply: asking.FormReply, call: Call
+    async def _settle_run(
+        self, name: str, question: run_elicitation.RunQuestion, reply: FormReply, call: Call
     ) -> Outcome:
-        """Do what the answer says and return the run's state; nothing for a caller that was frozen in the meantime."""
-        spec = self._gate.spec(name)
-        allowed = await self._gate.decide(name, Trust.READ, call.principal)
-        if isinstance(allowed, Refuse) or spec is None:
-            return CallFailed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
-        from mcp_server.toolsets.runs.handlers import answered
-
+        """Answer or decide as the form says, lead the run, and return it when it is over or waits again."""
+        spec = await self._spec_for(name, call.principal)
+        if isinstance(spec, CallFailed):
+            return spec
         try:
-            run = await run_rounds.settle(self._services, self._approvals, call, question, reply)
-            return CallAnswered(spec.as_json(await answered(self._services, run)))
+            run = await run_elicitation.settle(self._services, self._approvals, call, question, reply)
+            return CallAnswered(spec.as_json(await run_handlers.answered(self._services, run)))
         except KnowledgeError as error:
             return CallFailed(short(f"{name}: {error}", LONGEST_MESSAGE))
 
-    async def _second_round(
-        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
-    ) -> CallToolResult | InputRequiredResult:
-        """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
 
-        The state database decides whether it is still open, so that an answer counts once.
-        """
-        proposal = await self._services.state.trust.proposal((params.request_state or "").removeprefix(ASKED))
-        spec = self._gate.spec(params.name)
-        if proposal is None or spec is None or proposal.principal != call.principal.id or proposal.tool != params.name:
-            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
-        asked = spec.parse(params.arguments or {}).model_dump(mode="json")
-        if proposal.cut is None and canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
-            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
-        answer = json.loads(proposal.preview)["answer"]
-        outcome = await self._follow(params.name, answer, proposal, _reply(params))
-        return await self._begun(params.name, outcome, ctx, call)
-
-    async def _follow(
-        self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.FormReply
-    ) -> Outcome:
-        """Do what the answer says, and return what the call answers then; nothing to who was frozen meanwhile."""
-        allowed = await self._gate.decide(name, Trust.READ, principal_of(proposal))
-        if isinstance(allowed, Refuse):
-            return CallFailed(allowed.why)
-        person = Approver(f"{proposal.principal} (in the host)", "host")
-        try:
-            if reply.word == "approve":
-                await self._approvals.approve(proposal.id, proposal.hash, person, reply.note)
-            elif reply.word == "reject":
-                await self._approvals.reject(proposal.id, proposal.hash, person, reply.note)
-        except KnowledgeError as error:
-            logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is told below
-        return await self._outcome(name, answer, proposal.id)
-
-    async def _outcome(self, name: str, answer: Mapping[str, Any], proposal_id: str) -> Outcome:
-        state = self._services.state
-        with anyio.move_on_after(CARRIED_OUT_S):
-            while True:
-                seen = await state.last_event()
-                found = await state.trust.proposal(proposal_id)
-                if found is None or not found.underway:
-                    break
-                await state.changed(seen)
-        found = await state.trust.proposal(proposal_id)
-        if found is None:
-            return CallFailed(f"{name}: there is no longer a proposal {proposal_id}")
-        told = await summary(found, self._services.review_address)
-        return outcome_of(name, answer, found, told)
-
-
-def _reply(params: CallToolRequestParams) -> asking.FormReply:
-    """Return what the client's answer to the form says."""
+def _reply(params: CallToolRequestParams) -> FormReply:
+    """Return the client's answer to the form."""
     given = (params.input_responses or {}).get(QUESTION)
-    return asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.FormReply("nothing")
-
-
-async def _answer_or_decision(
-    text: str, schema: dict[str, Any], settled: Callable[[], Awaitable[None]], ctx: ServerRequestContext[Any, Any]
-) -> asking.FormReply:
-    """Return what the form was answered with, or nothing once it is settled elsewhere."""
-    replies: list[asking.FormReply] = []
-    async with anyio.create_task_group() as tasks:
-
-        async def ask() -> None:
-            try:
-                result = await ctx.session.elicit_form(text, schema, related_request_id=ctx.request_id)
-                replies.append(asking.reply(result.action, result.content))
-            except MCPError:
-                logger.info("the host could not ask", exc_info=True)
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(ask)
-        await settled()
-        tasks.cancel_scope.cancel()
-    return replies[0] if replies else asking.FormReply("nothing")
+    return proposal_form.reply(given.action, given.content) if isinstance(given, ElicitResult) else FormReply("nothing")
 
 
 def as_result(outcome: Outcome) -> CallToolResult:
-    """Return what a client gets: the same object as compact JSON text and as structured content, or an error's text.
-
-    Some hosts show a model only the one, some only the other.
-    """
+    """Return the outcome for a client: the same object as compact JSON text and as structured content, or an error's text."""
     if isinstance(outcome, CallAnswered):
+        # Some hosts show a model only the text, some only the structured content. The SDK's own text is indented: a fifth more tokens.
         text = json.dumps(outcome.content, ensure_ascii=False, separators=(",", ":"))
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome.content)
     return CallToolResult(content=[TextContent(type="text", text=outcome.why)], is_error=True)
 
 
 def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
-    """Return a middleware that lets only those read resources, prompts and completions who may read."""
+    """Return a middleware that refuses resources, prompts and completions to callers that may not read."""
 
     async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        # A message without an id is a notification, which gets no answer.
         if ctx.request_id is None or ctx.method in _UNGATED:
             return await call_next(ctx)
         try:
@@ -358,7 +374,7 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
         except UnknownSecret as error:
             raise MCPError(REFUSED, f"{ctx.method} is refused: {error}") from error
         except StorageError as error:
-            logger.exception("cannot tell who calls %s", ctx.method)
+            logger.exception("cannot identify the caller of %s", ctx.method)
             raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
         decision = await gate.decide(ctx.method, Trust.READ, who)
         if isinstance(decision, Refuse):

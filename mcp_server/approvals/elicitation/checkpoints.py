@@ -1,7 +1,7 @@
-"""Asking a person in the host at a blocking checkpoint of a journey: a form, and what an answer to it means.
+"""The form for a blocking checkpoint of a journey, and the meaning of the answer.
 
-Where the work asks questions the form has a field for each of them; otherwise it asks whether the work may continue. A checkpoint
-grants no authority, so a form is enough for each of them, even where the person's own decision is required.
+If the work asks questions, the form has a field for each; otherwise it asks whether the work may continue. A checkpoint grants no
+authority, so a form is enough even at checkpoints that ask for a person.
 """
 
 from __future__ import annotations
@@ -15,26 +15,33 @@ from knowledge.errors import KnowledgeError
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
+from mcp_server.late_module import LateModule
 from mcp_server.ports import ElicitationServices
 
 if TYPE_CHECKING:
+    from agents.engine import runner
     from agents.engine.progress.position import JourneyPosition
     from agents.engine.runner import JourneyDecision
     from agents.engine.work import questions
+    from mcp_server.web.text import sanitize
+else:
+    runner = LateModule("agents.engine.runner")
+    questions = LateModule("agents.engine.work.questions")
+    sanitize = LateModule("mcp_server.web.text.sanitize")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
 TOOL = "journey_submit"
 """The tool whose answer may be a question to a person."""
 ASKED = "checkpoint:"
-"""Begins the state of such a question: then come version and journey."""
+"""Begins the state of such a question. Version and journey follow."""
 LONGEST_SHOWN = 6_000
 MOST_FIELDS = 10
-"""The most questions with their own field in a form; further ones are answered in the note."""
+"""Questions with a field of their own in a form. Further ones are answered in the note."""
 LONGEST_TITLE, LONGEST_ANSWER, LONGEST_NOTE = 300, 1_500, 2_000
-"""Characters. All answers of a form together are not more than a journey takes at once, whatever the language."""
+"""Characters. All answers of a form together fit into one decision of a journey, in any language."""
 ANSWER, NOTE = "answer_", "note"
-"""Name the fields of a form of questions: the ids that a model gave them could be anything."""
+"""Names of fields. The questions' own ids come from a model and could be anything."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -49,7 +56,7 @@ SCHEMA: dict[str, Any] = {
             "type": "string",
             "title": "Note",
             "description": "What should be different, and why",
-            "maxLength": 2000,
+            "maxLength": LONGEST_NOTE,
         },
     },
     "required": [FIELD],
@@ -58,26 +65,26 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointQuestion:
-    """A checkpoint that waits: the journey at the version at which it was asked."""
+    """A checkpoint that waits: the journey, and its version when the question was asked."""
 
     journey: str
     version: int
 
     @property
     def state(self) -> str:
-        """Return what the client carries until it answers."""
+        """The state that the client sends back with the answer."""
         return f"{ASKED}{self.version}:{self.journey}"
 
 
 def question_in(content: Mapping[str, Any]) -> CheckpointQuestion | None:
-    """Return the question that an answer of `TOOL` leaves to a person, if it leaves one."""
+    """Return the question that an answer of `TOOL` leaves to a person, or None."""
     if content.get("state") != "waiting" or not content.get("checkpoint"):
         return None
     return CheckpointQuestion(str(content["journey_id"]), int(content["version"]))
 
 
 def question_of(state: str) -> CheckpointQuestion | None:
-    """Return the question in the state that a client sent back; None if it is not one of ours."""
+    """Return the question that a client's state names; None if it is the state of something else."""
     version, _, journey = state.removeprefix(ASKED).partition(":")
     if not state.startswith(ASKED) or not version.isdecimal() or not journey:
         return None
@@ -86,11 +93,10 @@ def question_of(state: str) -> CheckpointQuestion | None:
 
 async def form(services: ElicitationServices, asked: CheckpointQuestion) -> ElicitationForm:
     """Return the form; hidden and direction-changing characters of its texts are made visible."""
-    from agents.engine.work.questions import open_questions
     from agents.prompts import prompt as prompting
 
     position = await services.journeys.position(asked.journey, version=asked.version)
-    state, asks = position.state, open_questions(position.state)
+    state, asks = position.state, questions.open_questions(position.state)
     page = await services.review_address()
     done = "\n".join(f"- {line}" for line in prompting.done_lines(position.agent, state))
     parts = (
@@ -102,13 +108,7 @@ async def form(services: ElicitationServices, asked: CheckpointQuestion) -> Elic
     if len(text) > LONGEST_SHOWN:
         text = text[:LONGEST_SHOWN] + "\n[cut: the page has all of it]"
     below = f"\n\nAll of it: {page}/journeys/{asked.journey}" if page else ""
-    return ElicitationForm(_marked(text) + below, schema_of(asks) if asks else SCHEMA)
-
-
-def _marked(text: str) -> str:
-    from mcp_server.web.text.sanitize import spelled_out
-
-    return spelled_out(text)
+    return ElicitationForm(sanitize.spelled_out(text) + below, schema_of(asks) if asks else SCHEMA)
 
 
 def _listed(asks: Sequence[questions.WorkQuestion]) -> str:
@@ -117,7 +117,7 @@ def _listed(asks: Sequence[questions.WorkQuestion]) -> str:
 
 
 def schema_of(asks: Sequence[questions.WorkQuestion]) -> dict[str, Any]:
-    """Return the fields of a form of questions: one for each, and a note for what is left."""
+    """Return the schema of a form with a field for each question, and a note for the rest."""
     shown = asks[:MOST_FIELDS]
     fields = {f"{ANSWER}{n}": _field(f"{n}. {one.question}", one.why) for n, one in enumerate(shown, 1)}
     more = len(asks) - len(shown)
@@ -135,56 +135,50 @@ def schema_of(asks: Sequence[questions.WorkQuestion]) -> dict[str, Any]:
 
 def _field(title: str, meaning: str) -> dict[str, Any]:
     short = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + " [...]"
-    about = {"description": _marked(meaning[:LONGEST_TITLE])} if meaning else {}
-    return {"type": "string", "title": _marked(short), **about, "maxLength": LONGEST_ANSWER}
+    about = {"description": sanitize.spelled_out(meaning[:LONGEST_TITLE])} if meaning else {}
+    return {"type": "string", "title": sanitize.spelled_out(short), **about, "maxLength": LONGEST_ANSWER}
 
 
 def answered(asks: Sequence[questions.WorkQuestion], filled: Mapping[str, str]) -> JourneyDecision | None:
-    """Return the answer to a form of these questions, or None."""
-    from agents.engine.runner import JourneyDecision
-
-    said = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
-    given, note = {id_: text for id_, text in said.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
-    return JourneyDecision("answer", "host", note, given) if given or note else None
+    """Return the answers in a form of these questions as a decision; None if every field is empty."""
+    answers = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
+    given, note = {id_: text for id_, text in answers.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
+    return runner.JourneyDecision("answer", "host", note, given) if given or note else None
 
 
 async def settle(
     services: ElicitationServices, call: Call, asked: CheckpointQuestion, reply: FormReply
 ) -> JourneyPosition:
-    """Record the form's answer, unless it has none or somebody decided earlier, and return the journey's position.
+    """Record the form's answer, unless somebody decided before, and return the journey's position after it.
 
-    A form in a host whose forms do not, or no longer, count decides nothing.
+    An answer in a host whose forms don't count, or no longer count, decides nothing.
     """
     journeys = services.journeys
-    counts = await forms_count(services.state, call.principal)
-    if counts and (opinion := await _opinion(services, asked, reply)):
+    decision: JourneyDecision | None = None
+    if await forms_count(services.state, call.principal):
+        at_question = await journeys.position(asked.journey, version=asked.version)
+        if asks := questions.open_questions(at_question.state):
+            decision = answered(asks, reply.filled)
+        elif reply.word != "nothing":
+            decision = runner.JourneyDecision(reply.word, "host", reply.note)
+    if decision:
         try:
-            return await journeys.decide(asked.journey, asked.version, opinion, by=f"{call.principal.id} (in the host)")
+            return await journeys.decide(
+                asked.journey, asked.version, decision, by=f"{call.principal.id} (in the host)"
+            )
         except KnowledgeError as error:
-            # Somebody else decided first, or a question was left open: the position is returned below.
+            # Somebody else decided first, or a question was left open: the position below shows it.
             logger.debug("%s: %s", asked.journey, error)
     return await journeys.position(asked.journey)
 
 
-async def _opinion(
-    services: ElicitationServices, asked: CheckpointQuestion, reply: FormReply
-) -> JourneyDecision | None:
-    from agents.engine.runner import JourneyDecision
-    from agents.engine.work.questions import open_questions
-
-    there = await services.journeys.position(asked.journey, version=asked.version)
-    if asks := open_questions(there.state):
-        return answered(asks, reply.filled)
-    return None if reply.word == "nothing" else JourneyDecision(reply.word, "host", reply.note)
-
-
 async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) -> bool:
-    """Return whether the journey is still at the question."""
+    """Return whether the journey is still at the version with the question."""
     return (await services.journeys.store.journey(asked.journey)).version == asked.version
 
 
 async def decided(services: ElicitationServices, asked: CheckpointQuestion) -> None:
-    """Return when the journey is no longer at the question."""
+    """Return when the journey has moved on from the question."""
     async with services.waiting:
         while True:
             seen = await services.state.last_event()

@@ -1,4 +1,4 @@
-"""Decides whether a person is asked in the host, from the client's declared features and what a person allowed this host."""
+"""Whether a person can be asked in the host: the client must show forms, and a person must have allowed them there."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 
 def can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the client shows forms. One that names no mode shows them."""
+    """Return whether the client shows forms."""
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
+    # Clients older than the modes send an empty object and show forms.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 async def may_ask(ctx: ServerRequestContext[Any, Any], who: Principal, state: StateStore) -> bool:
-    """Return whether a person is asked in the host: the client shows forms, and an answer there would count.
-
-    Elsewhere the call is answered as that of a client that shows none: a client could answer its own form.
-    """
+    """Return whether the client shows forms and an answer in one would count. A client could answer its own form."""
     try:
         return can_ask(ctx) and await forms_count(state, who)
     except StorageError:
-        logger.warning("it is not known now whether forms of %s count, so none is shown there", who.id, exc_info=True)
+        logger.warning("cannot read whether forms of %s count, so none is shown there", who.id, exc_info=True)
         return False

@@ -1,7 +1,7 @@
-"""The state of a task. A task is a run of `agent_run`, or a call that became a proposal; beside their records nothing is kept.
+"""The status of tasks. A task is a run of `agent_run`, or a call that became a proposal. Nothing is stored besides their records.
 
-So a handle is valid in every process and after each restart, and decisions made elsewhere are reported here. A call that answers a run
-has its own handle: the run's id, a point, and the number of answers that the run had then.
+So a handle is valid in every process and after each restart, and shows decisions made elsewhere. A call that answers a run has a
+handle of its own: the run's id, a point, and the number of answers that the run had then.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.absent import NotConfigured
-from mcp_server.approvals.approvers import Approvals, Approver, requirement
-from mcp_server.approvals.elicitation import proposal_form as asking
-from mcp_server.approvals.elicitation import run_elicitation as run_rounds
+from mcp_server.approvals.approvers import Approvals, requirement
+from mcp_server.approvals.elicitation import proposal_form, run_elicitation
+from mcp_server.approvals.elicitation.proposal_form import FormReply
 from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
 from mcp_server.gate.dispatch import CallAnswered, Gate
 from mcp_server.gate.host_registration import Principal
+from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.gate_extension import as_result
 from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, ProtocolTask, TaskForm
@@ -38,10 +39,19 @@ from mcp_server.toolsets.runs.decision_notes import chain_of
 if TYPE_CHECKING:
     from agents.loop.record.frames import PersonAnswered as Answer
     from agents.loop.record.run import Run
+    from mcp_server.presenters import run as run_presenter
+    from mcp_server.runs import local
+    from mcp_server.toolsets.runs import handlers
+    from mcp_server.web.text import sanitize
+else:
+    run_presenter = LateModule("mcp_server.presenters.run")
+    local = LateModule("mcp_server.runs.local")
+    handlers = LateModule("mcp_server.toolsets.runs.handlers")
+    sanitize = LateModule("mcp_server.web.text.sanitize")
 
 logger = logging.getLogger("knowledge_forge.tasks")
 
-AGENT_RUN = run_rounds.TOOL
+AGENT_RUN = run_elicitation.TOOL
 REMEMBERED = timedelta(days=3_650)
 CANCELLED = "the client cancelled the task"
 LONGEST_QUESTION = 400
@@ -54,12 +64,12 @@ class NoSuchTask(KnowledgeError):
     def __init__(self, task: str, also: str = "") -> None:
         self.task = task
         super().__init__(
-            f"you were given no task {task[:60]!r}{also}; only the caller that was given a handle can use it"
+            f"you have no task {task[:60]!r}{also}; a task can be used only by the caller that was given its handle"
         )
 
 
 class BadAnswer(KnowledgeError):
-    """An answer that is none to a form."""
+    """A client's answer to a form isn't the result of an elicitation."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -67,10 +77,10 @@ class BadAnswer(KnowledgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Traced:
-    """The target of a handle: the call's proposal and the one that replaced it, or the run, or both.
+class _TracedTask:
+    """The records behind a handle: the newest proposal of its call, the run, or both.
 
-    `answers`: how many a person had given to the run when the call returned.
+    `answers` is the number of answers that the run had when the call was answered.
     """
 
     id: str
@@ -81,37 +91,37 @@ class _Traced:
 
 
 class ProtocolTasks:
-    """The tasks of all callers of one knowledge base, as one process tells and moves them."""
+    """The tasks of all callers of one knowledge base, as one process serves them."""
 
     def __init__(self, gate: Gate, approvals: Approvals, services: ProtocolServices) -> None:
         self._gate, self._approvals, self._services = gate, approvals, services
 
     @property
     def state(self) -> StateStore:
-        """Return where tasks are on record."""
+        """The store that has the tasks' records."""
         return self._services.state
 
     async def task(self, task: str, who: Principal, *, forms: bool) -> ProtocolTask:
-        """Return the state of the caller's task; `forms`: the client shows forms, and a person allowed them to count.
+        """Return the caller's task as it is now. `forms`: the client shows forms, and a person allowed answers in them.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.
         """
         found = await self._traced(task, who)
         if found.run is not None:
-            told = await self._run(found, found.run, forms=forms)
+            current = await self._of_run(found, found.run, forms=forms)
         elif found.proposal is not None:
-            told = await self._proposal(found, found.proposal, forms=forms)
+            current = await self._of_proposal(found, found.proposal, forms=forms)
         else:
             raise NoSuchTask(task)
-        told = _seen(told)
-        open_forms = [form for form in told.forms if not await self._was_answered(task, form.key)]
-        if told.forms and not open_forms:
-            return replace(told, status="working", forms=())
-        return told
+        # Hosts show the message to people, and models wrote parts of it.
+        current = replace(current, message=sanitize.spelled_out(current.message))
+        if current.forms and all([await self._was_answered(task, form.key) for form in current.forms]):
+            return replace(current, status="working", forms=())
+        return current
 
     async def handle(self, task: str) -> str:
-        """Return the id of the handle of a call that left this run, or this proposal, open."""
+        """Return the id of the handle for a call that left this run or proposal open."""
         from agents.loop.errors import NoSuchRun
 
         if await self._services.state.trust.proposal(task) is not None:
@@ -123,26 +133,27 @@ class ProtocolTasks:
         return f"{task}{POINT}{count}" if (count := len(_answers(run))) else task
 
     async def answer(self, task: str, who: Principal, answers: Mapping[str, Any], *, forms: bool) -> None:
-        """Do what a person answered to what the task asks now; answers to anything else change nothing.
+        """Decide or answer as a person did in the task's open forms. Answers to anything else change nothing.
 
-        An accepted form proves no person, so it decides what a form in the host may decide.
+        An accepted form proves no person, so it can decide only what a form in the host may decide.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.
-            BadAnswer: an answer to what is asked now is none.
+            BadAnswer: an answer to an open form isn't the result of an elicitation. Nothing was decided.
         """
-        there = await self.task(task, who, forms=forms)
-        given = {form.key: _reply(form.key, answers[form.key]) for form in there.forms if form.key in answers}
+        current = await self.task(task, who, forms=forms)
+        # All answers are parsed before the first one is used.
+        given = {form.key: _reply(form.key, answers[form.key]) for form in current.forms if form.key in answers}
         for key, reply in given.items():
             found = await self._traced(task, who)
             if found.run is not None and found.run.ask is not None and found.run.ask.id == key:
-                await self._tell_run(found.run, key, reply, who)
+                await self._answer_run(found.run, key, reply, who)
             else:
                 await self._decide(key, reply, who)
             await self.note_answered(task, key)
 
     async def cancel(self, task: str, who: Principal) -> None:
-        """End the run, or take the proposal back if nobody has decided about it.
+        """Cancel the run, or withdraw the proposal if it is still pending.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.
@@ -154,166 +165,162 @@ class ProtocolTasks:
             await self._services.state.trust.withdraw(found.proposal.id, who.id, at=self._services.now())
 
     async def note_answered(self, task: str, key: str) -> None:
-        """Remember that a person was asked that and has answered, or dismissed the form: the task does not ask it again."""
+        """Record that a person answered or dismissed that form of the task, so that it is not shown again."""
         until = self._services.now() + REMEMBERED
         await self._services.state.trust.put_secret(_digest(task, key), "form", key, expires_at=until)
-        await self._services.state.publish("task", [task])  # listeners are notified that it is no longer asked
+        await self._services.state.publish("task", [task])  # subscribers get the task without the form
 
     async def _was_answered(self, task: str, key: str) -> bool:
         digest = _digest(task, key)
         return await self._services.state.trust.secret(digest, "form", now=self._services.now()) is not None
 
-    # --- what a handle leads to ---------------------------------------------------------------------------------------
+    # --- the records behind a handle ----------------------------------------------------------------------------------
 
-    async def _traced(self, task: str, who: Principal) -> _Traced:
+    async def _traced(self, task: str, who: Principal) -> _TracedTask:
         if len(task) > MOST_ID or not task.isascii():
             raise NoSuchTask(task)
         first = await self._services.state.trust.proposal(task)
         if first is None:
-            return await self._traced_run(task, who)
+            run_id, point, count = task.partition(POINT)
+            run = await self._run_of(run_id, who)
+            given = _answers(run)
+            if not point:
+                return _TracedTask(task, run.header.begun_at, run=run)
+            # One spelling for one task, because answered forms are recorded under it: not `.07` besides `.7`.
+            if not count.isdecimal() or count != str(int(count)) or not 0 < int(count) <= len(given):
+                raise NoSuchTask(task)
+            return _TracedTask(task, given[int(count) - 1].at, run=run, answers=int(count))
         if first.principal != who.id or first.kind != "call":
             raise NoSuchTask(task)
         newest = (await chain_of(self._services.state.trust, task))[-1]
         begun = begun_by(newest) if newest.tool == AGENT_RUN else ""
-        run = await self._run_of(begun, who) if begun else None
-        before = [frame for frame in _answers(run) if newest.ended_at and frame.at <= newest.ended_at] if run else []
-        return _Traced(task, first.created_at, newest, run, len(before))
+        begun_run = await self._run_of(begun, who) if begun else None
+        before = (
+            [frame for frame in _answers(begun_run) if newest.ended_at and frame.at <= newest.ended_at]
+            if begun_run
+            else []
+        )
+        return _TracedTask(task, first.created_at, newest, begun_run, len(before))
 
-    async def _traced_run(self, task: str, who: Principal) -> _Traced:
-        run, point, count = task.partition(POINT)
-        there = await self._run_of(run, who)
-        given = _answers(there)
-        if not point:
-            return _Traced(task, there.header.begun_at, run=there)
-        if not count.isdecimal() or count != str(int(count)) or not 0 < int(count) <= len(given):
-            raise NoSuchTask(task)
-        return _Traced(task, given[int(count) - 1].at, run=there, answers=int(count))
-
-    async def _run_of(self, run: str, who: Principal) -> Run:
+    async def _run_of(self, run_id: str, who: Principal) -> Run:
         from agents.loop.errors import NoSuchRun
 
         try:
-            there = await self._services.runs.store.run(run)
+            run = await self._services.runs.store.run(run_id)
         except NoSuchRun:
-            raise NoSuchTask(run) from None
-        except NotConfigured:  # said of every id that is none of a proposal, so it tells of no run
-            raise NoSuchTask(run, ", and no language model for runs is configured here") from None
-        if there.header.principal != who.id:
-            raise NoSuchTask(run)
-        return there
+            raise NoSuchTask(run_id) from None
+        except NotConfigured:  # the same for every id that is no proposal's, so it reveals no run
+            raise NoSuchTask(run_id, ", and no language model for runs is configured here") from None
+        if run.header.principal != who.id:
+            raise NoSuchTask(run_id)
+        return run
 
-    # --- where it stands ----------------------------------------------------------------------------------------------
+    # --- status -------------------------------------------------------------------------------------------------------
 
-    async def _proposal(self, found: _Traced, proposal: Proposal, *, forms: bool) -> ProtocolTask:
+    async def _of_proposal(self, found: _TracedTask, proposal: Proposal, *, forms: bool) -> ProtocolTask:
         await self._note_read(scopes_of(proposal), proposal.principal)
-        told = ProtocolTask(found.id, "working", found.created_at, _moved_at(proposal))
+        moved_at = proposal.ended_at or (proposal.verdict.at if proposal.verdict else proposal.created_at)
+        task = ProtocolTask(found.id, "working", found.created_at, moved_at)
         if proposal.state == "pending":
-            told = replace(told, lasts=proposal.expires_at - found.created_at, poll_ms=WAITING_MS)
-            return await self._asking_about(told, proposal, forms=forms)
+            task = replace(task, lasts=proposal.expires_at - found.created_at, poll_ms=WAITING_MS)
+            return await self._waiting_for_decision(task, proposal, forms=forms)
         if proposal.underway:
-            return replace(told, message="a person approved it; it is being carried out")
+            return replace(task, message="approved; being executed")
         if proposal.state == "withdrawn":
-            return replace(told, status="cancelled", message="the proposal was taken back")
+            return replace(task, status="cancelled", message="the proposal was withdrawn")
         page = await summary(proposal, self._services.review_address)
         outcome = outcome_of(proposal.tool, json.loads(proposal.preview)["answer"], proposal, page)
         result = as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
-        return replace(told, status="completed", message=f"the proposal is {proposal.state}", result=result)
+        return replace(task, status="completed", message=f"the proposal is {proposal.state}", result=result)
 
-    async def _asking_about(self, told: ProtocolTask, proposal: Proposal, *, forms: bool) -> ProtocolTask:
-        """Return the task as one that waits for a decision: with a form if that may decide, and who decides where."""
+    async def _waiting_for_decision(self, task: ProtocolTask, proposal: Proposal, *, forms: bool) -> ProtocolTask:
+        """Return the task with a message that says where a person decides, and with a form if one is enough."""
         page = await summary(proposal, self._services.review_address)
         where = page["review_url"] or "`knowledge-forge review`"
-        told = replace(told, message=f"a person decides at {where}: {page['preview']} ({proposal.why})")
-        weak = requirement(proposal, "host", passkeys=False) == "word" and asking.can_be_shown(proposal)
-        if not (forms and weak and self._services.now() < proposal.expires_at):
-            return told
-        form = TaskForm(proposal.id, asking.message(proposal, page), asking.SCHEMA)
-        return replace(told, status="input_required", forms=(form,))
+        task = replace(task, message=f"a person decides at {where}: {page['preview']} ({proposal.why})")
+        enough = requirement(proposal, "host", passkeys=False) == "word" and proposal_form.can_be_shown(proposal)
+        if not (forms and enough and self._services.now() < proposal.expires_at):
+            return task
+        form = proposal_form.form(proposal, page)
+        return replace(task, status="input_required", forms=(TaskForm(proposal.id, form.text, form.schema),))
 
-    async def _run(self, found: _Traced, run: Run, *, forms: bool) -> ProtocolTask:
+    async def _of_run(self, found: _TracedTask, run: Run, *, forms: bool) -> ProtocolTask:
         await self._note_read((run.id,), run.header.principal)
-        if not forms and (asking := _when_it_asked(run, found.answers)):
-            run = asking  # which its call is told whole: it can answer with another one, and in no form
-        told = ProtocolTask(found.id, "working", found.created_at, run.moved_at)
+        # A client without forms gets the question as the call's result and answers with another call. A task is final once completed,
+        # so this call's task keeps showing that question when the run has moved on.
+        if not forms and (at_question := _when_it_asked(run, found.answers)):
+            run = at_question
+        task = ProtocolTask(found.id, "working", found.created_at, run.moved_at)
         if not forms and run.ask is not None:
-            return replace(told, status="completed", message="it asks a person", result=await self._answered(run))
+            return replace(task, status="completed", message="it asks a person", result=await self._result_of(run))
         if run.state == "cancelled":
-            return replace(told, status="cancelled", message=run.why)
+            return replace(task, status="cancelled", message=run.why)
         if run.over:
-            return replace(told, status="completed", message=run.why, result=await self._answered(run))
+            return replace(task, status="completed", message=run.why, result=await self._result_of(run))
         if run.ask is not None:
-            return await self._asking(told, run)
+            asks = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
+            form = await run_elicitation.form(self._services, run_elicitation.RunQuestion(run.id, run.ask.id))
+            open_form = TaskForm(run.ask.id, form.text, form.schema)
+            return replace(task, status="input_required", poll_ms=WAITING_MS, message=asks, forms=(open_form,))
         chain = await chain_of(self._services.state.trust, run.proposal) if run.proposal else ()
         if chain and chain[-1].state == "pending":
-            return await self._asking_about(replace(told, poll_ms=WAITING_MS), chain[-1], forms=forms)
+            return await self._waiting_for_decision(replace(task, poll_ms=WAITING_MS), chain[-1], forms=forms)
         if why := await self._services.runs.day.spent():
-            return replace(told, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
-        return replace(told, message=_step(run))
+            return replace(task, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
+        return replace(task, message=run_presenter.progress_of(run, run.frames[-1]) if run.frames else "starting")
 
-    async def _asking(self, told: ProtocolTask, run: Run) -> ProtocolTask:
-        """Return the task as one whose run asks a question, of a client that shows forms."""
-        if run.ask is None:
-            return told
-        asked = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
-        told = replace(told, poll_ms=WAITING_MS, message=asked)
-        shown = await run_rounds.form(self._services, run_rounds.RunQuestion(run.id, run.ask.id))
-        return replace(told, status="input_required", forms=(TaskForm(run.ask.id, shown.text, shown.schema),))
+    async def _result_of(self, run: Run) -> Mapping[str, Any]:
+        """Return the result of the call that began the run, as if it had waited."""
+        # Imported here, because the spec works also where agent_run is not listed.
+        from mcp_server.toolsets.runs.tools import AGENT_RUN as SPEC
 
-    async def _answered(self, run: Run) -> Mapping[str, Any]:
-        """Return what the call would have returned that began the run, had it waited."""
-        from mcp_server.toolsets.runs.handlers import answered
-        from mcp_server.toolsets.runs.tools import AGENT_RUN as TOOL
-
-        outcome = CallAnswered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
+        outcome = CallAnswered(SPEC.as_json(await handlers.answered(self._services, run)))
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _note_read(self, scopes: Sequence[str], principal: str) -> None:
-        """Remember that the caller now gets text that may repeat what was read in these runs and journeys, however long ago."""
+        """Record the untrusted reading of these runs and journeys for the caller: the task's texts may repeat it."""
         taints = self._services.taints
         if origins := {origin for scope in scopes for origin in await taints.of_journey(scope)}:
             await taints.note(principal, "", origins)
 
-    # --- what a person answered ---------------------------------------------------------------------------------------
+    # --- answers of people --------------------------------------------------------------------------------------------
 
-    async def _tell_run(self, run: Run, ask: str, reply: asking.FormReply, who: Principal) -> None:
-        """Continue the run with the answer, in the background; a form without an answer leaves it waiting."""
-        text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
-        if not text or not await run_rounds.counts(self._services, who, run.id):
+    async def _answer_run(self, run: Run, ask: str, reply: FormReply, who: Principal) -> None:
+        """Answer the run, which continues in the background. A form without an answer leaves it waiting."""
+        text = reply.filled.get(run_elicitation.ANSWER, "").strip()[: run_elicitation.LONGEST_ANSWER]
+        if not text or not await run_elicitation.counts(self._services, who, run.id):
             return
         from agents.loop.errors import RunNotThere
-        from mcp_server.runs.local import answer
 
         try:
             runs = self._services.runs.store
-            await answer(self._services, runs, run, text, f"{who.id} (in the host)", ask=ask)
+            await local.answer(self._services, runs, run, text, f"{who.id} (in the host)", ask=ask)
         except RunNotThere as error:
-            logger.debug("%s: %s", run.id, error)  # it was answered elsewhere: where it stands now is asked for
+            logger.debug("%s: %s", run.id, error)  # answered elsewhere; the client's next request shows it
 
-    async def _decide(self, proposal_id: str, reply: asking.FormReply, who: Principal) -> None:
+    async def _decide(self, proposal_id: str, reply: FormReply, who: Principal) -> None:
         proposal = await self._services.state.trust.proposal(proposal_id)
         if proposal is None or proposal.principal != who.id:
             return
-        person = Approver(f"{who.id} (in the host)", "host")
         try:
-            if reply.word == "approve":
-                await self._approvals.approve(proposal.id, proposal.hash, person, reply.note)
-            elif reply.word == "reject":
-                await self._approvals.reject(proposal.id, proposal.hash, person, reply.note)
+            await proposal_form.decide(self._approvals, proposal, reply)
         except StorageError:
-            raise  # nothing is on record: it is asked for again
+            raise  # nothing is recorded, so the client must send the answer again
         except KnowledgeError as error:
-            logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is asked for
+            logger.debug(
+                "%s: %s", proposal.id, error
+            )  # somebody else decided first; the client's next request shows it
 
 
 def _answers(run: Run) -> Sequence[Answer]:
-    """Return a person's answers to the run, oldest first."""
+    """Return the answers that the run got from people, oldest first."""
     from agents.loop.record.frames import PersonAnswered
 
     return [frame for frame in run.frames if isinstance(frame, PersonAnswered)]
 
 
 def _when_it_asked(run: Run, answers: int) -> Run | None:
-    """Return the run as it stood when it asked after so many answers; None if it has not."""
+    """Return the run as it was when it asked after that many answers; None if it didn't."""
     from agents.loop.record.frames import AskUser
     from agents.loop.record.run import fold
 
@@ -321,30 +328,13 @@ def _when_it_asked(run: Run, answers: int) -> Run | None:
     return fold(run.header, run.frames[: asked[answers] + 1]) if answers < len(asked) else None
 
 
-def _seen(told: ProtocolTask) -> ProtocolTask:
-    """Return the task with a message in which every character is seen: hosts show it to people, and models wrote parts of it."""
-    from mcp_server.web.text.sanitize import spelled_out
-
-    return replace(told, message=spelled_out(told.message))
-
-
-def _reply(key: str, answer: Any) -> asking.FormReply:
+def _reply(key: str, answer: Any) -> FormReply:
     try:
         given = ElicitResult.model_validate(without_surrogates(answer))
     except ValidationError:
         raise BadAnswer(key) from None
-    return asking.reply(given.action, given.content)
+    return proposal_form.reply(given.action, given.content)
 
 
 def _digest(task: str, key: str) -> bytes:
     return hashlib.sha256(f"task\0{task}\0{key}".encode()).digest()
-
-
-def _moved_at(proposal: Proposal) -> datetime:
-    return proposal.ended_at or (proposal.verdict.at if proposal.verdict else proposal.created_at)
-
-
-def _step(run: Run) -> str:
-    from mcp_server.presenters.run import progress_of
-
-    return progress_of(run, run.frames[-1]) if run.frames else "it begins"

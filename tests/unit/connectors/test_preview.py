@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.elicitation.proposal_form import can_be_shown, message
+from mcp_server.approvals.elicitation.proposal_form import can_be_shown, form
 from mcp_server.approvals.summary import file_text
 from mcp_server.cli.review.card import CardBlock
 from mcp_server.cli.review.card import card as card_of
@@ -47,7 +47,7 @@ def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None
     titles = [block.title for block in card(waiting(change))]
     assert view.file.effect == says
     assert f"plane:KB-12 description {says}" in titles
-    assert f"plane:KB-12 description {says}\n" in message(waiting(change), {})
+    assert f"plane:KB-12 description {says}\n" in form(waiting(change), {}).text
 
 
 def test_a_text_that_is_shown_as_it_goes_out_is_not_shown_again_as_an_answer() -> None:
@@ -92,10 +92,10 @@ def test_hostile_text_does_nothing_in_the_form_the_terminal_or_the_page() -> Non
     (view,) = rows_of(change, WHOLE)
     page = sanitize_line(view.file.path) + "".join(str(row.new) for hunk in view.hunks for row in hunk)
     terminal = text(card(waiting(change)))
-    form = message(waiting(change), {})
+    in_host = form(waiting(change), {}).text
     assert "<script" not in page
     assert "<b>" not in page
-    for shown in (page, terminal, form):
+    for shown in (page, terminal, in_host):
         assert not {"\x1b", "\u202e", "\r"} & set(shown)
         assert "U+202E" in shown
     assert sum(map(len, view.hunks)) == 4, "a line that looks like one of a diff is a line of the text"
