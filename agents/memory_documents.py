@@ -44,7 +44,7 @@ def document(agent: Agent, state: JourneyState, journey: str, name: str) -> str:
     """Return the document of that name.
 
     Raises:
-        NoSuchDocument: there is no such document; the message names the ones there are.
+        NoSuchDocument: there is no such document; the message names the existing ones.
     """
     found = documents(agent, state)
     if name not in found:

@@ -64,7 +64,7 @@ class RecordCodec(Generic[T]):
         return {one.key: one.write(value) for one, value in values if value != one.default}
 
     def record(self, form: Any) -> T:
-        """Return the record of which `form` or `short_form` made that.
+        """Return the record that `form` or `short_form` turned into that value.
 
         Raises:
             BadRecord: there is no such record; the message names the field.

@@ -190,7 +190,7 @@ class HasConnectors(Protocol):
 
 
 class WaitServices(HasState, HasWaits, Protocol):
-    """For a call that waits until a person has decided."""
+    """Used by calls that wait until a person has decided."""
 
 
 class ElicitationServices(HasState, HasReviewPage, HasTaints, HasWaits, HasJourneys, HasRuns, Protocol):

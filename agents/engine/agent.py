@@ -54,7 +54,7 @@ class Fate:
 class Look(Protocol):
     """Everything that conditions can check besides the work: the knowledge base, and the server's records of this journey.
 
-    Nothing depends on what a model says about itself. Answers are current, and looking changes nothing.
+    Nothing depends on what a model says about itself. Answers are current, and reading them changes nothing.
     """
 
     async def cited(self, citation: Citation) -> str:

@@ -107,7 +107,7 @@ def checkpoint_on(graph: PhaseGraph, transition: Transition) -> CheckpointKind:
 
 
 def own_label(transition: Transition) -> str:
-    """Return what a transition itself says about asking a person; "" if it follows its phase."""
+    """Return a transition's own setting for asking a person; "" if it follows its phase."""
     if transition.asks:
         return ANSWERS_LABEL
     if not transition.checkpoint or transition.is_backward:

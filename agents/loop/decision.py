@@ -135,7 +135,7 @@ def tools_digest(offered: Sequence[ToolDefinition]) -> str:
 
 
 def check_tool_names(offered: Sequence[ToolDefinition]) -> None:
-    """Return if no two tools, our own included, have the same name.
+    """Return if no two tools, including our own, have the same name.
 
     Raises:
         ValueError: two have: a mistake of the caller.

@@ -202,7 +202,7 @@ class RunLeader:
         raise raised
 
     async def _shorten(self, run: Run, error: ContextTooLong) -> Run:
-        """Return the run with half the budget for what the model is sent, or failed if that was tried often enough."""
+        """Return the run with half the budget for the model's input, or failed if that was tried often enough."""
         cost = self._ports.processor.cost_of(error)
         # The project's estimate of tokens is rough, so the vendor may refuse what fits by that.
         if run.shortened >= MOST_SHORTENED:

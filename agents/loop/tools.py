@@ -14,8 +14,8 @@ from agents.loop.model.ports import ToolDefinition
 class CallOutcome:
     """The outcome of a call. `text` is the result for the model, also after a refusal or failure (then `success` is false).
 
-    `proposal`: nothing was done yet, a person decides about the proposal with that id. `asks`: nothing was done, a person has to
-    answer that question first; then the model calls the tool again. `unsure`: it is unknown whether it was done, and `text` says so.
+    `proposal`: nothing was done yet, a person decides about the proposal with that id. `asks`: nothing was done; a person has to
+    answer that question first, then the model calls the tool again. `unsure`: it is unknown whether it was done, and `text` says so.
     `called` is false if the tool was never called.
     """
 

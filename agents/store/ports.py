@@ -25,7 +25,7 @@ NEWEST_COMPARED = 100
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The version that an act led to. `repeated`: it was on record already, and nothing was added.
+    """The version that an act led to. `repeated`: it was already recorded, and nothing was added.
 
     `state` is the new state, for callers that passed the state before.
     """
@@ -146,7 +146,7 @@ class JourneyStore(Protocol):
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return the journey's state now or at that version: the fold of its events up to then.
 
-        The newest state is found in a time that does not grow with the journey, an older one by folding.
+        Finding the newest state takes no longer for a long journey; an older one is folded.
 
         Raises:
             NoSuchJourney: there is no such journey, or it has no such version.

@@ -250,7 +250,7 @@ class SqlJourneys:
     async def _held_state(
         self, t: StateTransaction, journey: str, before: JourneyState | None
     ) -> tuple[int, JourneyState]:
-        """Keep others from moving the journey, and return its number and state: `before` if it is up to date, else a bare one."""
+        """Lock the journey, and return its number and state: `before` if it is up to date, else a bare one."""
         if before is not None:
             found = await t.execute(_HOLD_AT, (journey,))
             if found and found[0][2] == before.version:

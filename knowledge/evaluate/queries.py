@@ -2,7 +2,7 @@
 
 One query: `{"id": "q1", "query": "...", "relevant": [{"path": "guides/deploy.md", "section": "Rolling back", "grade": 2,
 "quote": "switch the router"}]}`. An empty `relevant` says that nothing here answers it. `path`, `mode` and `filters`
-are those of a search. YAML holds the same as a list, or as a mapping with the list under `queries`.
+are those of a search. YAML has the same as a list, or as a mapping with the list under `queries`.
 """
 
 from __future__ import annotations

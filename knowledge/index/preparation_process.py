@@ -26,7 +26,7 @@ from knowledge.search.query.analysis import keep_words, remember_words
 log = logging.getLogger(__name__)
 
 WORTH_IT = 1_000
-"""Documents from which on starting a process (a third of a second) pays."""
+"""From this many documents on, starting a process (a third of a second) pays off."""
 PATIENCE_S = 5.0
 
 _PACKAGES = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ Job = tuple[str, Known | None]
 
 
 class PreparingLost(Exception):
-    """The second process is gone or sends nonsense; the work can be done in this one."""
+    """The second process is gone or sends garbage; the work can be done in this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ Form = Literal["document", "section", "snippet", "append"]
 
 DIGEST_BYTES = 16
 CUT_MARK = "..."
-"""Ends a text that was cut."""
+"""The mark at the end of a text that was cut."""
 LONGEST_SIDE = 1_000
 
 

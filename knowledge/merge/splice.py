@@ -27,7 +27,7 @@ class Replacement(NamedTuple):
 class Insertion(NamedTuple):
     """Lines put in after line `after` (0: before the first). A block gets blank lines around it, other lines none.
 
-    `text` has LF line ends and none at its end. `apart` asks for a blank line before a line that is no block.
+    `text` has LF line ends and none at its end. `apart` requests a blank line before a line that does not start a block.
     """
 
     after: int

@@ -23,7 +23,7 @@ GATHERED_S = 0.05
 LAST_FLUSH_S = 1.0
 MOST_REMEMBERED = 2_000
 FRESH = timedelta(minutes=1)
-"""A look is not written again within this time: most looks of a busy caller are repetitions."""
+"""A reading is not written again within this time: most readings of a busy caller are repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ReadingLedger:
     """Records looks in the state database, so that every process and host of a caller knows them.
 
     The ledger only steers. If the database is unavailable, nothing is recorded, nobody is nudged, and the answer is
-    given. While `run` is running, looks from searches are written shortly after the answer. Looks at maps and pages,
+    given. While `run` is running, readings from searches are written shortly after the answer. Looks at maps and pages,
     which nudges depend on, are written before it.
     """
 
@@ -50,7 +50,7 @@ class ReadingLedger:
         self._running = False
 
     async def run(self) -> None:
-        """Write what searches showed, until cancelled; pending looks are written first then."""
+        """Write the readings from searches until cancelled; pending ones are written before it ends."""
         self._running = True
         try:
             while True:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 TAINT_KEPT = timedelta(days=30)
 PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
-"""Of one caller: at less than a hundred bytes each that bounds the cost of reading."""
+"""Per caller: at less than a hundred bytes each, that limits the cost of reading."""
 RECENT = timedelta(days=1)
 """How far back an update of a trust record sees its changes."""
 MOST_KEPT = 4_000

@@ -336,7 +336,7 @@ class TrustRecords(Protocol):
         ...
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Note whether a form that the host with that secret shows counts as its person's word, and put that on the chain.
+        """Record, also in the chain, whether forms of the host with that secret count as its person's decision.
 
         A no always counts. A yes does nothing, and False is returned, if it holds already or something was decided later than
         `note.at`: a yes that is carried out late does not undo a no.
@@ -367,7 +367,7 @@ class TrustRecords(Protocol):
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:
-        """Record that a person vouches for the place and put that on the chain; False, and nothing done, if one does already."""
+        """Record, also in the chain, that a person trusts the place; False, and nothing done, if it is already trusted."""
         ...
 
     async def distrust_place(self, place: str, *, note: Note) -> bool:

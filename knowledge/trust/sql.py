@@ -447,7 +447,7 @@ class SqlTrust:
             raise ValueError("that passkey is registered already")
 
     async def _noted(self, statement: SqlText, values: Any, entry: HistoryEntry) -> bool:
-        """Run a statement, put the entry on the chain if it changed a row, and return whether it did."""
+        """Run a statement, add the entry to the chain if it changed a row, and return whether it did."""
 
         async def work(t: StateTransaction) -> bool:
             await t.execute(HOLD_THE_END)
@@ -472,7 +472,7 @@ class SqlTrust:
         return await self._noted(_REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Note whether a form of the host counts, and put that on the chain; False if it holds already, or something newer does."""
+        """Record, also in the chain, whether the host's forms count; False if that is already so, or something newer is recorded."""
         row = (host, secret_digest, allowed, aware(note.at))
         return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 

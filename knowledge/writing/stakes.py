@@ -1,6 +1,6 @@
 """The stakes of an act: does it change the configuration of the server, and does text lose the mark of its origin?
 
-Judged by what becomes of files, not by the request, and by every name of a file: the one in the request, and its real path.
+Judged by the effect on files, not by the request, and by every name of a file: the one in the request, and its real path.
 """
 
 from __future__ import annotations

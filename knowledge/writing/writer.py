@@ -63,7 +63,7 @@ class WriteCheck:
 
 
 def wrong_in(check: WriteCheck) -> list[str]:
-    """Return what is wrong with the page and was not before."""
+    """Return the faults that the page did not have before."""
     names = names_in(Vault(check.root), check.called)
     return find_damage(check.path, check.before, check.after, names=names)
 

@@ -81,7 +81,7 @@ class App:
 
     @property
     def server(self) -> ForgeServer:
-        """The server, which is built when it is first asked for: an act in a terminal needs none."""
+        """The server, which is built on first use: an act in a terminal needs none."""
         return self.load_server()
 
 

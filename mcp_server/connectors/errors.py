@@ -115,7 +115,7 @@ class AmbiguousServiceName(ConnectorError):
 
 
 class NotAllowed(ConnectorError):
-    """A setting keeps this server away from it."""
+    """A setting forbids this server to use it."""
 
     def __init__(self, service: str, what: str, setting: str) -> None:
         self.what, self.setting = what, setting

@@ -20,7 +20,7 @@ AWAY_S = 15.0
 """The same for a service that does not answer: it is not waited for three times."""
 MOST_KEPT = 200
 SILENT = (Unreachable, NoAnswer, ServiceLimited)
-"""Errors that say that the whole service is away, not only what was asked for."""
+"""Errors that mean that the whole service is unavailable, not only the requested thing."""
 
 
 class EvidenceSources:

@@ -79,7 +79,7 @@ class SessionSubscribers:
         return answer
 
     async def _note_listening(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Remember, for as long as a client of the newer protocol listens, to which memory documents."""
+        """Remember which memory documents a client of the newer protocol listens to, for as long as it does."""
         if ctx.method != LISTEN:
             return await call_next(ctx)
         wanted = (ctx.params or {}).get("notifications")

@@ -29,7 +29,7 @@ logger = logging.getLogger("knowledge_forge.runs")
 LOOK_S = 10.0
 PAGE = 100
 OTHERS_S = 120.0
-"""How long a run is left to processes with the very tools that it had. A newer program has others, as does one that reaches fewer
+"""How long a run is left to processes with exactly the tools that it had. A newer program has others, as does one that reaches fewer
 services."""
 ABANDONED = timedelta(days=1)
 SURELY_S = 600.0

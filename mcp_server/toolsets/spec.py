@@ -103,8 +103,8 @@ class CallPlan(Generic[R]):
     it writes what agents receive before they begin; after reading unverified text it needs one level more, as acts that leave the
     machine do.
 
-    `unsettled` plans what an answer left for a person to decide; with that plan it returns the texts that they would decide
-    against.
+    `unsettled` plans what an answer left for a person to decide, and returns with it the texts that an approval would
+    replace.
     """
 
     execute: Callable[[Call], Awaitable[R]] = _never
@@ -128,8 +128,9 @@ class ToolSpec(Generic[S_contra, A, R]):
     a `proposal`; a `revision` in them is that of the page at `path`. `result_notes` describe the fields that
     their names do not explain, by name; `hits.score` is the field of each item of `hits`.
 
-    `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: what it does it does by calls that pass
-    the gate themselves, so what its caller has read counts there and not here.
+    `joins`: several calls of one caller can be planned as one (`call.earlier`). `leads`: it works through calls that pass the gate
+    themselves,
+    so what its caller has read counts there and not here.
     `recalled` returns the answer to a call whose process died over it, found by asking the service (`call.approval` or `call.key`
     says which); None when what it began is not there, and can be done (again) without being done twice. Its status is `done`
     or `unsure`.

@@ -202,7 +202,7 @@ async def _in_plane(own: Team, client: Client, create: Way, page: Way) -> list[R
             "create a task for a guest, whom Plane drops from a 201",
             "refused"
             if dropped.error
-            else f"made; {'who was dropped is said' if said else 'the task comes back without assignees, and no word'}",
+            else f"made; {'the dropped assignee is named' if said else 'the task comes back without assignees and without a warning'}",
         ),
         (f"list {TASKS:,} tasks where the cursor goes in a circle", await _followed(own, client, page)),
     ]
@@ -219,7 +219,7 @@ async def _followed(own: Team, client: Client, page: Way) -> str:
         cursor = answer["next_cursor"] if answer.get("next_page_results", True) else ""
         if not cursor:
             break
-    end = f"ends after {pages} pages" if not cursor else f"goes on after {pages} pages"
+    end = f"ends after {pages} pages" if not cursor else f"continues after {pages} pages"
     word = "and says so" if noted else "and says nothing"
     return f"{end}, {word}; {len(keys):,} rows of {len(set(keys)):,} tasks"
 

@@ -73,7 +73,7 @@ class AgentPart:
 
 @dataclass(frozen=True, slots=True)
 class PartLink:
-    """A transition from the end of a part that is tried before the one to the next part.
+    """A transition out of a part's end that is tried before the one to the next part.
 
     `target` is a phase by its name in the chain, or the prefix of a part, for its first phase. `condition` judges the part with the
     prefix `looks`, or the part `source` itself if that is None.

@@ -115,7 +115,7 @@ def _submission(recorded: WorkRecorded, before: JourneyState, agent: Agent) -> S
 
 
 def given(before: Json, after: Json, asks: frozenset[str]) -> dict[str, Json]:
-    """Return a submission that makes `after` of `before`: what is new or changed, and the ids of what was dropped.
+    """Return the submission that turns `before` into `after`: the new and changed items, and the ids of dropped ones.
 
     A value that the host gave again unchanged cannot be told from one that it did not give.
     """

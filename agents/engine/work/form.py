@@ -73,7 +73,7 @@ def field_path(work: Json, loc: Sequence[int | str]) -> str:
 
 
 def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dict[str, Json]:
-    """Return the recorded work with what a submit gives.
+    """Return the recorded work with a submission merged in.
 
     A given field replaces the recorded one, but lists of objects with an `id` are joined: an object replaces the one with its id,
     and a new one is appended. `drop` removes objects by id from every list. The fields `asks` are not inherited.

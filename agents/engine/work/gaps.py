@@ -1,4 +1,4 @@
-"""Gaps that conditions of several agents look for in a work, and the sentences about them. Pure."""
+"""Gaps in a work that the conditions of several agents look for, and the sentences about them. Pure."""
 
 from __future__ import annotations
 

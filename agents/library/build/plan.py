@@ -48,7 +48,7 @@ class BuildRecord:
 
     @cached_property
     def to_make(self) -> Sequence[Item]:
-        """Return the steps of which nothing is on record."""
+        """Return the steps without any recorded work."""
         return [step for step in self.steps if step["id"] not in self.made]
 
     @cached_property

@@ -74,7 +74,7 @@ def _made(plan: BuildRecord) -> Iterator[str]:
 
 
 def notes(_phase: str, before: Json, after: Json) -> Sequence[Note]:
-    """Return the sources that a work has and the one before it had not."""
+    """Return the sources that a work adds to the one before it."""
     return new_sources(before, after)
 
 

@@ -10,7 +10,7 @@ Pattern = Literal["all", "last", "named"]
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """An agent whose memory document is for this one. `phase` is its id in the skill, "" outside of skills.
+    """An agent whose memory document this one receives. `phase` is its id in the skill, "" outside of skills.
 
     `closing` is the full name of the phase in which its document was recorded.
     """

@@ -121,7 +121,7 @@ def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
 async def _unnamed(
     acts: Sequence[Item], fates: Mapping[str, Fate | None], calls: Sequence[Called], look: Look
 ) -> list[str]:
-    """Return what was done or proposed in this visit and is named by no act."""
+    """Return what was done or proposed in this visit but is not named by any act."""
     missing = []
     for call in calls:
         if call.tool not in _WRITERS:

@@ -187,7 +187,7 @@ async def acted(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 def _not_the_chosen(record: CurationRecord, deeds: ActsOnRecord) -> Sequence[str]:
-    """Return a sentence if no act on record is of the kind that was chosen, at the place that was chosen."""
+    """Return a sentence if no recorded act has the chosen kind and place."""
     tools = TOOLS_OF.get(record.kind, ())
     settled = [*deeds.changed, *deeds.done, *deeds.unchanged]
     path = str((record.chosen or {}).get("path") or "") if record.kind in UPDATES else ""

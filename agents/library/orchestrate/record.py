@@ -126,7 +126,7 @@ class Undertaking:
 
     @property
     def warnings(self) -> Sequence[Item]:
-        """Return what the newest validation found that may stay."""
+        """Return the findings of the newest validation that may stay."""
         return items_in(self.works.get(VALIDATING, {}), "warnings")
 
     @property

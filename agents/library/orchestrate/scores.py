@@ -11,12 +11,12 @@ MET_POINTS: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 ISSUE_POINTS: Mapping[str, tuple[int, int]] = {"minor": (1, 5), "major": (5, 20), "blocking": (10, 100)}
 """The fewest and the most points that an issue takes off the score."""
 BARRED_POINTS = 20
-"""How far below a passing score the range reaches at least, if something keeps the score from passing."""
+"""The minimum distance below a passing score that the range covers if something keeps the score from passing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The lowest and the highest score allowed. `why` explains the highest, `barred` says what keeps it from passing."""
+    """The lowest and the highest score allowed. `why` explains the highest score, `barred` says what keeps it from passing."""
 
     least: int
     most: int

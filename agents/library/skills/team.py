@@ -20,7 +20,7 @@ Sources = tuple[bytes, frozenset[str], frozenset[str]]
 
 
 def is_skill(path: str) -> bool:
-    """Return whether the file is a skill: it lies in `_skills/` itself."""
+    """Return whether the file is a skill, directly in `_skills/`."""
     return path.startswith(f"{SKILLS}/") and path.endswith(SUFFIXES) and path.count("/") == 1
 
 

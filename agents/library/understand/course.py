@@ -102,7 +102,7 @@ class Course:
         return [id_ for id_, objective in self.objectives.items() if names(objective["text"], topic)]
 
     def knowing(self, topic: str) -> Sequence[str]:
-        """Return the entries by which the learner knows something of the topic."""
+        """Return the entries that show what the learner knows about the topic."""
         known = [id_ for id_, entry in self.knows.items() if names(entry["topic"], topic)]
         return [id_ for id_ in known if self.knows[id_]["level"] != "none"]
 

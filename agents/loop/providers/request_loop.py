@@ -26,7 +26,7 @@ from agents.loop.providers.wire.reply_text import json_in, misfit, whole_charact
 from agents.loop.providers.wire.request import ECHO, ModelRefused, ProviderRequest, UnusableReply, Wire, Without
 
 LONGEST_JSON = 200_000
-"""Characters of requested JSON: some thousand are expected, and nobody else is served while they are checked."""
+"""The longest requested JSON: a few thousand characters are expected, and no other caller is served while they are checked."""
 TRIES_OF_THE_UNUSABLE = 2
 """A reply that could not be read twice will not be readable the third time."""
 

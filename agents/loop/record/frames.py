@@ -98,7 +98,7 @@ class PlanFrame(_PlacedFrame, RequestCost):
     """An answer of the model: its text (`reasoning`) and its decision. Its calls, question or response link to this frame.
 
     `observations` are the results since the previous plan, one line each. `limit` is the run's number of iterations. `problem` says
-    why nothing in the answer could be carried out. `echo` is what the provider wants back unchanged with it. `offered` is a digest of
+    why nothing in the answer could be carried out. `echo` has to be sent back to the provider unchanged. `offered` is a digest of
     the tools that the model could choose from.
     """
 

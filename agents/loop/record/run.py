@@ -162,7 +162,7 @@ def with_request_cost(spent: RunSpent, frame: Frame) -> RunSpent:
 
 
 def _check_place(run: Run, frame: Frame) -> None:
-    """Raise BadFrames unless the frame may come next, whatever it says."""
+    """Raise BadFrames unless the frame may come next, whatever its content."""
     last = run.frames[-1] if run.frames else None
     iteration = run.iterations + isinstance(frame, PlanFrame)
     # The call under way when somebody else cancels the run still gets its result.

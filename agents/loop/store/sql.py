@@ -181,7 +181,7 @@ class SqlRuns:
         return await self._tables.transact(work)
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
-        """Hold the run and return it; None if somebody else holds it then."""
+        """Hold the run and return it; None if another process holds it."""
 
         async def work(t: StateTransaction) -> Run | None:
             number, _, by, until = await _head(t, run, _HOLD_ROW)

@@ -40,7 +40,7 @@ class LinkTargets:
 
 
 def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
-    """Return the path that a link of `page` leads to, None if there is nothing; of several pages of one name, the nearest."""
+    """Return the path that a link of `page` leads to, or None; if several pages have the name, the nearest."""
     if not link.wiki:
         return next((path for path in _meanings(page, link.path) if names.exists(path)), None)
     directories = [parent(page)]

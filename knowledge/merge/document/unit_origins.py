@@ -47,7 +47,7 @@ class PageFacts:
 
 
 def presumed_origin(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -> Origin:
-    """Return the origin that a unit without one counts with: the page's own, or unknown on a page that we keep track of."""
+    """Return the origin assumed for a unit without one: the page's own, or unknown on a page that we track."""
     source = UNKNOWN if page.tracked else page.source
     authority = UNKNOWN_AUTHORITY if page.tracked else rules.authority_of(source)
     return Origin(unit_digest(unit.text), unit.section, source, authority, page.modified, revision="")
@@ -98,7 +98,7 @@ def origins_after(
 
 
 def _at(origin: Origin, unit: Unit) -> Origin:
-    """Return `origin` as that of `unit`."""
+    """Return `origin` as the origin of `unit`."""
     digest = unit_digest(unit.text)
     if origin.digest == digest and origin.section == unit.section:
         return origin

@@ -361,7 +361,7 @@ class _Scanner:
         return True
 
     def _comment(self, number: int) -> int:
-        """Return the line after the Obsidian comment that begins here, 0 if none does; one that never ends hides nothing."""
+        """Return the line after the Obsidian comment that begins here, or 0; an unclosed comment hides nothing."""
         line = self.lines[number]
         if line.find("%%", 2) > 0 or self.no_comment_end:
             return 0

@@ -15,7 +15,7 @@ MOST_TERMS = 48
 TYPO_WEIGHT = 0.9
 PREFIX_WEIGHT = 0.6
 OTHER_LANGUAGE_WEIGHT = 0.5
-"""Weight of stems in other languages than the commonest: they are rare in the few pages that have them, and would count more."""
+"""The weight of stems in less common languages: they are rare, so they would otherwise count too much."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000

@@ -49,7 +49,7 @@ def give_back_some(database: Database, *, spare: bool = True) -> bool:
 
 
 def vacuum(database: Database) -> None:
-    """Rewrite the whole file without free pages, so that it can give them back later. Others cannot write meanwhile.
+    """Rewrite the whole file without free pages, so that it can give them back later. Others cannot write in the meantime.
 
     Raises:
         DatabaseUnavailable: the disk has no room for it. Nothing was changed.

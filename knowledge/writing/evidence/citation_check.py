@@ -48,7 +48,7 @@ class _CitedText:
 
 
 class CitationCheck:
-    """Looks up what is cited. A source that can't be asked confirms nothing."""
+    """Looks up cited sources. A source that can't be asked confirms nothing."""
 
     def __init__(self, vault: Vault, pages: PageLookup, sources: Sources, runner: StepRunner | None = None) -> None:
         self._vault, self._pages, self._sources, self._runner = vault, pages, sources, runner or InlineRunner()

@@ -87,7 +87,7 @@ class SaveWatch:
         self._more.set()
 
     async def run(self) -> None:
-        """Look until cancelled; then look one last time."""
+        """Check until cancelled, then once more."""
         self._running = True
         try:
             while True:

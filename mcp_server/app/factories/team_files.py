@@ -37,7 +37,7 @@ class VaultFiles:
         return await anyio.to_thread.run_sync(self._listed)
 
     async def read(self, path: str) -> bytes:
-        """Return what the file holds."""
+        """Return the content of the file."""
         return (await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=True))).raw
 
     def _listed(self) -> Sequence[ListedFile]:

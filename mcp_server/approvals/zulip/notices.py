@@ -58,7 +58,7 @@ class Pace:
     """Times in seconds.
 
     `start`: the first moments of a process belong to its host. `lease`: how long a dead process keeps others waiting. `retry` to
-    `longest_retry`: the wait after trouble. `look`: how often reactions are fetched even without events, because a bot that is not
+    `longest_retry`: the wait after a failure. `look`: how often reactions are fetched even without events, because a bot that is not
     subscribed to the channel gets none. `rest`: the pause after events that concern no reviewer, so that neither clicking
     people nor a service that never blocks set our pace.
     """

@@ -95,7 +95,7 @@ class NoModel(WronglyAsked):
 
 
 class RunWatch:
-    """Shows a run while it is led, to a person or a program: each of its steps once, from number `start` on."""
+    """Shows a run while it is in progress, to a person or a program: each step once, from number `start` on."""
 
     def __init__(self, *, as_json: bool, start: int = 0) -> None:
         self.as_json, self.start = as_json, start

@@ -134,11 +134,11 @@ class ZulipClient:
         return await self._on_message(message_id, wire.react(message_id, emoji), wire.read_reaction_change)
 
     async def unreact(self, message_id: int, emoji: str) -> bool:
-        """Remove an own emoji; return False if it was not there."""
+        """Remove our own emoji; return False if it was not there."""
         return await self._on_message(message_id, wire.unreact(message_id, emoji), wire.read_reaction_change)
 
     async def register(self, where: ChatPlace | None = None, *, reactions: bool = False) -> Queue:
-        """Return a new queue of events that receives messages, of a channel and topic if given, and reactions if asked.
+        """Return a new queue of events that receives messages, of a channel and topic if given, and reactions if requested.
 
         It also receives messages in public channels that the bot is not subscribed to, if the server allows it.
         """

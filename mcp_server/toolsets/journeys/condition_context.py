@@ -41,7 +41,7 @@ _STATES: dict[str, ProposalState] = {
 
 
 class KnowledgeLook:
-    """A look at one moment: what was read or searched once is not read or searched again for the same submit."""
+    """A view of one moment: nothing is read or searched twice for the same submission."""
 
     def __init__(
         self, services: JourneyServices, files: AgentFiles, store: JourneyStore, journey: str, state: JourneyState

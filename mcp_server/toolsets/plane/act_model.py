@@ -105,7 +105,7 @@ class TaskPlan:
         return next((one for one in self.fields if one.name == name), None)
 
     def text(self, name: FieldName) -> str | None:
-        """Return the new value of a field that holds one; None if it is emptied or left alone."""
+        """Return the new value of a field; None if it is emptied or left alone."""
         one = self.field(name)
         return one.text if one else None
 

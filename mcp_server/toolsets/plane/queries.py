@@ -120,7 +120,7 @@ def _newest_first(task: PlaneTask) -> tuple[float, str]:
 class RemainingTasks:
     """The part of an answer that no page has shown. `seen_to` is the newest change when the first page was made, "" for none.
 
-    `changed` counts tasks that were changed or created since: they are in front now, where nobody reads on.
+    `changed` counts tasks that were changed or created since: they are now before the cursor, where reading does not return.
     """
 
     tasks: Sequence[PlaneTask]

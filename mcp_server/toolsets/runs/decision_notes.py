@@ -33,7 +33,7 @@ async def chain_of(trust: TrustRecords, proposal: str) -> Sequence[Proposal]:
 
 
 def became(chain: Sequence[Proposal]) -> str:
-    """Return the outcome of a proposal that is closed, for the run; `chain` is it and those that replaced it."""
+    """Return the outcome of a closed proposal, for the run; `chain` is the proposal and those that replaced it."""
     if not chain:
         return GONE
     last, replaced = chain[-1], ""

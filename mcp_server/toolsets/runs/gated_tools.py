@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge.runs")
 
 WITHHELD = frozenset(("agent_run", "agent_trace", "journey_decide", "proposal_withdraw"))
-"""Not for a run: it begins no other run, has no person whose decision it could relay, and must not withdraw what waits for one."""
+"""Tools that a run may not call: it starts no other run, has no person whose decision it could relay, and must not withdraw a
+waiting proposal.
+"""
 OVERTAKEN = "it was not called here: another process led the run meanwhile"
 CANCELLED = "it was not called: the run was cancelled"
 UNTRUSTED = "untrusted"

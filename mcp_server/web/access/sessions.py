@@ -33,7 +33,7 @@ class Session:
         return self._bound("form")
 
     def opened(self, proposal_hash: str) -> str:
-        """Return the token that only a page with all of this proposal carries."""
+        """Return the token that only a page with the complete proposal carries."""
         return self._bound(f"opened {proposal_hash}")
 
     def _bound(self, what: str) -> str:

@@ -104,7 +104,7 @@ class _Exhausted(Exception):
 
 
 class _Matcher(SequenceMatcher[str]):
-    """Finds what two lines share, as long as there is effort left."""
+    """Finds the common parts of two lines, within a limit on effort."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str], effort: Effort) -> None:
         super().__init__(None, old, new, autojunk=False)

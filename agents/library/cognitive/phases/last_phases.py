@@ -14,7 +14,7 @@ from agents.library.cognitive.phases.memory_document import Expected, problems, 
 DOCUMENT = "document"
 ABOUT_CHARS, REQUEST_CHARS = 80, 240
 SOUND_KEPT = 64
-"""Documents cached as sound or not: in a skill every step looks at those of all agents before it."""
+"""The number of cached verdicts on documents: in a skill, every step checks those of all agents before it."""
 
 
 async def document_sound(cognitive: Cognitive, facts: SubmitFacts, _look: Look) -> ConditionFinding:

@@ -101,7 +101,7 @@ class RequestDraft:
 class Assembly(Protocol):
     """Joins the pieces of a streamed reply into one reply.
 
-    `over`: nothing more will come, so a connection that stays open is not waited for. `complete`: nothing of the reply is
+    `over`: nothing more will come, so there is no wait for a connection that stays open. `complete`: nothing of the reply is
     missing, and the model said why it ended.
     """
 

@@ -69,7 +69,7 @@ class IndexMark:
     shape: int
 
     def document(self) -> dict[str, Any]:
-        """Return the document that stores it, which no word finds."""
+        """Return the document that stores it, which no query finds."""
         return {"seq": MARK, "role": "mark", "generation": self.at.generation, "at": self.at.seq, "shape": self.shape}
 
 

@@ -129,7 +129,7 @@ def sections_of(page: CutDocument) -> tuple[PageSection, ...]:
 
 
 def is_reference(section: PageSection, page: CutDocument) -> bool:
-    """Return whether the section closes a page: where to read on, sources, or nothing but link definitions."""
+    """Return whether the section closes a page: further reading, sources, or only link definitions."""
     if section.path and section.path[-1].strip(" :").casefold() in _REFERENCE:
         return True
     own = [piece for piece in page.pieces[section.first : section.end] if piece.kind != "blank"]

@@ -18,7 +18,7 @@ GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
 
 
 def weigh_key(w: Weighing, unit: Unit) -> None:
-    """Decide what becomes of a key of the front matter."""
+    """Decide on a key of the front matter."""
     key = key_name(unit.text)
     if not key:
         _refuse(w, unit, "the front matter you sent is not made of `key: value` lines")

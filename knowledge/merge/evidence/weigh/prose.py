@@ -41,7 +41,7 @@ _PROSE = ("paragraph", "item")
 
 
 def compare_prose(w: Weighing) -> None:
-    """Find out how all prose relates to the page before anything is decided."""
+    """Compare all prose with the page before anything is decided."""
     known = {number: same for number, unit in enumerate(w.incoming) if (same := _equal(w, unit)) is not None}
     disputed = _disputed_units(w, [n for n, unit in enumerate(w.incoming) if n not in known and unit.kind in _PROSE])
     for number, unit in enumerate(w.incoming):

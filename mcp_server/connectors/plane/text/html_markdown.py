@@ -384,7 +384,7 @@ def _merged(runs: Iterable[MarkedText]) -> list[MarkedText]:
 
 
 def _normal(runs: Sequence[MarkedText]) -> list[MarkedText]:
-    """Return the runs in a form in which two that mean the same are equal."""
+    """Return the runs in a normal form: two with the same meaning are equal."""
     return _merged(
         replace(
             run,

@@ -31,7 +31,7 @@ _OF_AGENTS = (AGENT_TEMPLATE, PHASE_TEMPLATE)
 async def in_template(
     services: JourneyServices, template: str, argument: str, typed: str, chosen: Mapping[str, str]
 ) -> Sequence[str] | None:
-    """Return what may stand for that part of an address, `chosen` being what its other parts are; None if it is none of these."""
+    """Return the possible values of that part of an address, given the `chosen` other parts; None if the part is unknown."""
     if template in _OF_JOURNEYS and argument == JOURNEY_ID:
         return await journeys(services, typed)
     if template == MEMORY_TEMPLATE and argument == "task":
