@@ -55,7 +55,7 @@ class AgentListing(Protocol):
 
     @property
     def title(self) -> str:
-        """Return what people call it."""
+        """Return its name for people."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class AgentListing(Protocol):
 
     @property
     def origin(self) -> str:
-        """Return where it comes from: "built in", or its file."""
+        """Return its origin: "built in", or its file."""
         ...
 
     @property

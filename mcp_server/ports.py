@@ -123,7 +123,7 @@ class HasReviewPage(Protocol):
 
     @property
     def want_review(self) -> Callable[[], Awaitable[None]]:
-        """Have it shown, because something waits for a person."""
+        """Have the page shown, because something waits for a person."""
 
 
 class HasWaits(Protocol):

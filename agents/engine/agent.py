@@ -65,7 +65,7 @@ class Look(Protocol):
         ...
 
     async def place(self, path: str) -> Place:
-        """Return what is at exactly that path."""
+        """Return the page or directory at exactly that path."""
         ...
 
     async def revision(self, path: str) -> str:

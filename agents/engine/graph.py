@@ -224,7 +224,7 @@ def _path_problems(graph: PhaseGraph) -> Iterator[str]:
 
 
 def _automatic_problems(graph: PhaseGraph) -> Iterator[str]:
-    """Yield where automatic work would stop with nobody to continue it, or run in a circle for ever."""
+    """Yield the places where automatic work would get stuck or loop for ever."""
     automatic = [phase for phase in graph.phases if phase.automatic]
     alone = {phase.name for phase in automatic}
     onward = _targets(t for t in graph.transitions if {t.source, t.target} <= alone)

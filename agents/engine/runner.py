@@ -376,7 +376,7 @@ class Runner:
 
 
 def _messages(agent: Agent, step: Step) -> Sequence[Note]:
-    """Return what the agent says about a step: that it goes back, or the question to a person."""
+    """Return the agent's text for a step: that it goes back, or the question to a person."""
     if isinstance(step, PhaseChanged) and step.is_backward:
         why = step.reason + (f": {step.detail}" if step.detail else "")
         return (Thinking(f"returning to {step.target}, {why}"),)

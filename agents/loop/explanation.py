@@ -88,7 +88,7 @@ def describe_state(run: Run, most: int) -> str:
 
 
 def describe_spent(run: Run) -> str:
-    """Return what the run took, in words."""
+    """Return the cost of the run, in words."""
     spent = run.spent
     tokens = f"{counted(spent.tokens_in, 'token')} in and {spent.tokens_out} out"
     words = f"{counted(run.iterations, 'iteration')}, {spent.seconds:.1f} s, {tokens}"

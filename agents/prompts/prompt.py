@@ -259,7 +259,7 @@ def _why_back(state: JourneyState) -> str:
 
 
 def _missing(state: JourneyState, share: float = 1.0) -> str:
-    """Return what the newest submit lacked, if nothing has happened since."""
+    """Return what the newest submission lacked, if nothing has happened since."""
     texts = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
     return "Still missing:\n" + cut("\n".join(texts), int(MISSING_TOKENS * share)) if texts else ""
 
@@ -271,7 +271,7 @@ def _detail(state: JourneyState) -> str:
 
 
 def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
-    """Return what was done already, in short lines."""
+    """Return the finished work, in short lines."""
     try:
         return agent.done(state)
     except OUTGROWN:

@@ -167,7 +167,7 @@ def _value(value: object) -> str:
 
 
 def _problems(log: Sequence[Logged]) -> list[str]:
-    """Return what was missing and what failed, by kind, in order. Repeated problems are listed once, with their number."""
+    """Return the feedback on missing and failed work, by kind, in order. Repeated problems are listed once, with their number."""
     found: dict[str, dict[str, tuple[str, int]]] = {}
     for logged in log:
         kind = "error"
@@ -236,7 +236,7 @@ def _cost(rows: Sequence[PhaseRow], parts: Mapping[str, str]) -> list[str]:
 
 
 def _most(rows: Sequence[PhaseRow], what: str = "") -> str:
-    """Return where most time and most tokens went, "" if nothing took any."""
+    """Return the phases that took most time and most tokens, or ""."""
     sentences, of_phases = [], " to its phases" if what else ""
     if slow := slowest(rows):
         waited = f", including {lasting(slow.waited_s)} waiting for a person" if slow.waited_s else ""

@@ -44,7 +44,7 @@ def question_asked(agent: Agent | None, state: JourneyState) -> str:
 
 
 def answered_questions(state: JourneyState) -> list[AnsweredQuestion]:
-    """Return what people answered so far, by phase."""
+    """Return people's answers so far, by phase."""
     return [
         AnsweredQuestion(phase, one.get("question", ""), one.get("answer", ""))
         for phase, answers in state.answers.items()
@@ -66,7 +66,7 @@ def redone_because(state: JourneyState) -> str:
 
 
 def phase_rows(agent: Agent | None, state: JourneyState, log: Sequence[Logged], now: datetime) -> Sequence[PhaseRow]:
-    """Return what each phase took until `now`, in the order of the agent's phases."""
+    """Return the cost of each phase until `now`, in the order of the agent's phases."""
     order = [phase.name for phase in agent.graph.phases] if agent else []
     return table(state, now, order=order, waited=waits(log, now))
 

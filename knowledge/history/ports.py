@@ -261,7 +261,7 @@ class Ledger(Protocol):
         ...
 
     async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return the current paths of pages in whose history an act has one of these sources, the newest act first.
+        """Return the current paths of pages in whose history an act has one of these sources, newest act first.
 
         Sources are compared exactly, and only those of kinds `plane` and `zulip` are searched. A page that was removed
         is returned with its last path.

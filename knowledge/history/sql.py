@@ -399,7 +399,7 @@ class SqlLedger:
         return Tracked(rows[0][0], unpacked_origins(rows[0][1])) if rows else None
 
     async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        """Return the current paths of pages in whose history an act has one of these sources, newest act first."""
         rows = await self._tables.read(_TOLD_BY, {"sources": list(sources), "limit": limit})
         return [path for path, _ in rows]
 

@@ -562,7 +562,7 @@ class Indexer:
             self._advance(run, len(step) + len(removals))
 
     async def index_here(self, pages: PageBatch) -> IndexedPages:
-        """Do what `Apart` promises, in this process.
+        """Does the work of `Apart` in this process.
 
         Raises:
             LeaseLost, StorageError, VaultUnavailable: as for `reconcile`.

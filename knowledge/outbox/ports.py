@@ -122,5 +122,5 @@ class Outbox(Protocol):
         ...
 
     async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
-        """Return where the page was mentioned, newest first."""
+        """Return the places that mention the page, newest first."""
         ...

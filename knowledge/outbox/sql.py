@@ -170,7 +170,7 @@ class SqlOutbox:
             await self._tables.write(lock, (_CUT, (MENTIONS_IN_ALL, MENTIONS_IN_ALL)), durable=False)
 
     async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
-        """Return where the page was mentioned, newest first."""
+        """Return the places that mention the page, newest first."""
         rows = await self._tables.read(_MENTIONS, (path, limit))
         return [Mention(path, origin, title, url, moment(at)) for path, origin, title, url, at in rows]
 

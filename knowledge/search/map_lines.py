@@ -136,7 +136,7 @@ class _KnownDirectory:
 
 
 def derived_summary(children: Sequence[MapEntry]) -> str:
-    """Return what a directory contains, by number and names, and the first informative sentence of its pages."""
+    """Return a summary of a directory: number and names of its children, and the first informative sentence of its pages."""
     first = next((entry.summary for entry in children if len(entry.summary.split()) >= FEWEST_WORDS), "")
     counted = describe_directory(children)
     return f"{counted}. {first}" if first else counted
@@ -244,7 +244,7 @@ def directory_key(path: str, folders: Sequence[DirectoryRecord], documents: Sequ
 def facts_about(
     path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]
 ) -> Mapping[str, Any]:
-    """Return what a model is shown of a directory, as plain JSON: names of folders, titles and summaries of pages.
+    """Return the model's input for a directory, as plain JSON: names of folders, titles and summaries of pages.
 
     Untrusted pages are left out: otherwise their text would reach readers through the map.
     """

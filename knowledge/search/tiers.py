@@ -284,7 +284,7 @@ class Tiers:
         return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
 
     async def place(self, path: str) -> Literal["page", "directory", ""]:
-        """Return what is at exactly that path.
+        """Return the page or directory at exactly that path.
 
         Raises:
             InvalidPath: it is not a valid path.
@@ -356,7 +356,7 @@ def _parse(file: tuple[str, bytes]) -> Document:
 
 
 def _truncation_note(directory: str, own: Sequence[MapEntry], shown: Sequence[MapEntry]) -> str:
-    """Return what a map leaves out and how to see it."""
+    """Return a note on what a map leaves out and how to see it."""
     listed = sum(parent(entry.path) == directory for entry in shown)
     if listed == len(own):
         return "not every directory is opened: map the one you need"

@@ -448,7 +448,7 @@ class IndexStore(Protocol):
     """Documents, chunks, vectors and vocabulary of the files. A cache: it can be rebuilt."""
 
     async def position(self) -> IndexPosition:
-        """Return how far it is; writes of other processes count at once. Cheap."""
+        """Return its position, including writes of other processes. Cheap."""
         ...
 
     async def begin(self, identity: IndexIdentity) -> bool:
@@ -486,7 +486,7 @@ class IndexStore(Protocol):
         ...
 
     async def renewal(self) -> Progress | None:
-        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        """Return the number of chunks with a vector of the wanted embedder, and of all chunks; None if all have one."""
         ...
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:

@@ -61,7 +61,7 @@ class StateTables(Protocol):
         ...
 
     async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
-        """Return what `work` finds with several reads.
+        """Return the result of `work`, which reads several times.
 
         In SQLite they see one snapshot. In PostgreSQL each sees its own moment: ask in one statement for rows that must agree.
         """

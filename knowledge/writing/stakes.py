@@ -54,7 +54,7 @@ class Appraiser:
         return frozenset((path, real, *filter(None, map(_clean, requested))))
 
     async def stakes(self, contents: Contents, work: ActWork[Any], *, requested: Collection[str] = ()) -> Stakes:
-        """Return what is at stake if `work` is done to files that hold `contents`, requested by these names."""
+        """Return the stakes of doing `work` to files with these `contents`, requested by these names."""
         changes = [
             _Change(path, was := work.moved.get(path, path), contents.get(path), contents.get(was), after)
             for path, after in work.contents.items()

@@ -90,13 +90,13 @@ class Transaction:
         return done
 
     async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
-        """Return what the act would do now. Takes no locks and changes nothing."""
+        """Return the effect that the act would have now. Takes no locks and changes nothing."""
         seen = await self._look(act.paths)
         contents = {path: found.raw for path, found in seen.items()}
         return Rehearsed(contents, await act.work(contents))
 
     async def mend(self, path: str) -> None:
-        """Put what somebody saved at the page into its history, and restore what they overwrote unknowingly."""
+        """Record a save by another program in the page's history, and restore what it overwrote unknowingly."""
         async with self._writing((path,)) as leftovers:
             await self._accounted((path,), leftovers, self._patience())
 
@@ -163,7 +163,7 @@ class Transaction:
     async def _accounted(
         self, paths: Sequence[str], leftovers: _Leftovers, patience: ActPatience
     ) -> Mapping[str, FoundPage]:
-        """Return the pages as they are, after recording saves of others and restoring what those removed unknowingly."""
+        """Return the current pages, after recording others' saves and restoring what those removed unknowingly."""
         while True:
             seen = await self._look(paths)
             restored = False
@@ -198,7 +198,7 @@ class Transaction:
         return found, joined != found.raw and await self._restore(path, found, joined, leftovers)
 
     async def _merge_met(self, path: str, found: FoundPage, leftovers: _Leftovers) -> bool:
-        """Keep what an act displaced for a moment, if somebody has saved over it since; return whether the page was written.
+        """Keep the text that an act displaced for a moment, if it has been overwritten since; return whether the page was written.
 
         Their editor read the page in that moment, so their save misses it, and it was never seen at the page.
         """
@@ -302,7 +302,7 @@ class Transaction:
                 log.warning("cannot drop the act %s; the next write to its pages will", intent.id, exc_info=True)
 
     async def _merge_late_save(self, path: str, before: str | None, save: bytes) -> None:
-        """Keep what an editor wrote into a file that was the page until just now, and merge it into the page."""
+        """Keep text that an editor wrote into a file that was the page until just now, and merge it into the page."""
         try:
             async with self._writing((path,)) as leftovers:
                 seen = await self._accounted((path,), leftovers, self._patience())

@@ -122,7 +122,7 @@ class Writer:
     async def plan_merge(
         self, request: MergeRequest, *, unseen: bool = False, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[MergeRequest, Merged]:
-        """Return what merging would do now, and into which page. Changes nothing.
+        """Return the effect that merging would have now, and the page. Changes nothing.
 
         `unseen`: nobody has to see it first. If request and path alone tell which page is meant and that it
         configures nothing, the act is not rehearsed. Neither is one that a person has `agreed` to, because the effect that they
@@ -161,7 +161,7 @@ class Writer:
     async def plan_change(
         self, request: ChangeRequest, *, agreed: bool = False, dry_run: bool = False
     ) -> WritePlan[ChangeRequest, ChangeAnswer]:
-        """Return what moving, deleting or restoring a page would do now; `agreed` and `dry_run` as in `plan_merge`."""
+        """Return the effect that moving, deleting or restoring a page would have now; `agreed` and `dry_run` as in `plan_merge`."""
         names = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
         if isinstance(request, MoveRequest):
@@ -289,14 +289,14 @@ class Writer:
         work: ActWork[Any],
         stakes: Stakes,
     ) -> T:
-        """Return what `step` computes from the changes of files."""
+        """Return the result of `step` for the changes of files."""
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
         # Only the changes of files are used, so the rest of a large work is not sent to another process.
         planned = (dict(contents), replace(work, result=None, origins={}), stakes)
         return await self._runner.run(step, planned, size=size, what="showing what would change")
 
     async def _problems(self, before: Contents, written: Contents) -> list[str]:
-        """Return what is wrong with the pages and was not before."""
+        """Return the faults that the pages did not have before."""
         found: list[str] = []
         for path, raw in written.items():
             was = before.get(path)

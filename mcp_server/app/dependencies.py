@@ -36,7 +36,7 @@ MOST_WAITING = 100
 
 
 async def nowhere() -> str | None:
-    """Return that nobody shows the review page."""
+    """Return that no process shows the review page."""
     return None
 
 
@@ -81,12 +81,12 @@ class Services:
 
     @property
     def writer(self) -> Writer:
-        """Return what plans and makes changes to pages."""
+        """Return the writer of pages."""
         return self.load_writing().writer
 
     @property
     def recovery(self) -> Recovery:
-        """Return what finishes changes that a process left half made."""
+        """Return the recovery of changes that a process left half done."""
         return self.load_writing().acts.recovery
 
     @property
@@ -101,7 +101,7 @@ class Services:
 
     @property
     def journeys(self) -> Runner:
-        """Return what starts journeys and takes them on."""
+        """Return the runner of journeys."""
         return self.load_journeys()
 
     @property
@@ -120,7 +120,7 @@ class Services:
 
     @property
     def runs(self) -> Runs:
-        """Return what starts runs of `agent_run` and takes them on.
+        """Return the supervisor of `agent_run` runs.
 
         Raises:
             NotConfigured: the settings name no language model.

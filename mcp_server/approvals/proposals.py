@@ -220,7 +220,7 @@ class Proposing:
         return proposal
 
     async def _run(self, call: Call) -> dict[str, str]:
-        """Return what the preview says about the run that makes the call."""
+        """Return the preview's text about the run that makes the call."""
         from agents.loop.errors import NoSuchRun
 
         try:

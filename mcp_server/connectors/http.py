@@ -121,7 +121,7 @@ class Sender:
         raise AssertionError("the last try returns or raises")
 
     def _wait_s(self, failed: _TryFailed, number: int) -> float | None:
-        """Return how long to wait before the next try, None if there is to be none."""
+        """Return how long to wait before the next try; None for no further try."""
         if not failed.passing or number == self._bounds.tries:
             return None
         if failed.wait_s is not None:

@@ -260,7 +260,7 @@ class OutboxDispatcher:
         return await self._outbox.outbox_entry(own) or await self._outbox.marked(ASKED_BY + own)
 
     async def abandon(self, call: Call, tool: str, target: str) -> OutboxEntry | None:
-        """Record that the call sent nothing and never will, and return None; or return the act that it has begun after all.
+        """Record that the call sent nothing and never will, and return None; or return the act if it has begun after all.
 
         If its process comes back, it finds the record and sends nothing.
         """

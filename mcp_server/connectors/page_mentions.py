@@ -52,7 +52,7 @@ async def related_pages(services: MentionServices, origin: str, texts: Iterable[
 
 
 async def citations_of(services: MentionServices, path: str) -> Sequence[Citing]:
-    """Return what is known to name the page, newest first, as far as it may be read from here.
+    """Return the known mentions of the page, newest first, limited to places that may be read from here.
 
     Every process on this knowledge base records what it read, and their settings may allow more than ours.
     """

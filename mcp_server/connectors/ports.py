@@ -18,7 +18,7 @@ class Connector(Protocol):
     """
 
     def citation(self, mention: Mention) -> Citing | None:
-        """Return what may be shown of a mention to somebody who reads the page; None if the settings hide its place.
+        """Return the part of a mention that a reader of the page may see; None if the settings hide its place.
 
         Never a title: anyone may have written it, and reading the page must not count as reading that. Asks nothing of the
         service.

@@ -107,7 +107,7 @@ class JsoncDocument:
 
 @lru_cache(maxsize=2)  # one edit asks several things of one text, and Claude Code's can have megabytes
 def parse(text: str) -> JsoncDocument:
-    """Return what `text` says and where. The result is shared between callers: do not change the values in it.
+    """Return the parsed `text` with the positions of its parts. The result is shared between callers: do not change the values in it.
 
     Raises:
         BadJson: it is not JSON, not even with comments and trailing commas, or nested deeper than `DEEPEST`.
@@ -135,7 +135,7 @@ def is_blank(text: str) -> bool:
 
 
 def _extras(text: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return where the comments of the text are, and its trailing commas; raise BadJson for what no decoder should see."""
+    """Return the positions of the text's comments and trailing commas; raise BadJson for text that no decoder should see."""
     comments, trailing = list[tuple[int, int]](), list[int]()
     comma: int | None = None
     follows_value, depth, last = False, 0, 0

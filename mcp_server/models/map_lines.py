@@ -223,7 +223,7 @@ class MapLines:
         return await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=TTL_S) is not None
 
     async def _page_text(self, one: WantedLine) -> Mapping[str, Any] | None:
-        """Return what the model is sent of a page; None if it has a summary, has changed, is too short, or nobody vouches for it."""
+        """Return the model's input for a page; None if the page has a summary, has changed, is too short, or is untrusted."""
         pages = self._pages()
         try:
             document = await pages.trusted_document(one.path)

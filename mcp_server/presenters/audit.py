@@ -37,7 +37,7 @@ def pages_of(fields: Mapping[str, Any]) -> list[str]:
 
 
 def subjects_of(fields: Mapping[str, Any]) -> list[str]:
-    """Return what a record is about: pages; else a place in another service, or a run; else a decision and its reason."""
+    """Return the subject of a record: pages; else a place in another service, or a run; else a decision and its reason."""
     if pages := pages_of(fields):
         return pages
     delivery, run, move = (fields.get(name) for name in ("delivery", "run", "standing"))

@@ -155,13 +155,13 @@ def summary_of(
 
 
 def sentence_of(proposal: Proposal | ProposalLine) -> str:
-    """Return what the proposal would do, in a sentence."""
+    """Return the effect of the proposal, in a sentence."""
     sentence = proposal.sentence if isinstance(proposal, ProposalLine) else _preview(proposal).get("sentence")
     return sentence if isinstance(sentence, str) and sentence else f"call {proposal.tool}"
 
 
 def ending(proposal: Proposal) -> str:
-    """Return what became of the proposal, as one sentence without its full stop."""
+    """Return the outcome of the proposal, as one sentence without its full stop."""
     if proposal.state == "approved" and not proposal.runner:
         return f"approved; the settings given here leave out {proposal.tool}, so the next server that lists it carries it out"
     if run := _begun_run(proposal):

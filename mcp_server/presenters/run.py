@@ -151,7 +151,7 @@ def status_of(state: State) -> Status:
 
 
 def note_on(run: PresentedRun) -> str | None:
-    """Return what the host can do now; None if the run is over and the host has all of its text."""
+    """Return what the host can do now; None if the run has ended and the host has all of its text."""
     match run.status:
         case "asking":
             return ASKS

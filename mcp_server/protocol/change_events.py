@@ -69,7 +69,7 @@ class SessionSubscribers:
         return EmptyResult()
 
     async def _note_listing(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Remember who asked for a list and does not listen in the newer way."""
+        """Remember the clients that asked for a list and use the older protocol."""
         answer = await call_next(ctx)
         if ctx.method in _LISTS and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             connection = ctx.session._connection  # noqa: SLF001 - as above

@@ -89,11 +89,11 @@ class OfferedPrompt:
 
     @property
     def listed(self) -> Prompt:
-        """Return it as lists show it."""
+        """Return its entry for lists."""
         return Prompt(name=self.name, title=self.title, description=self.description, arguments=list(self.arguments))
 
     async def answer(self, given: Mapping[str, str]) -> GetPromptResult:
-        """Return what a client gets."""
+        """Return the client's result."""
         message = PromptMessage(role="user", content=TextContent(type="text", text=await self.text(given)))
         return GetPromptResult(description=self.description, messages=[message])
 
@@ -224,7 +224,7 @@ class ForgeServer(MCPServer[Any]):
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """Return what lies at `uri`; the refusal of another address repeats only the beginning of a long one."""
+        """Return the resource at `uri`; the error for an unknown address repeats only the beginning of a long one."""
         try:
             return await super().read_resource(without_surrogates(str(uri)), context)
         except ResourceNotFoundError as error:

@@ -39,7 +39,7 @@ class DayBounds:
         return ""
 
     def of_tokens(self, took: Total) -> str:
-        """Return how many tokens were used, of how many."""
+        """Return the number of used tokens, and the limit."""
         return f"all runs together used {took.tokens:,} tokens in the last 24 hours, of {self.tokens or 0:,}"
 
     def of_cost(self, took: Total) -> str:

@@ -258,7 +258,7 @@ class NotFound(KnowledgeError):
 
 
 def _inert(value: Any) -> Any:
-    """Return what a template shows for a value: for a text, HTML in which every character is visible.
+    """Return a template's rendering of a value: for a text, HTML in which every character is visible.
 
     Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says otherwise; where
     marks would be wrong, in attributes and text fields, it says `|e`, which escapes HTML and nothing more.

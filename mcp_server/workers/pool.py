@@ -242,7 +242,7 @@ class _Worker:
 
 
 def _module_paths() -> list[str]:
-    """Return where the server finds its modules, except the folder that it was started in: a project may hold modules, too."""
+    """Return the server's module paths, except its working directory: a project may contain modules, too."""
     try:
         here: Path | None = Path.cwd().resolve()
     except OSError:  # the folder was deleted

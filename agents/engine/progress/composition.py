@@ -344,7 +344,7 @@ class _Chain:
         return part.agent.notes(phase.removeprefix(part.prefix), before, after) if part else ()
 
     def done(self, state: JourneyState) -> Sequence[str]:
-        """Return what the present part did and which parts are through; at the end what each part did, the last part first."""
+        """Return the present part's work and the finished parts; at the end, each part's work, last part first."""
         present = self.at(state.phase)
         visited = [part for part in self.parts if part.first in state.phase_visits]
         if present:

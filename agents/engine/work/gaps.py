@@ -38,7 +38,7 @@ def short(text: Json, most: int = SHORT) -> str:
 
 
 def finding(missing: Sequence[str], detail: str = "") -> ConditionFinding:
-    """Return that a condition is met if nothing is missing, otherwise what is missing."""
+    """Return a finding: met if nothing is missing, otherwise the missing parts."""
     if not missing:
         return ConditionFinding(met=True, detail=detail) if detail else MET
     gaps = tuple(dict.fromkeys(missing))

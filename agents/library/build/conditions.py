@@ -54,7 +54,7 @@ def _plan_lacking(plan: BuildRecord) -> Iterator[str]:
 
 
 def _gap_left(plan: BuildRecord) -> Iterator[str]:
-    """Yield what is left to do about the gap that brought the work back here."""
+    """Yield the open points of the gap that brought the work back here."""
     if plan.open_gap is not None:
         yield (
             f"the concept {plan.open_gap['concept']} is missing, for which step {plan.open_gap['step']} waits: add it with a "

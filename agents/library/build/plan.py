@@ -43,7 +43,7 @@ class BuildRecord:
 
     @cached_property
     def made(self) -> Mapping[str, Item]:
-        """Return what is made, by the id of its step."""
+        """Return the results, by the id of the step."""
         return {item["id"]: item for item in items_in(self.works.get(MAKING, {}), "made")}
 
     @cached_property

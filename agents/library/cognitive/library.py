@@ -26,7 +26,7 @@ def contents(folder: Traversable) -> Mapping[str, bytes]:
 
 
 def described(name: str, tools: Collection[str] = AnyTool()) -> Described:
-    """Return what is read of one of the folders here, or what is wrong with it."""
+    """Return the definition in one of the folders here, or its problems."""
     return described_in(f"{COGNITIVE.replace('.', '/')}/{name}", contents(files(COGNITIVE) / name), tools)
 
 

@@ -31,7 +31,7 @@ class ActsOnRecord:
         return [*self.wrong, *self.waiting]
 
     def settle(self, act: Item, *, changed: bool = True) -> None:
-        """Note that the act is on record."""
+        """Mark the act as recorded."""
         if not changed:
             self.unchanged.append(act)
         else:
@@ -39,7 +39,7 @@ class ActsOnRecord:
 
 
 async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
-    """Return what became of the acts: by the calls of this visit, and by the proposals that this journey made."""
+    """Return the outcomes of the acts, from the calls of this visit and the proposals of this journey."""
     calls = await look.calls()
     deeds, free = ActsOnRecord(), list(calls)
     fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
@@ -55,7 +55,7 @@ async def acts_on_record(acts: Sequence[Item], look: Look) -> ActsOnRecord:
 
 
 async def _proposed(deeds: ActsOnRecord, act: Item, fate: Fate | None, calls: Sequence[Called], look: Look) -> None:
-    """Note what became of an act that a person is, or was, asked about."""
+    """Record the outcome of an act that a person is, or was, asked about."""
     id_, tool, proposal = act["id"], act["tool"], act["proposal"]
     made = [call for call in calls if call.tool == tool and call.facts.get("proposal") == proposal]
     if fate is None:
@@ -149,7 +149,7 @@ def _same(call: Called, act: Item, statuses: Sequence[str] | None = None) -> boo
 
 
 def _status(made: Sequence[Called]) -> Json:
-    """Return how the newest of the calls ended that did more than propose."""
+    """Return the outcome of the newest call that did more than propose."""
     ended = [call.facts.get("status") for call in made if call.facts.get("status") != "proposed"]
     return ended[-1] if ended else None
 

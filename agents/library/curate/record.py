@@ -59,7 +59,7 @@ class CurationRecord:
 
     @property
     def conclusion(self) -> str:
-        """Return what follows from the evidence; "" if that is not said yet."""
+        """Return the conclusion from the evidence, or ""."""
         return str(self.works.get(REASON, {}).get("conclusion", "")).strip()
 
     @property
@@ -69,7 +69,7 @@ class CurationRecord:
 
     @property
     def chosen(self) -> Item | None:
-        """Return what is to be done; None if that is not decided."""
+        """Return the chosen act, or None."""
         act = self.works.get(REASON, {}).get("act")
         return act if isinstance(act, dict) else None
 
@@ -90,7 +90,7 @@ class CurationRecord:
 
     @property
     def verified(self) -> Mapping[str, Item]:
-        """Return what the changed pages are now, by path."""
+        """Return the changed pages as reported in the work, by path."""
         return {str(page["path"]): page for page in self._items(MERGE, "pages")}
 
     @property

@@ -246,7 +246,7 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
 
 
 def _unproved(u: Undertaking, one: Item) -> Iterator[str]:
-    """Yield what a judgement lacks: a met requirement needs something that shows it, any other an issue."""
+    """Yield the faults of a judgement: a met requirement needs evidence, any other an issue."""
     about = [issue for issue in u.issues if issue["about"] == one["id"]]
     if one["met"] == "partly" and not about:
         yield f"{one['id']} is met partly: name an issue about {one['id']} that says what is missing"

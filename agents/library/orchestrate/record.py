@@ -60,7 +60,7 @@ class Undertaking:
 
     @cached_property
     def requirements(self) -> Sequence[Item]:
-        """Return what has to be met."""
+        """Return the requirements."""
         return self.given_requirements or items_in(self.plan, "requirements")
 
     @cached_property
@@ -75,7 +75,7 @@ class Undertaking:
 
     @property
     def limit(self) -> DurationLimit | None:
-        """Return how long everything may take; None if nothing says so."""
+        """Return the time limit for everything, or None."""
         given, planned = self.inputs.get("limit"), self.plan.get("limit")
         if isinstance(given, str) and given.strip():
             return DurationLimit(given.strip(), seconds_of(given), "the inputs")
@@ -101,7 +101,7 @@ class Undertaking:
 
     @cached_property
     def undone(self) -> Mapping[str, Item]:
-        """Return what could not be done, by the id of its step."""
+        """Return the steps that could not be done, by id."""
         return {item["id"]: item for item in items_in(self.works.get(IMPLEMENTING, {}), "undone")}
 
     @property
@@ -116,7 +116,7 @@ class Undertaking:
 
     @property
     def errors(self) -> Sequence[Item]:
-        """Return what the newest validation found that has to be fixed."""
+        """Return the findings of the newest validation that have to be fixed."""
         return items_in(self.works.get(VALIDATING, {}), "errors")
 
     @property
@@ -152,7 +152,7 @@ class Undertaking:
 
     @property
     def issues(self) -> Sequence[Item]:
-        """Return what the newest verdict found wrong."""
+        """Return the faults that the newest verdict found."""
         return items_in(self.verdict, "issues")
 
     @property

@@ -41,7 +41,7 @@ def following() -> Cognitive:
 
 
 def read(name: str) -> SkillFile:
-    """Return what one of our skills says, or what is wrong with it."""
+    """Return the definition of one of our skills, or its problems."""
     file = f"{SKILLS.replace('.', '/')}/{name}.yaml"
     raw = (files(SKILLS) / f"{name}.yaml").read_bytes()
     return read_skill(file, raw, workers(), [entry.name for entry in skill_entries()])

@@ -75,7 +75,7 @@ class SkillPhase(FileBlock):
 
     @property
     def prefix(self) -> str:
-        """Return what the names of its agent's phases begin with in the skill."""
+        """Return the prefix of its agent's phase names in the skill."""
         return f"{self.id}."
 
 
@@ -138,7 +138,7 @@ class Skill:
 
     @property
     def origin(self) -> str:
-        """Return where it comes from, like the origin of an agent: its file."""
+        """Return its origin, as for an agent: its file."""
         return self.file
 
     @property

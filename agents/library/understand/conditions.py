@@ -49,7 +49,7 @@ def _objectives_wrong(course: Course) -> Iterator[str]:
 
 
 def _not_taken_in(course: Course) -> Iterator[str]:
-    """Yield what brought the work back here and is still so."""
+    """Yield the reasons that brought the work back here and still hold."""
     if asked := course.contradicted:
         level = course.knows[asked["knows"]]["level"]
         yield (

@@ -26,12 +26,12 @@ class Course:
 
     @cached_property
     def goal(self) -> str:
-        """Return what the learner wants, in their words; "" if it is not known."""
+        """Return the learner's goal in their words, or ""."""
         return str(self.works.get(CALIBRATE, {}).get("goal", "")).strip()
 
     @cached_property
     def knows(self) -> Mapping[str, Item]:
-        """Return what the learner is taken to know, by id."""
+        """Return what the learner is assumed to know, by id."""
         return _by_id(self._items(CALIBRATE, "knows"))
 
     @cached_property
@@ -41,7 +41,7 @@ class Course:
 
     @cached_property
     def diagnoses(self) -> Mapping[str, Item]:
-        """Return what was found out of each objective before it was taught."""
+        """Return the diagnosis of each objective from before it was taught."""
         return _by_id(self._items(DIAGNOSE, "diagnoses"))
 
     @cached_property
@@ -113,7 +113,7 @@ class Course:
 
     @property
     def contradicted(self) -> Item | None:
-        """Return what the newest diagnosis said against the calibration, if that still holds."""
+        """Return the newest diagnosis's objection to the calibration, if it still holds."""
         asked = self.works.get(DIAGNOSE, {}).get("recalibrate")
         if isinstance(asked, dict) and asked.get("probe") in list(self.against(str(asked.get("knows")))):
             return asked

@@ -176,7 +176,7 @@ class ModelProvider:
         return replace(read, request=request_id or read.request)
 
     def _wait_s(self, failure: RequestFailure, attempts: _Attempts) -> float | None:
-        """Return how long to wait before the next try; None if there is to be no other one."""
+        """Return how long to wait before the next try; None for no further try."""
         bounds = self._patience
         tries = TRIES_OF_THE_UNUSABLE if failure.kind == "malformed" else bounds.tries
         if not failure.passing or attempts.tries >= tries:

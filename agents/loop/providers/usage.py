@@ -32,7 +32,7 @@ class Price:
     written: Decimal | None = None
 
     def of(self, usage: ModelUsage) -> Decimal:
-        """Return what `usage` costs. `cached` and `written` are parts of its input."""
+        """Return the cost of `usage`. `cached` and `written` are parts of its input."""
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.written is None else self.written
         plain = usage.input - usage.cached - usage.written
@@ -106,7 +106,7 @@ class UsageBook:
         return sum(known, Decimal()) if len(known) == len(costs) else None
 
     def cost_of(self, model: str, usage: ModelUsage) -> Decimal | None:
-        """Return what `usage` of `model` costs, None if that is unknown."""
+        """Return the cost of `usage` of `model`; None if it is unknown."""
         # Without known usage there is no cost either: 0 tokens would look free.
         price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
         return price.of(usage) if price and usage.known else None

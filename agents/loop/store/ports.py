@@ -147,7 +147,7 @@ class RunStore(Protocol):
         ...
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
-        """Return what the runs of that principal, or of all, took together since then, or ever.
+        """Return the total usage of that principal's runs, or of all runs, since then or ever.
 
         Of a run that began earlier, only later frames count; it is one of `runs` if those used anything.
         """

@@ -117,7 +117,7 @@ def may_be_refused(run: Run, frames: Sequence[Frame]) -> bool:
 
 
 def spent_since(frames: Iterable[Frame], since: datetime) -> RunSpent:
-    """Return what calls of the model took in the frames that were made since then."""
+    """Return the usage of model calls in the frames made since then."""
     spent = RunSpent()
     for frame in frames:
         if frame.at >= since:
@@ -139,7 +139,7 @@ def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
 
 
 def total_of(spent: Iterable[RunSpent]) -> Total:
-    """Return what these runs took together."""
+    """Return the total usage of these runs."""
     each = list(spent)
     return Total(
         len(each),

@@ -242,7 +242,7 @@ class SqlRuns:
         return Shortened(len(due), freed)
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
-        """Return what these runs took together."""
+        """Return the total usage of these runs."""
         wanted = {"principal": principal and storable(principal), "since": since and aware(since)}
         if since is None:
             return Total(*(await self._tables.read(_TOTAL, wanted))[0])

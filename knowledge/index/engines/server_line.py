@@ -36,7 +36,7 @@ FRESH_S = 1.0
 """How long a change that another process made on the server may go unnoticed."""
 STARTS_OVER = 3
 WIDER = 8
-"""How many times more is fetched if a filter admits more than may be found."""
+"""How many times more hits are fetched if a filter admits too many documents."""
 
 
 class MissingIndex(Exception):

@@ -121,7 +121,7 @@ class SqliteIndexStore:
         return await self._database.write(partial(sqlite_vectors.swap, fence))
 
     async def renewal(self) -> Progress | None:
-        """Return how many chunks have a vector of the wanted embedder, of how many; None if all do."""
+        """Return the number of chunks with a vector of the wanted embedder, and of all chunks; None if all have one."""
         return await self._database.bulk(sqlite_vectors.renewal)
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> IndexPosition:
@@ -280,7 +280,7 @@ class SqliteIndexStore:
         return found
 
     async def check(self) -> Sequence[str]:
-        """Return what is wrong with the file, or nothing. Reads all of it."""
+        """Return the faults of the file, if any. Reads all of it."""
         return await anyio.to_thread.run_sync(self._database.check)
 
     async def close(self) -> None:

@@ -113,7 +113,7 @@ def _some_missing(c: apsw.Connection) -> bool:
 
 
 def renewal(c: apsw.Connection) -> Progress | None:
-    """Return how many chunks have a vector of the wanted embedder, of how many; None if all do."""
+    """Return the number of chunks with a vector of the wanted embedder, and of all chunks; None if all have one."""
     if space(c).coming is None and not _some_missing(c):
         return None
     total: Any = c.execute("SELECT count(*) FROM code").fetchall()[0][0]

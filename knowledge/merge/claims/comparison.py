@@ -237,7 +237,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> StatementRelation:
 
 
 def _match(ours: Claim, theirs: Claim) -> _Match:
-    """Return how far two claims have one subject."""
+    """Return how similar the subjects of two claims are."""
     names, language = ours.names | theirs.names, ours.language
     # Summed exactly: sets have another order in every process, and a plan made again in another must be the same.
     shared = math.fsum(weight(term, names, language) for term in ours.bag & theirs.bag)

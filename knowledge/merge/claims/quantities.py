@@ -55,7 +55,7 @@ class Value:
 
 @cache
 def readings(figure: str, language: str = "") -> tuple[float, ...]:
-    """Return what the digits may mean: `1,000` is a thousand or one, `1.000,5` is clear."""
+    """Return the possible values of the digits: `1,000` is a thousand or one, `1.000,5` is unambiguous."""
     sign = -1.0 if figure[0] in "-\N{MINUS SIGN}" else 1.0
     bare = figure.lstrip("+-\N{MINUS SIGN}")
     found: list[float] = []

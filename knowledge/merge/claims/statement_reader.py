@@ -94,7 +94,7 @@ class Claim:
 
 
 def read(statement: str, language: str) -> Claim:
-    """Return what a statement without markup says, without regard to keys and cells."""
+    """Return the claim of a statement without markup, ignoring keys and cells."""
     return _StatementReader(statement, language).read()
 
 
@@ -592,7 +592,7 @@ class _StatementReader:
                     self.bounds.update(range(after, after + self._bound_after(after)[1]))
 
     def _bound_before(self, at: int) -> tuple[Bound, int]:
-        """Return what the words before a figure bound it to, and how many tokens they take."""
+        """Return the bound that the words before a figure give it, and how many tokens they take."""
         end = at
         while (
             end > 0
@@ -611,7 +611,7 @@ class _StatementReader:
         return "", 0
 
     def _bound_after(self, at: int) -> tuple[Bound, int]:
-        """Return what the words from `at` on bound the figure before them to, and how many tokens they take."""
+        """Return the bound that the words from `at` on give the figure before them, and how many tokens they take."""
         if self._text(at) in lexicon.BOUND_BEGINS:
             for length in (2, 1):
                 phrase = " ".join(self.folded[at : at + length])

@@ -250,7 +250,7 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 
 def likeness(one: StatementReading, other: StatementReading) -> float:
-    """Return how far both have one subject, 0..1: the share of the terms that both have (Dice), numbers aside."""
+    """Return how similar their subjects are, 0..1: the share of common terms (Dice), without numbers."""
     total = len(one.subject) + len(other.subject)
     return 2 * len(one.subject & other.subject) / total if total else 0.0
 

@@ -439,7 +439,7 @@ class _InlineReader:
         return found, after
 
     def _reference_end(self, begin: int, end: int) -> int:
-        """Return where the link by label ends whose words are at `begin` up to `end`; 0 if it is none."""
+        """Return where the reference link whose label is at `begin` up to `end` ends; 0 if it is not one."""
         if not self._labels:
             return 0
         label = _LABEL.match(self._body, end + 1)

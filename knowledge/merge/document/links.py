@@ -205,7 +205,7 @@ def _wiki_meanings(path: str | None) -> Iterator[str]:
 
 
 def _joined(directory: str, path: str) -> str | None:
-    """Return where `path` leads from `directory`, from the root if it begins with `/`; None if it leaves the knowledge base."""
+    """Return the target of `path` from `directory`, or from the root if it begins with `/`; None if it leaves the knowledge base."""
     parts = [] if path.startswith("/") or not directory else directory.split("/")
     for part in path.split("/"):
         if part == "..":

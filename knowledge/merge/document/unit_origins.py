@@ -169,7 +169,7 @@ class _ComparedWords:
         return Counter(word[at : at + 3] for word in padded for at in range(len(word) - 2))
 
     def likeness(self, other: _ComparedWords) -> float:
-        """Return how much of both texts is in both, 0..1 (the coefficient of Dice)."""
+        """Return the similarity of both texts, 0..1 (Dice coefficient)."""
         if self.kind != other.kind:
             return 0.0
         few = self.few or other.few

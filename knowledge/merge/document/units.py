@@ -67,7 +67,7 @@ def without_last_blanks(lines: Sequence[str], start: int, end: int) -> int:
 
 
 def front_matter(text: str) -> FrontMatter:
-    """Return what the front matter of a page says; the last few are remembered."""
+    """Return the parsed front matter of a page; the last few are cached."""
     found = _FRONT.match(text)
     if found:
         return _read_front_once(found[0])

@@ -71,7 +71,7 @@ def confidence(
     authority: float | None = None,
     corroborated_by: Iterable[str] = (),
 ) -> Confidence:
-    """Return how far a claim of `source`, seen at `observed_at`, is to be believed at `now`.
+    """Return the confidence at `now` of a claim of `source` that was observed at `observed_at`.
 
     `authority` is the caller's claim: it counts only where it is less than what the rules give. `corroborated_by` are
     lineages that the server has verified. An unknown time counts as long ago.
@@ -90,7 +90,7 @@ def confidence(
 
 
 def confidence_in(claim: IncomingEvidence | Origin, *, now: datetime, rules: Rules = DEFAULT_RULES) -> Confidence:
-    """Return how far evidence, or a unit of a page with that origin, is to be believed at `now`."""
+    """Return the confidence at `now` of evidence, or of a unit of a page with that origin."""
     return confidence(
         claim.source,
         claim.observed_at,

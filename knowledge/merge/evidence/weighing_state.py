@@ -239,7 +239,7 @@ class Weighing:
         return confidence_in(claim, now=self.setting.now, rules=self.setting.rules)
 
     def confidence(self, number: int, *, supported: bool = False) -> Confidence:
-        """Return how far a unit of the page is to be believed, with the support of the evidence if asked."""
+        """Return the confidence of a unit of the page, with the support of the evidence if requested."""
         return self._confidence_in(self.supported_origin(number) if supported else self.origins[number])
 
     def supported_origin(self, number: int) -> Origin:
@@ -262,7 +262,7 @@ class Weighing:
         return len(self.verdicts) - 1
 
     def unchanged(self, number: int, *there: int) -> None:
-        """Say that units of the page say this already; what the server verified counts for them."""
+        """Report that the page says this already; verified sources count as corroboration."""
         self.supported.update(there)
         self.matched[number] = there[0]
         old = self.units[there[0]]
@@ -277,7 +277,7 @@ class Weighing:
         self.verdict("unchanged", old.section, f"{where} already says this, {counts}: now {weight}", there[0])
 
     def retain(self, unit: Unit, there: int, why: str, new: Statement | None = None) -> None:
-        """Say that the evidence is not written, and how to have it all the same.
+        """Report that the evidence is not written, and how to write it anyway.
 
         `why` is "older" or "weaker", or a reason in words.
         """
@@ -288,7 +288,7 @@ class Weighing:
         self.verdict("retain", old.section or unit.section, reason, there)
 
     def flag(self, unit: Unit, disputes: Sequence[Dispute]) -> None:
-        """Say that a unit contradicts another lineage, and put both sides on record; nothing of the unit is written.
+        """Report that a unit contradicts another lineage, and record both sides; the unit is not written.
 
         The verdict names the first of the disputes.
         """

@@ -196,7 +196,7 @@ def _not_as_planned(document: CutDocument, parts: Sequence[AlignedNode]) -> list
 
 
 def join_block(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode) -> PartJoin:
-    """Return what both sides made of one block."""
+    """Return the merge of one block."""
     kind = base.kind
     if not kind == ours.kind == theirs.kind:
         return PartJoin(None)

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 
 def settle_lines(merge: SequenceMerge) -> bool:
-    """Take back of a merged sequence what would lose or double a line; return whether all lines are accounted for then."""
+    """Undo the parts of a merged sequence that would lose or double a line; return whether all lines are then accounted for."""
     for _ in range(_ROUNDS):
         doubled, lost = _unaccounted(merge)
         if merge.clashes:
@@ -181,7 +181,7 @@ def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
 
 
 def _take_back(merge: SequenceMerge, doubled: set[str]) -> bool:
-    """Put what holds such lines and is not ours back to ours; return whether there was any."""
+    """Replace every part with such lines by our version; return whether there was any."""
     found: list[KeptPart] = []
     for kept in merge.kept:
         mine = merge.ours[kept.ours] if kept.ours >= 0 else None

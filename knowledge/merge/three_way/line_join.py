@@ -141,7 +141,7 @@ def grouped(
 def merge_lines(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False
 ) -> list[JoinedLines]:
-    """Return what both sides made of `base`, in stretches; where they changed the same lines differently, a clash.
+    """Return the merge of both sides with `base`, in stretches; a clash where they changed the same lines differently.
 
     Edits that only touch are joined: an insertion before or after lines that the other side changed, and changes of
     neighbouring lines. Two insertions at one place are both kept, ours first, and text that both have is kept once. `strict` requires

@@ -221,7 +221,7 @@ class SequenceMerge:
 
 
 def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[LineHunk]:
-    """Return what a side changed; a part that it only edited is a change of its own."""
+    """Return a side's changes; a part that it only edited is a separate change."""
     pairs = [(at, other) for at, other in enumerate(to) if other >= 0]
     edited = [LineHunk(x, x + 1, y, y + 1) for x, y in pairs if base[x].key != side[y].key]
     return sorted([*hunks_of(pairs, len(base), len(side)), *edited])

@@ -158,7 +158,7 @@ class Router:
 
 
 def place_phrase(query: str) -> str:
-    """Return what may be a name in `query`: what follows `in`, `under`, `of`, `about`, or a leading verb that opens or lists."""
+    """Return the possible name in `query`: the words after `in`, `under`, `of`, `about`, or a leading verb that opens or lists."""
     words = _WORD.findall(query)
     folded = [word.casefold() for word in words]
     after = [n + 1 for n, word in enumerate(folded) if word in BEFORE_A_PLACE or WORDS.get(word, 0) & INSIDE]

@@ -98,7 +98,7 @@ class PostgresStateStore(SqlStateStore):
 
     @property
     def gives_back(self) -> bool:
-        """Return that nothing has to be rewritten for it."""
+        """Return that no rewriting is needed."""
         return True
 
     async def rewrite(self) -> bool:

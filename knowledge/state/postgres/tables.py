@@ -46,7 +46,7 @@ class PostgresTables:
         return await self._pool.read(*_prepared(self._schema, statement, arguments))
 
     async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
-        """Return what `work` finds; each of its reads sees its own moment."""
+        """Return the result of `work`; each of its reads sees its own snapshot."""
         del long
 
         async def ask(statement: bytes, arguments: Arguments) -> list[Row]:

@@ -179,7 +179,7 @@ class Database:
                 raise self.named(error) from error
 
     def read(self, work: Callable[[apsw.Connection], T], *, use: str = "read") -> T:
-        """Return what `work` finds in one snapshot."""
+        """Return the result of `work` in one snapshot."""
         with self._guards[use]:
             try:
                 connection = self._connection(use)
@@ -192,7 +192,7 @@ class Database:
                 raise self.named(error) from error
 
     async def bulk(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Return what a long read finds, on another thread."""
+        """Return the result of a long read, on another thread."""
         return await anyio.to_thread.run_sync(partial(self.read, work, use="bulk"))
 
     async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:

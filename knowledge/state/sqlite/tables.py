@@ -49,7 +49,7 @@ class SqliteTables:
         return self._database.query(_text(statement), bindings(arguments))
 
     async def inspect(self, work: TransactionBody[T], *, long: bool = False) -> T:
-        """Return what `work` finds in one snapshot."""
+        """Return the result of `work` in one snapshot."""
         if long:
             return await self._database.bulk(lambda c: completed(work(SqliteTransaction(c))))
         return self._database.read(lambda c: completed(work(SqliteTransaction(c))))

@@ -162,7 +162,7 @@ class CrossPageClaims:
 
 
 def _stronger_claims(pair: _Comparison) -> list[Contradiction]:
-    """Return where the page contradicts what was written, and is the stronger of the two."""
+    """Return the places where the page contradicts the written text with a stronger claim."""
     written, tracked = pair.written, pair.tracked
     here = units(cut(pair.text))
     contradicting = contradictions(here, [unit for unit, _ in written.units])

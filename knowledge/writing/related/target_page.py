@@ -83,7 +83,7 @@ class PageLookup:
         return await self._names.locate(name)
 
     async def target(self, name: str) -> Target:
-        """Return what a merge into `name` means.
+        """Return the target of a merge into `name`.
 
         Raises:
             InvalidPath, AmbiguousName: it can't be a page, or means several.
@@ -134,7 +134,7 @@ class PageLookup:
         return datetime.fromtimestamp(found.stamp.mtime_ns / 1e9, tz=UTC) if found else None
 
     async def surroundings(self, path: str) -> Surroundings:
-        """Return what the directories above the page at `path` say."""
+        """Return the settings of the directories above the page at `path`."""
         heads = [self._head(f"{folder}/{INDEX_NAME}" if folder else INDEX_NAME) for folder in ancestors(path)]
         rules, problems = rules_of(heads)
         for problem in set(problems) - self._logged:

@@ -42,7 +42,7 @@ CONTRADICTIONS, ROUTES = "contradictions", "routes"
 def model_of(
     access: ModelAccess | None, sleep: Callable[[float], Awaitable[None]], stack: AsyncExitStack
 ) -> Callable[[], ConfiguredModel]:
-    """Return what loads the model, once; its connections are closed with `stack`."""
+    """Return a loader of the model, which loads it once; its connections are closed with `stack`."""
     if access is None:
         return no_model
 
@@ -82,7 +82,10 @@ def runs_of(
     background: TaskGroup,
     quotas: Quotas | None = None,
 ) -> Callable[[], Runs]:
-    """Return what loads the runs, once. `through` returns the gate that their calls pass, and the services behind it."""
+    """Return a loader of the runs, which loads them once.
+
+    `through` returns the gate that their calls pass, and the services behind it.
+    """
     if model is no_model:
         return no_runs
 

@@ -96,7 +96,7 @@ def writing_on(parts: WriterBasis) -> Writing:
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:
-    """Return what finishes acts that a killed process left half done."""
+    """Return the recovery of acts that a killed process left half done."""
     return Recovery(FileSet(vault), state.ledger, locks, rejoin=rejoin, now=now)
 
 

@@ -118,7 +118,7 @@ def _signature(spec: AnySpec) -> str:
 
 
 def _default(spec: AnySpec, name: str) -> Any:
-    """Return what an argument is when it is left out; whether a list is empty then, or none, its schema does not say."""
+    """Return an argument's default; its schema does not say whether a list is then empty or null."""
     node = spec.input_schema["properties"][name]
     if node.get("type") != "array":
         return node.get("default")

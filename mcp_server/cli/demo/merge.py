@@ -45,7 +45,7 @@ EVIDENCE = "| limit | value |\n|---|---|\n| retries | 5 |"
 
 
 async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
-    """Show that no edit is lost when several write, and what waits for a person."""
+    """Show that no edit is lost when several hosts write, and which text waits for a person."""
     (kb / PAGE).write_text(TEXT, encoding="utf-8")
     async with AsyncExitStack() as stack:
         ada, ben = [await _host(stack, name, kb, state) for name in ("ada", "ben")]

@@ -29,7 +29,7 @@ class DoctorFinding:
 
 
 def ok(what: str, found: str, mend: str = "") -> DoctorFinding:
-    """Return that something is well."""
+    """Return a finding that something is in order."""
     return DoctorFinding(what, "ok", found, mend)
 
 

@@ -213,7 +213,7 @@ def _reading(access: PlaneAccess | ZulipAccess) -> str:
 
 
 def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> DoctorFinding:
-    """Return what failed, in words for a person who is at the settings already."""
+    """Return the failure, worded for a person who is already at the settings."""
     match error:
         case Unreachable():
             mend = f"check {setting}, and whether this machine can connect to it; HTTPS_PROXY is used, too"

@@ -53,7 +53,7 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _typed(title: str, questions: Sequence[WorkQuestion]) -> dict[str, str]:
-    """Return what the person types in answer to each question; an empty line leaves it open."""
+    """Return the person's typed answers; an empty line leaves a question open."""
     if questions:
         say(visible(f"{title} asks. Press Enter to leave a question open; `I don't know` is a valid answer."))
     answers: dict[str, str] = {}

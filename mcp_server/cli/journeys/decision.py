@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def decide(args: argparse.Namespace, settings: Settings) -> int:
-    """Show what the decision is about and leads to, ask for confirmation, and record it at the version that was shown."""
+    """Show the decision's subject and effect, ask for confirmation, and record it at the version that was shown."""
     decision = _decision(args)
     async with led(settings) as runner:
         # A journey can be cancelled even if its agent is gone.
@@ -91,7 +91,7 @@ def _patch(text: str) -> dict[str, Any]:
 
 
 def _preview(here: JourneyPosition, decision: JourneyDecision) -> list[str]:
-    """Return what the decision is about, the decision itself, and what follows from it.
+    """Return the subject of the decision, the decision itself, and its effect.
 
     Raises:
         JourneyOver, NotToDecide, NeedsOwnHand: the decision would not count.

@@ -131,7 +131,7 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
 
 
 def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:
-    """Return what a person's decision leads to: `steps`, before any work is checked again."""
+    """Return the effect of a person's decision: `steps`, before any work is checked again."""
     moves = [step for step in steps if isinstance(step, PhaseChanged)]
     if word.decision == "modify" and word.changes is not None:
         return f"the work of {word.phase} is changed as given and checked again"

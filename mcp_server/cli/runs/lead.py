@@ -276,7 +276,7 @@ def _say_end(run: Run) -> None:
 
 @asynccontextmanager
 async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
-    """Yield what leads runs with the model in the settings. An error inside is raised as itself.
+    """Yield the supervisor of runs with the model in the settings. An error inside is raised as itself.
 
     Raises:
         NoModel: they name none.

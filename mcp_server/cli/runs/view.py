@@ -73,7 +73,7 @@ def end_line(run: Run) -> str:
 
 
 def next_steps(run: Run) -> list[str]:
-    """Return what a person can do about a run that is not over, in lines."""
+    """Return, in lines, what a person can do about a run that has not ended."""
     if run.state == "asking":
         return [f'answer it: knowledge-forge runs answer {run.id} "..."']
     if run.state == "suspended":

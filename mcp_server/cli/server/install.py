@@ -168,7 +168,7 @@ async def _unvouched(settings: Settings) -> tuple[str, ...]:
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:
-    """Return how a host starts this very program, whatever folder the host itself is started in."""
+    """Return the command with which a host starts this program, independent of the host's working directory."""
     interpreter = Path(executable or sys.executable).absolute()
     for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
         if script.is_file():

@@ -39,7 +39,7 @@ class EscapedConsole(Console):
         self._file = new
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what rich renders, texts escaped."""
+        """Yield rich's renderables, with texts escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 

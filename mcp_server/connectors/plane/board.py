@@ -81,7 +81,7 @@ class ProjectNames(Generic[N]):
         return await self.chosen(project, lambda things: _by_name(self._kind, asked, things))
 
     async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T]) -> T:
-        """Return what `choose` finds. A name that it does not find may be new: then they are requested once more."""
+        """Return the result of `choose`. A name that it does not find may be new: then they are requested once more."""
         age_s = self._cache.age_s(project.id)
         try:
             return choose(await self._get(project))
@@ -280,7 +280,7 @@ class Board:
         return f"{project.key}-{task.number}"
 
     def url(self, project: Project, number: int) -> str:
-        """Return where a person sees the task.
+        """Return the address where a person sees the task.
 
         Source: packages/utils/src/work-item/base.ts of github.com/makeplane/plane.
         """
@@ -293,7 +293,7 @@ class Board:
         return await self._projects.get("", fetch, at_most_s=at_most_s)
 
     async def _project(self, asked: str, choose: Callable[[Sequence[Project]], Project]) -> Project:
-        """Return what `choose` finds among the usable projects. If `asked` exactly names a closed one, that is the error."""
+        """Return the result of `choose` among the usable projects. If `asked` exactly names a closed one, that is the error."""
 
         def find(projects: Sequence[Project]) -> Project:
             wanted = folded(asked)

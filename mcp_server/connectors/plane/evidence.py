@@ -14,7 +14,7 @@ from mcp_server.connectors.plane.wire import SOURCE
 
 
 async def fetch(board: Board, locator: str) -> Fetched:
-    """Return what others wrote in a task and its comments, as old as the newest comment.
+    """Return the text that others wrote in a task and its comments, dated by the newest comment.
 
     The age of a description is unknown, because Plane dates a task with every change, also of its state. So a task without
     comments counts from its creation.

@@ -96,7 +96,7 @@ def _reason(body: Any) -> str:
 
 
 def _sentences(body: Any, about: str) -> Iterable[str]:
-    """Yield what the reply says is wrong, without the values that it quotes: they are text of tasks."""
+    """Yield the reply's reasons without the values that it quotes, because those are text of tasks."""
     if isinstance(body, str):
         bare = re.sub(r"\"[^\"]*\"|“[^”]*”", "", body)
         sentence = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split()).strip(" -.:")

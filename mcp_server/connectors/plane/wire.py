@@ -324,7 +324,7 @@ def read_page(body: Any, read: Callable[[Any], T]) -> ListPage[T]:
 
 
 def read_taken(reply: ServiceReply) -> KeyTaken | None:
-    """Return what already has our key; None if the reply is not that conflict (work_item_create_external_dup_409).
+    """Return the existing item with our key; None if the reply is not that conflict (work_item_create_external_dup_409).
 
     A 409 without an id is a conflict of another kind, such as two projects of one name (project_create_dup_409).
     """

@@ -124,7 +124,7 @@ def _is_typo(wanted: str, name: str) -> bool:
 
 
 def edits(one: str, other: str) -> int:
-    """Return how many letters have to be inserted, deleted, replaced or swapped with their neighbour.
+    """Return the number of letters to insert, delete, replace or swap with a neighbour.
 
     Source: optimal string alignment, the restricted Damerau-Levenshtein distance.
     """

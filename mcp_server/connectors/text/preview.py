@@ -13,7 +13,7 @@ Change = Mapping[str, Any]
 
 
 def shown_change(place: str, before: str | None, after: str | None) -> Change:
-    """Return what happens to the text at `place`, such as `plane:KB-12 description`.
+    """Return the change of the text at `place`, such as `plane:KB-12 description`.
 
     `before` is None for a new text, `after` for one that is deleted; "" is an empty text. The entry has the form of a changed
     file in a `CallPreview`, and `sent` marks it, so that nothing calls it a page.

@@ -232,11 +232,11 @@ class Chat:
             return ChatPlace(people=others)
 
     async def url_of(self, message: Message) -> str:
-        """Return where a person sees the message."""
+        """Return the address where a person sees the message."""
         return link_to(self.site, await self.server(), message)
 
     async def url_of_topic(self, channel: Channel, topic: str | None = None) -> str:
-        """Return where a person sees the topic, or the channel."""
+        """Return the address where a person sees the topic, or the channel."""
         return link_to_topic(self.site, await self.server(), channel, topic)
 
     async def with_unique_names(self, people: Sequence[ZulipUser]) -> tuple[ZulipUser, ...]:

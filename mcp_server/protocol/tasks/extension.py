@@ -88,7 +88,7 @@ class TasksExtension(Extension):
         return detailed(await _answered(self._tasks.task(params.task_id, who, forms=forms)))
 
     async def _update(self, ctx: ServerRequestContext[Any, Any], params: UpdateParams) -> HandlerResult:
-        """Do what a person answered, and acknowledge it."""
+        """Apply a person's answer, and acknowledge it."""
         who = _asking(ctx, params)
         forms = await self._forms(ctx, who)
         await _answered(self._tasks.answer(params.task_id, who, params.input_responses, forms=forms))
@@ -114,14 +114,14 @@ def handle_in(tool: str, content: Mapping[str, Any]) -> str:
 
 
 def _asking(ctx: ServerRequestContext[Any, Any], params: TaskParams) -> Principal:
-    """Return who asks about a task, if the request is one that may."""
+    """Return the caller that asks about a task, if the request may."""
     require_declared(ctx)
     require_named(ctx, params.task_id)
     return caller_of(ctx)
 
 
 def caller_of(ctx: ServerRequestContext[Any, Any]) -> Principal:
-    """Return whom the gate let read just now."""
+    """Return the caller that the gate just allowed to read."""
     who = caller.get()
     if who is None:
         raise MCPError(REFUSED, f"{ctx.method} has no caller")
@@ -129,7 +129,7 @@ def caller_of(ctx: ServerRequestContext[Any, Any]) -> Principal:
 
 
 async def _answered(work: Awaitable[T]) -> T:
-    """Return what the work returns; what goes wrong is an error of JSON-RPC, for an unknown task as for another caller's."""
+    """Return the result of the work; failures become JSON-RPC errors, the same for an unknown task and another caller's."""
     try:
         return await work
     except (NoSuchTask, BadAnswer) as error:

@@ -37,13 +37,13 @@ class Seams:
 
     @property
     def extensions(self) -> Sequence[Extension]:
-        """Return what answers calls, outermost first."""
+        """Return the layers that answer calls, outermost first."""
         gate = GateExtension(self.gate, self.identify, self.approvals, self.services)
         return (TasksExtension(self.tasks, self.identify), gate)
 
     @property
     def middleware(self) -> Sequence[ServerMiddleware[Any]]:
-        """Return what refuses everything else to who may not read."""
+        """Return the layer that refuses everything else to a caller that may not read."""
         return (refusing(self.gate, self.identify),)
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:

@@ -67,7 +67,7 @@ async def told(
 
 
 async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Mapping[str, Any] | None:
-    """Return what a person is asked, and where they can answer; None if nothing is."""
+    """Return the open question and where a person can answer it, or None."""
     asked = position.state.checkpoint
     if asked is None:
         return None

@@ -67,7 +67,7 @@ class KnowledgeLook:
         return self._documents[path]
 
     async def place(self, path: str) -> Place:
-        """Return what lies at exactly that path."""
+        """Return the page or directory at exactly that path."""
         try:
             return await self._services.tiers.place(path)
         except InvalidPath:
@@ -105,7 +105,7 @@ class KnowledgeLook:
         return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
 
     async def proposal(self, proposal_id: str) -> Fate | None:
-        """Return what became of a proposal of this journey; of one that another took the place of, what became of that one."""
+        """Return the outcome of one of this journey's proposals, or of the one that replaced it."""
         trust = self._services.state.trust
         found = await trust.proposal(proposal_id)
         if found is None or found.journey != self._journey:
@@ -122,7 +122,7 @@ class KnowledgeLook:
         return frozenset(spec.name for spec in self._services.tools())
 
     async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
-        """Return what was learned before, the nearest first."""
+        """Return earlier learnings, the nearest first."""
         tiers = self._services.tiers
         pages = [await tiers.trusted_document(path, plain=True) for path in learning_pages(agent, domain)]
         return [learning for page in pages if page for learning in learnings_on(page)]
@@ -141,7 +141,7 @@ class KnowledgeLook:
         return [*said[: most - len(near)], *near]
 
     async def _labels(self, text: str) -> Sequence[str]:
-        """Return what the best hits that somebody vouches for are called, best first; how one works is not what it is about."""
+        """Return the titles of the best trusted hits, best first; not from pages about how to work."""
         hits = (await self._search(text[:MOST_SEARCHED])).hits
         labels: list[str] = []
         for hit in hits:

@@ -122,7 +122,7 @@ class UpdateTask:
 
 
 def task_act(services: ActServices, plan: TaskPlan) -> ServiceAct[TaskActed]:
-    """Return how the plan is carried out and answered."""
+    """Return the execution of the plan and its answer."""
     board, project, task = board_of(services), plan.project, plan.task
     client = board.client
 

@@ -83,7 +83,7 @@ class TaskPlan:
 
     @property
     def destination(self) -> str:
-        """Return where the text goes: everybody in the project can read it."""
+        """Return the destination of the text: everyone in the project can read it."""
         return f"plane:{self.project.key}"
 
     @property
@@ -159,7 +159,7 @@ def changes(plan: TaskPlan) -> list[Change]:
 
 
 def sentence(plan: TaskPlan) -> str:
-    """Return what the act does, in one line, without any text that a task has already."""
+    """Return the effect of the act in one line, without any existing text of a task."""
     if plan.kind == "comment":
         return f"comment on task {plan.key} in Plane"
     if plan.kind == "create":

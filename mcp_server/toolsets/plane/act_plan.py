@@ -44,7 +44,7 @@ class Unfit(ConnectorError):
 
 
 async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
-    """Return what creating a task would send.
+    """Return the planned creation of a task.
 
     Raises:
         UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.
@@ -66,7 +66,7 @@ async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
 
 
 async def plan_comment(board: Board, arguments: CommentArguments) -> TaskPlan:
-    """Return what a comment would send.
+    """Return the planned comment.
 
     Raises:
         Missing, UnknownName, NotAllowed, Unfit: it cannot be carried out.
@@ -202,7 +202,7 @@ class _FieldNames:
         self.known |= {id_: label.name for id_, label in labels.items()} | self.people
 
     def note_correction(self, asked: str, names: Sequence[str]) -> None:
-        """Note how a name was understood if nothing has exactly that name: the caller may have meant something else."""
+        """Record how a name was understood if nothing has exactly that name: the caller may have meant something else."""
         if folded(asked) not in {folded(name) for name in names}:
             self.corrections.append(f"{' '.join(asked.split())[:LONGEST_SHOWN]!r} was taken for {names[0]}")
 

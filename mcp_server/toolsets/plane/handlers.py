@@ -55,12 +55,12 @@ async def projects_read(_services: ActServices, answer: Projects) -> Sequence[st
 
 
 async def tasks_read(_services: ActServices, answer: TaskList) -> Sequence[str]:
-    """Return the tasks whose names the answer holds."""
+    """Return the tasks whose names the answer contains."""
     return tuple(f"{TOOLSET}:{line.key}" for line in answer.tasks)
 
 
 async def task_read(_services: ActServices, answer: TaskView) -> Sequence[str]:
-    """Return the task, and the related tasks whose names the answer holds."""
+    """Return the task, and the related tasks whose names the answer contains."""
     return tuple(f"{TOOLSET}:{key}" for key in (answer.key, *(tied.key for tied in answer.relations)))
 
 

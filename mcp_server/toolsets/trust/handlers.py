@@ -46,7 +46,7 @@ async def status(services: TrustServices, call: Call, _arguments: NoArguments) -
 
 
 async def _pending(services: TrustServices, call: Call) -> list[Pending]:
-    """Return what waits of the caller; over HTTP without a token nobody knows which of it is whose, so nothing is listed."""
+    """Return the caller's waiting proposals; over HTTP without a token it is unknown whose they are, so none is listed."""
     if call.principal.by_handle:
         return []
     found = await services.state.trust.lines(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
@@ -62,7 +62,7 @@ class NoSuchOwnProposal(KnowledgeError):
 
 
 async def proposal_status(services: TrustServices, call: Call, arguments: ProposalStatusArguments) -> ProposalStatus:
-    """Return what became of a proposal, waiting for it if asked and as long as not too many others wait."""
+    """Return the outcome of a proposal, waiting for it if requested and not too many others wait."""
     if arguments.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
     proposal = await _own(services, call, arguments.proposal_id)
@@ -90,7 +90,7 @@ async def _told(services: TrustServices, call: Call, proposal: Proposal) -> Prop
 
 
 async def read_in(services: TrustServices, told: ProposalStatus) -> Sequence[str]:
-    """Return where text in it may come from that nobody vouches for: that which was read in the run or journey it belongs to."""
+    """Return the origins of untrusted text that it may contain: those read in the run or journey it belongs to."""
     proposal = await services.state.trust.proposal(str(told.proposal["id"])) if told.proposal else None
     if proposal is None:
         return ()

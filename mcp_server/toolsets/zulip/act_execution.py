@@ -233,7 +233,7 @@ class React:
 
 
 def message_act(services: ActServices, plan: MessagePlan) -> ServiceAct[MessageActed]:
-    """Return how the plan is carried out and answered."""
+    """Return the execution of the plan and its answer."""
     chat = chat_of(services)
     return ServiceAct(
         tool=REACT if plan.reaction else SEND,
@@ -316,7 +316,7 @@ async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> Mes
 
 
 def _around(where: ChatPlace) -> ChatPlace:
-    """Return where to search for a message: all of the channel, because its topic may have been changed since."""
+    """Return where to search for a message: the whole channel, because its topic may have changed since."""
     return ChatPlace(channel=where.channel) if where.channel else where
 
 

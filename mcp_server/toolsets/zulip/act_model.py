@@ -95,7 +95,7 @@ def sent_before(plan: MessagePlan, earlier: EarlierAct) -> MessageActed:
 
 
 def preview(plan: MessagePlan) -> str:
-    """Return what would be sent, part by part."""
+    """Return the parts that would be sent."""
     if plan.reaction is not None:
         return f"{'take back ' if plan.reaction.remove else ''}:{plan.reaction.emoji}:"
     if len(plan.parts) == 1:
@@ -120,7 +120,7 @@ def changes(plan: MessagePlan) -> list[Change]:
 
 
 def sentence(plan: MessagePlan) -> str:
-    """Return what the act does, in one line: where it goes, and whom it notifies."""
+    """Return the effect of the act in one line: where it goes, and whom it notifies."""
     if plan.where.channel is None:
         place = f"{', '.join(sorted(person.name for person in plan.where.people))} in Zulip"
     else:
@@ -137,7 +137,7 @@ def sentence(plan: MessagePlan) -> str:
 
 
 def _notified(text: str) -> Sequence[str]:
-    """Return whom the text notifies, as far as its mentions say.
+    """Return the people that the text's mentions notify.
 
     Source: https://zulip.com/help/mention-a-user-or-group; silent mentions (`@_`) notify nobody.
     """

@@ -144,7 +144,7 @@ def emoji_name(asked: str) -> str:
 
 
 async def _where(chat: Chat, arguments: SendArguments, server: ZulipServer) -> tuple[ChatPlace, list[str]]:
-    """Return where the message goes, and notes about the topic."""
+    """Return the message's destination, and notes about the topic."""
     if (arguments.channel is None) == (not arguments.people):
         raise Unclear("name a channel and a topic, or people, and not both")
     if arguments.people:

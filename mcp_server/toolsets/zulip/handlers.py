@@ -55,7 +55,7 @@ async def search(services: ActServices, _call: Call, arguments: SearchMessagesAr
 
 
 async def read_from(_services: ActServices, answer: Messages | Channels) -> Sequence[str]:
-    """Return where the text in an answer comes from."""
+    """Return the origin of the text in an answer."""
     if isinstance(answer, Messages):
         return tuple(dict.fromkeys(f"{TOOLSET}:{line.place}" for line in answer.messages))
     return tuple(f"{TOOLSET}:{channel_word(line.name)}" for line in answer.channels) if answer.tainted else ()

@@ -171,7 +171,7 @@ async def _places_to_search(chat: Chat, arguments: SearchMessagesArguments) -> S
 
 
 async def _start(chat: Chat, arguments: ReadMessagesArguments) -> _Start:
-    """Return where the first page begins.
+    """Return the beginning of the first page.
 
     Raises:
         Unclear: the arguments contradict each other, or name too little.
@@ -223,7 +223,7 @@ async def _where(chat: Chat, arguments: ReadMessagesArguments) -> ChatPlace | No
 
 
 async def _start_at_address(chat: Chat, address: str, where: ChatPlace | None) -> _Start:
-    """Return where to begin if an address is the anchor: around its message, or at the newest of its topic."""
+    """Return where to begin for an address as the anchor: around its message, or at its topic's newest one."""
     link = read_link(chat.site, address)
     if link is None:
         raise Unclear(f"that is not the address of a message or topic on {chat.site}")

@@ -213,7 +213,7 @@ class _Plan:
     def end(self, number: int, box: int) -> tuple[bool, bool]:
         """Return whether the arrow, which runs in a lane, leads from the box to higher layers, and whether it ends at the box's side.
 
-        It reaches the side of the outermost box of a layer. From any other one it has to leave through the gap.
+        It reaches the side of the outermost box of a layer. From any other box it has to leave through the gap.
         """
         arrow, (side, _) = self.arrows[number], self.lanes[number]
         other = arrow.target if box == arrow.source else arrow.source
@@ -246,7 +246,7 @@ class _Plan:
         return max(len(self.ports.get((box, side), ())) for side in SIDES)
 
     def _starts(self) -> list[float]:
-        """Return where each layer begins along."""
+        """Return each layer's start on the `along` axis."""
 
         def tracks(layer: int, *, ahead: bool) -> float:
             return self.gaps.get((layer, ahead), 0) * TRACK
@@ -275,7 +275,7 @@ class _Plan:
         return found
 
     def _lane_positions(self) -> dict[tuple[Side, int], float]:
-        """Return where each lane is beside: outside of all boxes, and of the labels of the lanes further inside."""
+        """Return each lane's `beside` coordinate: outside of all boxes, and of the labels of the lanes further inside."""
         found: dict[tuple[Side, int], float] = {}
         for side in SIDES:
             reach = [
@@ -291,7 +291,7 @@ class _Plan:
         return found
 
     def _faces(self) -> dict[tuple[int, int, bool], float]:
-        """Return where beside each arrow touches the front (`True`) or back of a box, by arrow and box."""
+        """Return each arrow's `beside` coordinate at the front (`True`) or back of a box, by arrow and box."""
         centres = [beside + wide / 2 for (_, beside), (_, wide) in zip(self.places, self.extents, strict=True)]
         # By box and face: each arrow there with the place that it leads to, by which they are sorted so as not to cross.
         touching: dict[tuple[int, bool], list[tuple[float, int]]] = {}
@@ -314,7 +314,7 @@ class _Plan:
         return found
 
     def face(self, box: int, *, front: bool) -> float:
-        """Return where the front or back of the box is along."""
+        """Return the `along` coordinate of the front or back of the box."""
         return self.places[box][0] + (self.extents[box][0] if front else 0.0)
 
     def areas(self) -> list[Box]:

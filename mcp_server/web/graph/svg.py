@@ -51,7 +51,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class JourneyPath:
-    """The phases and moves of a journey in a graph, each with how often. `phase` and `status` are the present ones."""
+    """The phases and moves of a journey in a graph, each with its count. `phase` and `status` are the present ones."""
 
     phase: str = ""
     status: str = ""

@@ -152,7 +152,7 @@ async def _proposals(request: PageRequest, journey: str, log: Sequence[Logged]) 
 
 
 def deciding(decision: Decision) -> Acting:
-    """Return what the form of this decision does: it records the decision, if the journey is where the form was shown."""
+    """Return the handler of this decision's form: it records the decision if the journey is still at the version that was shown."""
 
     async def decide(request: PageRequest, form: Form) -> Response:
         journey, runner = request.id, request.services.journeys

@@ -115,7 +115,7 @@ class RowView:
 
 
 def journey_values(seen: JourneyPageData) -> dict[str, Any]:
-    """Return what the template of the page shows."""
+    """Return the values for the page's template."""
     state, agent = seen.state, seen.agent
     phases = [phase.name for phase in agent.graph.phases] if agent else None
     works = [_work_view(seen, name) for name in sorted(state.work, key=lambda name: -state.work[name].seq)]

@@ -90,7 +90,7 @@ def _file(file: ChangedFile, origins: Sequence[OriginLine], showing: DiffOptions
 
 
 def _shown(hunks: Sequence[DiffHunk], showing: DiffOptions, room: _DiffRoom) -> tuple[list[Sequence[DiffRow]], int]:
-    """Return as many rows of the hunks, from the first on, as there is room for, and about how many more there are."""
+    """Return as many of the first rows of the hunks as there is room for, and roughly the number of the rest."""
     laid_out = side_by_side if showing.layout == "split" else one_below_the_other
     longest = ANY_LENGTH if showing.whole else LONG_LINE
     shown: list[Sequence[DiffRow]] = []

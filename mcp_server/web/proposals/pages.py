@@ -104,7 +104,7 @@ async def one(request: PageRequest) -> Response:
 
 
 def _values(summary: ProposalSummary, origins: Mapping[str, Sequence[OriginLine]], showing: DiffOptions) -> Values:
-    """Return what the template of one proposal shows."""
+    """Return the values for the template of one proposal."""
     proposal, most = summary.proposal, ANY_LENGTH if showing.whole else MOST_PARTS
     files = files_of(summary.files, origins, showing)
     result = parsed(proposal.result) if proposal.result else {}

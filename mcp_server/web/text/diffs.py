@@ -113,7 +113,7 @@ class _Matcher(SequenceMatcher[str]):
         self._cost = [0, *accumulate(1 + counts[token] for token in old)]
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """Do as difflib does, whose cost is known in advance: each token of `old` times how often `new` has it."""
+        """Works like difflib, with a cost that is known in advance: each token of `old` times how often `new` has it."""
         if not self._effort.spend(self._cost[-1 if ahi is None else ahi] - self._cost[alo]):
             raise _Exhausted
         return super().find_longest_match(alo, ahi, blo, bhi)
@@ -152,7 +152,7 @@ class Beginning:
 
 
 def beginning(diff: str, rows: int) -> Beginning:
-    """Return what the first `rows` rows of a long diff need, without parsing the rest.
+    """Return the part of a long diff that its first `rows` rows need, without parsing the rest.
 
     Lines are kept in order until one side of a change alone fills the rows, then as many of its other side.
     """
@@ -178,7 +178,7 @@ def beginning(diff: str, rows: int) -> Beginning:
 
 
 def _after_lines(text: str, at: int, count: int) -> int:
-    """Return where the line begins that is so many lines after the one at `at`, or the end of the text."""
+    """Return the start of the line that many lines after the one at `at`, or the end of the text."""
     for _ in range(count):
         at = text.find("\n", at) + 1
         if not at:

@@ -41,7 +41,7 @@ def _closes(document: str, asked: Expected) -> bool:
 
 
 def expected(cognitive: Cognitive, tasks: Sequence[str]) -> Expected:
-    """Return what a document of the agent must have."""
+    """Return the required parts of a document of the agent."""
     return Expected(cognitive.title, cognitive.marker, tuple(cognitive.own_steps), tuple(tasks))
 
 

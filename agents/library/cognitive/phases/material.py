@@ -115,7 +115,7 @@ class Material:
         return max(found, key=lambda one: one.seq, default=None)
 
     def answers(self) -> Sequence[str]:
-        """Return what the person answered in this journey, each with its question."""
+        """Return the person's answers in this journey, each with its question."""
         return [
             cut(f"{one.get('question', '')} -> {one.get('answer', '')}", ANSWER_TOKENS)
             for of_phase in self.state.answers.values()
@@ -123,7 +123,7 @@ class Material:
         ]
 
     def quadrant(self, name: str) -> Sequence[str]:
-        """Return what belongs to one of the four quadrants: what the journey was started with, and what was found out."""
+        """Return the content of one of the four quadrants: the journey's inputs, and what was found out."""
         given = self.state.inputs.get("johari")
         before = given.get(name, []) if isinstance(given, Mapping) else []
         if name == "blind":

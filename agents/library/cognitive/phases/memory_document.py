@@ -55,7 +55,7 @@ class _DocumentSection:
 
 
 def problems(document: str, expected: Expected) -> Sequence[str]:
-    """Return what is wrong with a document, each as a sentence that says what to do; nothing if it is sound."""
+    """Return the faults of a document, each as a sentence that says what to do."""
     lines, found = _lines(document), _sections(document)
     if _FENCE.match(lines[0]):
         return ["the document is inside a code block: submit the Markdown itself, without the fence around it"]
@@ -167,7 +167,7 @@ def _filled(found: Sequence[_DocumentSection]) -> Iterator[str]:
 
 
 def _covered(found: Sequence[_DocumentSection], expected: Expected) -> Iterator[str]:
-    """Yield what sections leave out: the task, steps, and labels."""
+    """Yield the parts that sections lack: the task, steps, and labels."""
     told = {one.title.casefold(): one.told for one in found}
     loaded, overview, summary, _ = (told.get(title.casefold(), "") for title in TITLES)
     if loaded and not any(task in loaded for task in expected.tasks):

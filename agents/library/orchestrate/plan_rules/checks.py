@@ -340,7 +340,7 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[FoundProblem]:
 
 
 def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:
-    """Yield what a brief asks for: items of lists, and sentences with one of these words."""
+    """Yield the requirements in a brief: list items, and sentences with one of these words."""
     for sentence, is_item in _parts(brief):
         if is_item or any(_says(sentence, word) for word in asking):
             yield sentence

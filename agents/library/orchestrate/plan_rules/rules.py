@@ -56,7 +56,7 @@ class RuleSet:
 
 
 def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[RuleFailure]:
-    """Yield where a plan breaks the rules, in their order."""
+    """Yield the places where a plan breaks the rules, in the rules' order."""
     for rule in rules:
         if rule.severity == "off":
             continue
@@ -66,7 +66,7 @@ def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[RuleFa
 
 
 def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet:
-    """Return this program's rules with those of a team's file and of a journey's inputs.
+    """Return the built-in rules with those of a team's file and of a journey's inputs.
 
     A team's rule replaces ours with the same id. A journey's own rules are only added to the team's, so they cannot weaken
     what the team demands.

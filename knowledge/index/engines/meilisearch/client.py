@@ -57,7 +57,7 @@ class MeilisearchConnection:
         self._client.http = _SessionRequests(self._client.config, session, limits_s=(CONNECT_S, limit_s))
 
     def get(self, path: str) -> Any:
-        """Return what is at `path`."""
+        """Return the reply for `path`."""
         return self._client.http.get(path)
 
     def search(self, searches: Sequence[dict[str, Any]]) -> Sequence[Any]:
@@ -161,7 +161,7 @@ def _body(response: requests.Response, ends: float) -> bytes:
 
 
 def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> ServerFailure:
-    """Return what went wrong, without what was sent. `key` says whether one is set.
+    """Return the error's reason, without the request's content. `key` says whether one is set.
 
     Raises:
         MissingIndex: there is no such index or document.

@@ -77,7 +77,7 @@ def queries(
 
 
 def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
-    """Return what went wrong, without what was sent.
+    """Return the error's reason, without the request's content.
 
     Raises:
         MissingIndex: there is no such collection.

@@ -102,7 +102,7 @@ def weighed(terms: Sequence[str], mean_length: float) -> Mapping[int, float]:
 
 
 def payload(doc: int, record: DocumentRecord) -> dict[str, object]:
-    """Return what filters compare: a path with the directories above it, a source with the kinds that it is one of."""
+    """Return the values that filters compare: a path with the directories above it, a source with its kinds."""
     return {
         "doc": doc,
         "path": [record.path, *(folder for folder in ancestors(record.path) if folder)],

@@ -230,7 +230,7 @@ class Placer:
         return Placement(section.path, after, how, decided.score, decided.runner_up)
 
     def _new_section(self, nearest: Nearest, parent: PageSection, level: int) -> Placement:
-        """Return where a section that the page does not have is made: under its parent, after the sibling most like it."""
+        """Return where a new section goes: under its parent, after the most similar sibling."""
         inside = [one.level for one in self.sections if one != parent and one.level and _inside(one, parent)]
         usual = min(inside) if inside else min(6, parent.level + 1 if parent.level else 2)
         level = min(6, max(level, usual))

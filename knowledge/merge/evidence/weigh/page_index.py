@@ -107,7 +107,7 @@ def block_lines(text: str) -> list[str]:
 
 
 def identity(unit: Unit) -> tuple[str, bytes]:
-    """Return what equal units have in common: their text, without the marker of a list, which says only how it is shown.
+    """Return the key by which units are equal: their text without a list marker, which is only formatting.
 
     Kinds count only where they matter: a comment after a list is read as text, and is the same text.
     """

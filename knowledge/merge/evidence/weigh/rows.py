@@ -110,7 +110,7 @@ class _TableMeeting:
         return tuple(folded_cell(placed.get(column, "")) for column in self._keys)
 
     def nearest(self, row: TableRow) -> TableRow | None:
-        """Return of the rows of the page with the key of a new one the one with most cells in common, the first of several."""
+        """Return the page's row with the same key as a new row that shares most cells with it, the first of several."""
         same = self._by_key.get(self.key(row))
         if not same:
             return None

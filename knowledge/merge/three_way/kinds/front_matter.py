@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"[ \t]*-[ \t]+[^\s\[\]{}&*!|>#-][^\r\n]*[\r\n]*$")
 
 
 def join_front_matter(base: str, ours: str, theirs: str) -> PartJoin:
-    """Return what both sides made of a front matter, fences included; a key that both changed differently keeps our value.
+    """Return the merged front matter, fences included; a key that both sides changed differently keeps our value.
 
     Lists of plain values (`tags`) are joined by their values.
     """

@@ -44,7 +44,7 @@ class ListItem(NamedTuple):
 
 
 def join_list(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, indent: int = 0, depth: int = 0) -> PartJoin:
-    """Return what both sides made of a list: items that one side changed, added or took away, nested ones too."""
+    """Return the merged list: items that one side changed, added or removed, nested ones too."""
     if depth == DEEPEST:
         return PartJoin(join_text(base.text, ours.text, theirs.text))
     b, o, t = (_items(node, indent) for node in (base, ours, theirs))
@@ -62,7 +62,7 @@ def join_list(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, indent:
 
 
 def _join_item(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, depth: int) -> PartJoin:
-    """Return what both sides made of one item."""
+    """Return the merge of one item."""
     b, o, t = (_taken_apart(node.text) for node in (base, ours, theirs))
     if b is None or o is None or t is None or not b.indent == o.indent == t.indent:
         return PartJoin(None)

@@ -21,7 +21,7 @@ _WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
 
 
 def join_text(base: str, ours: str, theirs: str) -> str | None:
-    """Return what both sides made of a paragraph, None if they changed the same words."""
+    """Return the merged paragraph; None if both sides changed the same words."""
 
     def join(one: AlignedNode, mine: AlignedNode, other: AlignedNode) -> PartJoin:
         return PartJoin(join_line(one.text, mine.text, other.text))
@@ -32,7 +32,7 @@ def join_text(base: str, ours: str, theirs: str) -> str | None:
 
 
 def join_line(base: str, ours: str, theirs: str) -> str | None:
-    """Return what both sides made of one line, if they changed different sentences or words well apart; else None."""
+    """Return the merged line if the sides changed different sentences or words well apart, else None."""
     if ours in (base, theirs):
         return theirs
     if theirs == base:
@@ -68,7 +68,7 @@ def _join_words(base: str, ours: str, theirs: str) -> str | None:
 
 
 def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
-    """Return what both sides made of a block that must stay one, None if that is not clear.
+    """Return the merge of a block that must stay in one piece, or None if it is ambiguous.
 
     Its first and last `edges` lines must be as they were, and an unchanged line must lie between edits of two sides.
     """
@@ -82,7 +82,7 @@ def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[
 
 
 def join_by_lines(base: str, ours: str, theirs: str) -> str | None:
-    """Return what both sides made of a text, line by line; None unless an unchanged line is between their edits."""
+    """Return the text merged line by line; None unless an unchanged line is between the edits."""
     lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
     return None if lines is None else "".join(lines)
 

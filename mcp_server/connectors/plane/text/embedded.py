@@ -26,7 +26,7 @@ def with_pictures(html: str, before: str) -> str:
 
 
 def flattened(before: str, after: str) -> str:
-    """Return how many of the editor's elements in `before` are only words in `after`; "" if none are."""
+    """Return a note on how many of the editor's elements in `before` are only text in `after`, or ""."""
     lost = Counter(EDITOR_ELEMENT.findall(before)) - Counter(EDITOR_ELEMENT.findall(after))
     notes = [f"{count} {NAMES.get(tag, tag)}{'s' if count > 1 else ''}" for tag, count in sorted(lost.items())]
     return f"{' and '.join(notes)} of Plane's kept as plain text" if notes else ""

@@ -264,7 +264,7 @@ def _adapt_list(tokens: list[Token], start: int, ends: Mapping[int, int], insert
 
 
 def _starts(parent: int, ends: Mapping[int, int]) -> list[int]:
-    """Return where the tokens right inside of `parent` begin."""
+    """Return the positions of the tokens directly inside `parent`."""
     starts, at = [], parent + 1
     while at < ends[parent]:
         starts.append(at)

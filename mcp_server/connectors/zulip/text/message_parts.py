@@ -133,7 +133,7 @@ def _ends(pieces: Sequence[_Piece], end: int) -> str:
 
 
 def _end_of_part(pieces: Sequence[_Piece], start: int, longest: int) -> int:
-    """Return where the part that begins with piece `start` ends best."""
+    """Return the best end of the part that begins with piece `start`."""
     lengths = _possible_ends(pieces, start, longest)
     ends = list(lengths)
     if ends[-1] == len(pieces):
@@ -148,7 +148,7 @@ def _end_of_part(pieces: Sequence[_Piece], start: int, longest: int) -> int:
 
 
 def _possible_ends(pieces: Sequence[_Piece], start: int, longest: int) -> dict[int, int]:
-    """Return where a part that begins with piece `start` can end, and its length then, shortest first."""
+    """Return the possible ends of a part that begins with piece `start`, with its lengths, shortest first."""
     length = visible = len(pieces[start].begins) + len(pieces[start].text)
     ends: dict[int, int] = {}
     for end in range(start + 1, len(pieces) + 1):
@@ -267,7 +267,7 @@ class _Flow:
         self._after_heading = False
 
     def cut_before(self, line: _Line, previous: _Line | None) -> _Cut:
-        """Return how good a cut before the line is, and count the line as read."""
+        """Return the quality of a cut before the line, and count the line as read."""
         if line.within:
             self._indent = None
             return _Cut.INSIDE

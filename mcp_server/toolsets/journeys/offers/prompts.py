@@ -55,7 +55,7 @@ def leads_journeys(services: JourneyServices) -> bool:
 
 
 def own_entries() -> Sequence[CatalogueEntry]:
-    """Return this program's agents as lists show them; what says so is loaded with the first list."""
+    """Return the built-in agents' entries for lists; their descriptions are loaded with the first list."""
     from agents import catalogue
 
     return catalogue.entries()
@@ -119,7 +119,7 @@ class JourneyPrompts:
         return await self._told(CONTINUE, self._going_on("", given[JOURNEY_ID].strip()))
 
     async def _led(self, agent: str, given: Mapping[str, str]) -> str:
-        """Return how to begin, or how to continue the journey that is named. Hosts' forms send an empty field as empty text."""
+        """Return how to start a journey, or to continue the named one. Hosts' forms send an empty field as empty text."""
         journey, brief = given.get(JOURNEY_ID, "").strip(), given.get(BRIEF, "").strip()
         if journey:
             return await self._told(agent, self._going_on(agent, journey, brief))
@@ -198,7 +198,7 @@ async def note_reading(services: HasTaints, journey: str) -> None:
 
 
 def meanings(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return what an agent takes beside its brief, by name, and what each is."""
+    """Return an agent's inputs besides its brief, by name, and what each is."""
     properties = inputs.get("properties", {})
     return {
         name: str(form.get("description", "")) for name, form in properties.items() if name not in (BRIEF, JOURNEY_ID)
@@ -206,7 +206,7 @@ def meanings(inputs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def as_input(text: str, form: Mapping[str, Any]) -> Any:
-    """Return what a person typed as the kind of value that an input takes; as it is, where it is none of that kind."""
+    """Return a person's typed text as the type that an input takes, or unchanged if it does not fit."""
     if form.get("type", "string") == "string":
         return text
     try:

@@ -39,7 +39,7 @@ def addresses(journey: str) -> list[str]:
 
 
 def memories(journey: str) -> str:
-    """Return how the addresses begin under which the journey's documents are read."""
+    """Return the prefix of the addresses of the journey's documents."""
     return f"{MEMORY_URI}{journey}/"
 
 
@@ -130,7 +130,7 @@ def _add_journeys(server: ForgeServer, services: JourneyServices) -> None:
 
 
 def definition(agent: Agent) -> dict[str, Any]:
-    """Return what an agent is, without its words and schemas, which its phases have."""
+    """Return the description of an agent, without its prompts and schemas, which its phases have."""
     from agents.engine.graph import mermaid
 
     graph = agent.graph
@@ -154,7 +154,7 @@ def definition(agent: Agent) -> dict[str, Any]:
 
 
 def phase_definition(agent: Agent, phase: Phase, listed: Sequence[str]) -> dict[str, Any]:
-    """Return what a phase tells and asks for. Its texts have `{{ placeholders }}`, which a journey fills in."""
+    """Return a phase's prompts and the form of its work. Its texts have `{{ placeholders }}`, which a journey fills in."""
     from agents.prompts.prompt import ONLY, RETURNING, tools_at
 
     form = agent.forms.get(phase.name)
@@ -276,7 +276,7 @@ async def _memory(services: JourneyServices, journey: str, name: str) -> str:
 
 
 async def _found(reading: Awaitable[T]) -> T:
-    """Return what is read.
+    """Return the content.
 
     Raises:
         ResourceNotFoundError: it is not there; ResourceError: it cannot be read now. Both say why.

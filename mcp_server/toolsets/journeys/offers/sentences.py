@@ -32,7 +32,7 @@ def beginning(
     optional: Mapping[str, str],
     by_itself: Sequence[str] = (),
 ) -> str:
-    """Return how a journey is begun, and what its first phase will ask.
+    """Return how to start a journey, and what its first phase will ask.
 
     `required` and `optional` are the agent's inputs beside the brief, with their meanings. `by_itself` are the phases that the
     server does first: what comes next depends on their outcome, so this text cannot say it.
@@ -104,7 +104,7 @@ def _open_question(here: Journey) -> str:
 
 
 def _otherwise(here: Journey, named: str) -> str:
-    """Return what can be done where nothing can be submitted."""
+    """Return what can be done when nothing can be submitted."""
     if here.state == "waiting":
         page = here.checkpoint and here.checkpoint["review_url"]
         said = (

@@ -90,7 +90,7 @@ class MemoryRuns:
         return moved
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
-        """Hold the run and return it; None if somebody else holds it then."""
+        """Hold the run and return it; None if another process holds it."""
         there = self._of(run)
         if not is_free_for(checked_hold(hold), there.by, there.until):
             return None
