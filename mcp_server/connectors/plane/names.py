@@ -136,9 +136,7 @@ def _dashed(text: str) -> str:
 
 
 def web_address(base_url: str) -> str:
-    """Return the address where people see the projects of the API at `base_url`: a different host in Plane's cloud, the same
-    elsewhere.
-    """
+    """Return the address where people see the projects of the API at `base_url`: in Plane's cloud it has another host."""
     base = base_url.rstrip("/")
     parts = urlsplit(base)
     return f"{parts.scheme}://{WEB_OF_THE_CLOUD}" if parts.netloc.casefold() == API_OF_THE_CLOUD else base
