@@ -52,7 +52,7 @@ class RecordCodec(Generic[T]):
         self._required = [one.key for one in self._fields if one.default is MISSING]
 
     def form(self, record: T) -> dict[str, Any]:
-        """Return the record as a JSON object with all of its fields."""
+        """Return the record as a JSON object with all fields."""
         return {one.key: one.write(getattr(record, one.name)) for one in self._fields}
 
     def short_form(self, record: T) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[st
     `conditions` and `tools` are the names of all that exist.
 
     Raises:
-        BadGraph: it cannot be used; names everything that is wrong.
+        BadGraph: it cannot be used; the error names every fault.
     """
     # Where names are wrong, nothing can be said about paths.
     problems = [*_misnamed(graph, conditions, tools)] or [*_path_problems(graph), *_automatic_problems(graph)]

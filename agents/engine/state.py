@@ -35,7 +35,7 @@ class TransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWork:
-    """The newest work of a phase: that of its visit number `visit`, recorded by the event `seq`, at `version`.
+    """The newest work of a phase: from its visit number `visit`, recorded by the event `seq`, at `version`.
 
     Beside the `content`: what was said about it, what it cost, and whose conversation it came from. `automatic`: the server
     did it.

@@ -1,1 +1,1 @@
-"""A bounded run towards a goal: frames, what decides, what carries out, and the language models behind one port."""
+"""A bounded run towards a goal: frames, decisions, execution, and the language models behind one port."""

@@ -1,4 +1,4 @@
-"""Starts, resumes and ends runs: a model decides, tools are called, and again, within limits.
+"""Starts, resumes and ends runs: a model decides and tools are called, in a loop, within limits.
 
 One call of one process leads a run at a time. It holds the run and renews its hold at least every `lease_s` seconds; when it dies,
 another may take the run up. A recorded tool call without a result is never made again: the tools are asked for its outcome, which
@@ -71,7 +71,7 @@ class Executor(LeaderPorts):
         """Continue a run that waited for a person's answer.
 
         Raises:
-            RunNotThere: it asks nothing. RunTaken: another process leads it. NoSuchRun: there is no such run.
+            RunNotThere: it has no open question. RunTaken: another process leads it. NoSuchRun: there is no such run.
         """
         async with self._holding(run, self._holder()) as (current, leader):
             if current.ask is None:

@@ -283,7 +283,7 @@ class RunLeader:
     async def _append(self, draft: FrameDraft, hold: Hold | None) -> Run:
         """Return the run with the draft on record, and report the new frames.
 
-        A model's answer and a tool's result are not lost because the database is away for a while. If the reply of an append was
+        A model's answer and a tool's result survive while the database is unavailable for a moment. If the reply of an append was
         lost, the same frames are found on record and not added again.
         """
         ports = self._ports

@@ -146,7 +146,7 @@ def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
 
 
 def may_be_refused(events: Sequence[Event]) -> bool:
-    """Return whether a quota may refuse the events: a host asks for them, and no person has said them with their own hand."""
+    """Return whether a quota may refuse the events: a host requests them, and they are not a person's own decision."""
     first = events[0]
     if isinstance(first, NOTES):
         return isinstance(first, ToolStart)  # the end of a call, and what comes with it, must not be lost

@@ -192,7 +192,7 @@ class MergePlan:
     origins: Sequence[Origin] = ()
     note: str | None = None
     cut: CutDocument | None = None
-    """`text` in pieces, where that is known already."""
+    """`text` in pieces, if already known."""
     known: str | None = None
     """The document as the caller knows it after this, without what others wrote since the base; None where that is `text`."""
 

@@ -1,6 +1,6 @@
 """Text that a caller sent, in the conventions of the file it is for. Pure.
 
-A caller was shown LF lines, no BOM and no front matter, and sends that back. None of it is a change by the caller.
+A caller saw LF lines, no BOM and no front matter, and sends text in that form. None of it is a change by the caller.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ class Vault:
         return Scanned(path, stamp_of(status))
 
     def _link_target(self, path: str) -> os.stat_result | None:
-        """Return the status of the file that only the link at `path` leads to; None if a scan finds it at its own place."""
+        """Return the status of the file that only the link at `path` leads to; None if a scan finds it at its real path."""
         real = self.resolve(path)
         if is_markdown(real):
             return None

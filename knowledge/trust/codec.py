@@ -89,7 +89,7 @@ def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
 
 
 def proposal_line(row: Sequence[Any]) -> ProposalLine:
-    """Return the line in a row of line, told, state, verdict, whether it has a result, and the fields after that in order.
+    """Return the line from a row with line, told, state, verdict, whether it has a result, and the remaining fields in order.
 
     `told` is read only if an older program wrote no line.
     """

@@ -17,7 +17,7 @@ was a dry run, or it is not known what the caller had read."""
 class Merged:
     """The outcome of a merge. `revision` is the base of the next merge; None while there is no page.
 
-    It is the page's own, unless others wrote in the page since the base. Then it names the page as the caller knows it, so that a
+    It is the page's own, unless others wrote to the page since the base. Then it names the page as the caller knows it, so that a
     merge based on it removes nothing of theirs, and `note` says what the page's own revision is.
     `blocks` leaves out untouched blocks. `verified`: read back and found as planned; None if nothing was written.
     """

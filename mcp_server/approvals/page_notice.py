@@ -21,7 +21,7 @@ logger = logging.getLogger("knowledge_forge.review")
 
 
 class Review:
-    """Knows where people decide, and shows the page in this process if nobody else does and something waits."""
+    """Knows where people decide, and shows the page in this process if no other process does and something waits."""
 
     def __init__(self, settings: Settings, state: StateStore) -> None:
         self._settings, self._state = settings, state

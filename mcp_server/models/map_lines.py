@@ -115,7 +115,7 @@ class MapLines:
         self._lost_since = now()
 
     async def run(self, sleep: Callable[[float], Awaitable[None]] = anyio.sleep) -> None:
-        """Make lines for ever. A model that is away is asked less and less often, in the end once an hour."""
+        """Make lines for ever. A model that is unavailable is asked less and less often, finally once an hour."""
         away_s = LOOK_S
         while True:
             try:

@@ -57,7 +57,7 @@ class ChangedFile:
 class ProposalSummary:
     """A proposal with all that a person needs to decide on it.
 
-    `needs` is what an approval takes in the channel that this is shown in. `blocks` and `conflicts` are as the tool returned
+    `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is what else the call would answer, `calls` are the arguments of each call, run as one act.
     """
 

@@ -149,7 +149,7 @@ async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessi
 
 
 async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
-    """Publish each event of the state database as changed resources, for ever. Trouble is logged and waited out."""
+    """Publish each event of the state database as changed resources, until cancelled. Trouble is logged and waited out."""
     seen: int | None = None
     pause_s = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""Completions: paths, journeys, agents and runs as one types them."""
+"""Completions of paths, journeys, agents and runs."""
 
 from __future__ import annotations
 

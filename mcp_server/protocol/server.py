@@ -101,8 +101,8 @@ class OfferedPrompt:
 class TextTemplates(ResourceManager):
     """The SDK's resources, with templates of functions that take text alone.
 
-    An address holds nothing but text, so the models of arguments that the SDK would make, and throw away, are spared: 7 ms
-    of each start.
+    An address has only text arguments, so the argument models that the SDK would build and discard are skipped: 7 ms of each
+    start.
     """
 
     def add_template(self, fn: Callable[..., Any], uri_template: str, *args: Any, **told: Any) -> ResourceTemplate:
@@ -191,7 +191,7 @@ class ForgeServer(MCPServer[Any]):
         self._lowlevel_server.add_request_handler(method, params, handler)
 
     def listen_with(self, handler: ListenHandler) -> None:
-        """Serve `subscriptions/listen` with that handler, in the place of the SDK's."""
+        """Serve `subscriptions/listen` with that handler instead of the SDK's."""
         self._lowlevel_server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, handler)
 
     async def call_tool(

@@ -45,7 +45,7 @@ async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: st
     """Record the person's answer to that question, and return the run; the next process with its model leads it.
 
     Raises:
-        RunNotThere: it asks nothing, or another question. NoSuchRun: there is no such run.
+        RunNotThere: it has no open question, or a different one. NoSuchRun: there is no such run.
     """
     at = now()
     # A hold that ends at once, so that the next process need not wait.

@@ -19,7 +19,7 @@ async def answer(services: RunViewServices, store: RunStore, run: Run, text: str
     """Record the person's answer to that question; the run continues here if this process leads runs with its model.
 
     Raises:
-        RunNotThere: it asks nothing, or another question. NoSuchRun: there is no such run.
+        RunNotThere: it has no open question, or a different one. NoSuchRun: there is no such run.
     """
     if leads_runs(services) and services.runs.model.name == run.header.model:
         await services.runs.answer_aside(run.id, text, by, ask=ask)

@@ -112,7 +112,7 @@ class Keeper:
             logger.warning("run %s cannot be resumed: %s", run, error)
 
     async def news(self, seen: int) -> None:
-        """Return when something happened that may concern a run that waits."""
+        """Return when something happened that may affect a waiting run."""
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:

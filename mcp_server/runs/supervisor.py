@@ -190,7 +190,7 @@ class Runs:
         A run with another model is answered, and left to a process with that model.
 
         Raises:
-            RunNotThere: it asks nothing, or another question.
+            RunNotThere: it has no open question, or a different one.
             ProviderError: the model cannot be asked. The question stays open.
             LeftToOthers: the model turned out to be out of reach later. The answer is on record.
         """
@@ -214,7 +214,7 @@ class Runs:
         """Record the answer to the question of a run, and lead it in the background. `ask`: the id of the question that is answered.
 
         Raises:
-            RunNotThere: it asks nothing, or another question.
+            RunNotThere: it has no open question, or a different one.
         """
         await self._note_answer(run, text, by, ask)
         self.lead_aside(run)

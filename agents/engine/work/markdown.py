@@ -29,7 +29,7 @@ def counted(number: float, thing: str) -> str:
 
 
 def quoted(text: str, most: int) -> list[str]:
-    """Return the text as a quotation, line by line; a longer one cut, with how much is missing."""
+    """Return the text as a quotation, line by line; a long one is cut, with a note on how much is missing."""
     shown = text[:most]
     lines = [f"> {line}".rstrip() for line in shown.strip().splitlines()] or [">"]
     return [*lines, f"> {_CUT.format(more=len(text) - most)}"] if len(text) > most else lines

@@ -119,7 +119,7 @@ class SkillBlock(FileBlock):
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill, with the file that it was read from (`source`), for the lines of problems that show later.
+    """A skill, with the file that it was read from (`source`), for the lines of problems that are found later.
 
     `without_memory` are the phases after which the memory agent does not run.
     """

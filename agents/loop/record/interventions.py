@@ -50,7 +50,7 @@ async def note_answer(
     `ask`: the id of the question that the person saw; the answer counts for no other one.
 
     Raises:
-        RunNotThere: it asks nothing, or another question. RunTaken: another process holds it. NoSuchRun: there is no such run.
+        RunNotThere: it has no open question, or a different one. RunTaken: another process holds it. NoSuchRun: there is no such run.
         KnowledgeError: it cannot be recorded, and no process holds the run because of it.
     """
     # Before the hold, so that a wrong answer does not keep others from the run, and again under it.

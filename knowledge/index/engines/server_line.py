@@ -131,7 +131,7 @@ class ServerIndex(ABC, Generic[M]):
     async def catch_up(self, store: IndexStore) -> int:
         """Take in what the store has and the server lacks, and return the number of rows.
 
-        Returns 0 at once while another process does it.
+        Returns 0 at once while another process is doing it.
         """
         self._store = store
         taken = 0

@@ -72,7 +72,7 @@ class TantivyKeywordIndex:
     async def catch_up(self, store: IndexStore) -> int:
         """Take in what the store has and this index lacks, and return the number of rows.
 
-        Returns 0 at once while another process does it.
+        Returns 0 at once while another process is doing it.
         """
         applied = await anyio.to_thread.run_sync(self._applied)
         if applied and applied.at == await store.position():

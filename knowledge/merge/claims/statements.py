@@ -285,7 +285,7 @@ def is_paraphrase(existing: StatementReading, new: StatementReading) -> bool:
 
 
 def covers(new: StatementReading, old: StatementReading) -> bool:
-    """Return whether `new` says all that `old` does and may take its place: its values, its order, nearly all its words.
+    """Return whether `new` covers `old` and may replace it: its values, their order, nearly all of its words.
 
     "The importer reads CSV and JSON from a share" does not cover "reads CSV from the share in Oslo": Oslo would be lost.
     """

@@ -25,7 +25,7 @@ BODY = 7
 
 _WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
 _NAMED = frozenset({"heading", "item", "row", "key"})
-"""Kinds of parts that name something: one in the place of another that is not like it is a different one."""
+"""Kinds of parts that name something: a dissimilar one in the same place is a different part."""
 
 
 class AlignedNode(NamedTuple):

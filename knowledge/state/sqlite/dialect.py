@@ -1,4 +1,4 @@
-"""Translating statements and arguments from PostgreSQL's form, in which they are written, to SQLite's."""
+"""Translates statements and arguments from PostgreSQL's form, in which they are written, to SQLite's."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ _REASONS = {
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turn an error of the system into a sentence about the page."""
+    """Turn an operating system error into a sentence about the page."""
     try:
         yield
     except OSError as error:

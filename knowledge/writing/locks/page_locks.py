@@ -199,7 +199,7 @@ class Locks:
             self._leave(slot, has_turn=True)
 
     def _leave(self, slot: int, *, has_turn: bool) -> None:
-        """Let the next task of this process have its turn if it was ours; forget the queue once nobody uses it."""
+        """Pass the turn to the next task of this process if it was ours; drop the queue once it is unused."""
         queue, users = self._queues[slot]
         if has_turn:
             queue.release()

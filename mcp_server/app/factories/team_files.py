@@ -79,7 +79,7 @@ class VaultFiles:
 
 
 def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
-    """Return the agents of this program and those of the team whose knowledge base this is."""
+    """Return the built-in agents and those of this knowledge base's team."""
     from agents.catalogue import BuiltIn
     from agents.spec.catalogue import TeamCatalogue
     from mcp_server.toolsets.registry import declared

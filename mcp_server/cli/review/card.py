@@ -51,7 +51,7 @@ def listed(proposal: Proposal | ProposalLine) -> str:
 
 
 def card(summary: ProposalSummary) -> tuple[CardBlock, ...]:
-    """Return all there is to know about the proposal, nothing cut."""
+    """Return everything about the proposal, uncut."""
     proposal, run = summary.proposal, summary.run
     places = [
         CardLine(f"press t to trust {visible(place)}: text from there then needs no approval", "dim")

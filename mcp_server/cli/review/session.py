@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 500
 CONFIRMED = 6
-"""Characters of the hash that are typed to decide: enough that no key pressed by mistake does it."""
+"""Characters of the hash that a person types to decide: enough that no mistaken key decides."""
 NOT_CONFIRMED = "nothing was decided: that is not the beginning of the hash"
 _ACTS: Mapping[Word, str] = {
     "approve": "approve",

@@ -225,7 +225,7 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _require_its_model(current: Run, settings: Settings) -> None:
-    """Return if the settings name the run's model: another one could not read its encrypted reasoning.
+    """Return if the settings name the run's model: another model could not read its encrypted reasoning.
 
     Raises:
         NoModel: they name none. WronglyAsked: they name another.

@@ -1,4 +1,4 @@
-"""`index`: bring the index up to date now, with a progress bar, and report what it took."""
+"""`index`: bring the index up to date now, with a progress bar, and report the time and work."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def _compacted(settings: Settings, rewrite: bool) -> Compacted:  # noqa: F
 
 
 async def _rewritten(state: StateStore, wanted: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
-    """Rewrite the file if that was asked for, or takes a moment and is the only way to free its pages; else say why not."""
+    """Rewrite the file if requested, or if it takes a moment and is the only way to free its pages; else say why not."""
     size = await state.size()
     if not wanted and (state.gives_back or not size.free_bytes):
         return False, ""

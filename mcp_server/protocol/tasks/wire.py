@@ -45,7 +45,7 @@ class TaskParams(RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Parameters of `tasks/update`. An answer is looked at when its key is known to be one that is asked."""
+    """Parameters of `tasks/update`. An answer is read only once its key is known to belong to an open question."""
 
     input_responses: dict[str, Any]
 

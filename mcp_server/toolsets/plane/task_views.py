@@ -120,7 +120,7 @@ async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
 
 
 async def _projects_to_search(board: Board, arguments: QueryArguments) -> Sequence[Project] | None:
-    """Return the project that is named, or all in which a search finds the text; None if none may be used."""
+    """Return the named project, or all in which a search finds the text; None if none may be used."""
     if arguments.project is not None:
         return [await board.project(arguments.project)]
     projects = await board.projects()

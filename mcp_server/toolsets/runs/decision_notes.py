@@ -1,4 +1,4 @@
-"""Notes to a run about the proposal that it waited for. Pure, but for the way from a proposal to its replacements."""
+"""Notes to a run about the proposal that it waited for. Pure, except for following a proposal to its replacements."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def plan_run(services: RunServices, call: Call, arguments: RunArguments) -
     """Return which run the call would begin or answer. Nothing changes, but what the caller has read is recorded for the plan.
 
     Raises:
-        WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it asks nothing.
+        WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it has no open question.
     """
     for name in MOST_CHARACTERS:
         require_short(name, getattr(arguments, name) or "")

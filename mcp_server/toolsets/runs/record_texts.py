@@ -20,7 +20,7 @@ from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.journeys.offers.prompts import note_reading
 
 MOST_FRAMES = 2_000_000
-"""Characters of frames that are returned at once, the newest."""
+"""The most characters of frames returned at once, newest first."""
 SEALED = "echo"
 """The field with the part of a message that its model wants back unchanged: nobody else can read it."""
 

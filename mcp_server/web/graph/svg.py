@@ -102,7 +102,7 @@ def drawing(
 ) -> Drawing:
     """Return the graph as it is shown, with phases that the journey was in and that the graph no longer has.
 
-    `notes` are shown below the names of phases. `place` tells the pictures of one page apart, in their ids.
+    `notes` are shown below the names of phases. `place` distinguishes the ids of several pictures on one page.
     """
     scene = _scene(graph, seen, notes or {})
     wide = _first_that_fits(scene, WIDE, (("across", "words"), ("down", "words"), ("down", "numbers")))

@@ -24,7 +24,7 @@ from mcp_server.web.text.sanitize import Span, sanitize
 RowKind = Literal["same", "changed", "added", "removed"]
 
 MOST_COMPARED = 250_000
-"""Pairs of words, or of lines, that are compared with each other. With more, only common beginnings and ends are found."""
+"""The most pairs of words, or of lines, that are compared with each other. With more, only common beginnings and ends are found."""
 ALIKE_ENOUGH = 0.35
 """Lines that share less are not shown as changed into each other: nearly all of their words would be marked."""
 
@@ -87,7 +87,7 @@ class DiffRow:
 
 @dataclass(slots=True)
 class Effort:
-    """How many steps comparing may still take. Somebody can write texts for which difflib needs minutes."""
+    """How many more steps the comparison may take. Somebody can write texts for which difflib needs minutes."""
 
     left: int = EFFORT
 

@@ -28,7 +28,7 @@ class PageSketch(NamedTuple):
 
 
 class PageChoice(NamedTuple):
-    """The page of a directory that a snippet belongs to, or None if none is alike; scores as they were compared."""
+    """The page of a directory that a snippet belongs to, or None if none is similar; and the compared scores."""
 
     path: str | None
     score: float

@@ -174,7 +174,7 @@ def least_likeness(similarity: Similarity | None) -> float:
 
 
 class Placer:
-    """Knows one page, and decides where things belong in it."""
+    """Decides where things belong in one page."""
 
     def __init__(self, page: CutDocument, similarity: Similarity | None = None) -> None:
         self.page, self.similarity = page, similarity
