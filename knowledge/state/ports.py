@@ -460,7 +460,7 @@ class IndexStore(Protocol):
         ...
 
     async def space(self) -> Space:
-        """Return whose vectors it holds, and whose are coming. One snapshot; as cheap as `position`."""
+        """Return the identities of the vectors in use and of those being made. One snapshot; as cheap as `position`."""
         ...
 
     async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:

@@ -293,7 +293,7 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal. One that the ledger has ended as executed only gets its result, once. None if neither."""
+        """End an approved proposal. A proposal that the ledger has ended as executed only gets its result, once. None if neither."""
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:

@@ -32,7 +32,7 @@ class ActWork(Generic[T]):
     contradictions: Sequence[Contradiction] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
-    """Record `origins` although no file changes: a unit has found support."""
+    """Record `origins` although no file changes: a unit was corroborated."""
     repeats: tuple[str, ...] = ()
     """Origins of sentences that are new in the page and that its writer does not name as somebody else's."""
     places: Mapping[str, str] = field(default_factory=dict)

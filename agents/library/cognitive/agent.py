@@ -33,7 +33,7 @@ LOOKED_UP = (
     "person that this journey can be cancelled; if not, go on."
 )
 ENVELOPE_TOKENS = 20
-"""Tokens that the work around a document takes of its budget."""
+"""The tokens of a document's budget that the rest of the work takes."""
 
 
 def as_agent(cognitive: Cognitive, setting: PhaseSetting = ALONE, *, following: str = "") -> Agent:

@@ -165,7 +165,7 @@ async def newest_events(services: JourneyServices, journey: str) -> list[Mapping
 
 
 async def journeys(services: JourneyServices, call: Call, arguments: ListArguments) -> JourneyItems:
-    """Return journeys, newest first; to a caller over HTTP without a token none, because their ids are all that it needs.
+    """Return journeys, newest first; a caller over HTTP without a token gets none, because an id alone gives it access.
 
     Raises:
         BadCursor: the cursor belongs to another list.

@@ -184,7 +184,7 @@ def _covered(found: Sequence[_DocumentSection], expected: Expected) -> Iterator[
 
 
 def _untold(steps: Sequence[str], text: str) -> Sequence[str]:
-    """Return the steps whose name no text follows."""
+    """Return the steps that have a name but no text."""
     names = "|".join(re.escape(step).replace("_", "[_ -]") for step in sorted(steps, key=len, reverse=True))
     named = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
     told = {

@@ -34,7 +34,7 @@ _BLANKS = " \t"
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 _DEEPEST = 30
 _LEAST_SHARE = 0.5
-"""From this fullness on a part may end at a good place, even if the rest has to be cut in any case."""
+"""A part at least this full may end at a good place, even if the rest has to be cut anyway."""
 _NO_ROOM = "the lines that each part has to repeat leave no room"
 
 
