@@ -1,9 +1,9 @@
-"""Modules that a file names at its top and that are imported at their first use. Starting has a budget, and lists tools only.
+"""Modules that a file names at its top and that are imported at their first use, because a host waits for the start.
 
-if TYPE_CHECKING:
-from mcp_server.toolsets.trust import handlers
-else:
-handlers = LateModule("mcp_server.toolsets.trust.handlers")
+    if TYPE_CHECKING:
+        from mcp_server.toolsets.trust import handlers
+    else:
+        handlers = LateModule("mcp_server.toolsets.trust.handlers")
 """
 
 from __future__ import annotations
