@@ -1,5 +1,7 @@
 """Modules that a file names at its top and that are imported at their first use, because a host waits for the start.
 
+For example:
+
     if TYPE_CHECKING:
         from mcp_server.toolsets.trust import handlers
     else:
