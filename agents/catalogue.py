@@ -97,6 +97,10 @@ class BuiltIn:
         """Return them in their order."""
         return [built_in(entry.name) for entry in entries()]
 
+    async def team(self) -> Sequence[AgentListing]:
+        """Return none: there is no team."""
+        return ()
+
     async def agent(self, name: str) -> Agent:
         """Return the agent of that name."""
         known = [entry.name for entry in entries()]

@@ -135,6 +135,11 @@ class Taints:
         await self._write()
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
+    async def note_shown(self, principal: str, journey: str) -> None:
+        """Record that the caller is shown a journey or a run: its works may repeat everything that was read in it."""
+        if origins := await self.of_journey(journey):
+            await self.note(principal, "", tuple(origins))
+
     async def carry(self, principal: str, journey: str, *, run: str = "") -> None:
         """Record for the journey what the caller has read within the last hour: the work submitted there may repeat it.
 

@@ -19,7 +19,7 @@ from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.toolsets.journeys.offers.resources import MEMORY_URI, addresses, memories
+from mcp_server.toolsets.journeys.offers.resources import MEMORY_URI, journey_addresses, memory_prefix
 from mcp_server.toolsets.runs.resources import run_addresses
 
 logger = logging.getLogger("knowledge_forge.changes")
@@ -95,7 +95,7 @@ class SessionSubscribers:
     def documents_of(self, journey: str) -> list[str]:
         """Return the addresses of that journey's memory documents that have subscribers."""
         wanted = {*self._listened, *(uri for uris in self._wanted.values() for uri in uris)}
-        return sorted(uri for uri in wanted if uri.startswith(memories(journey)))
+        return sorted(uri for uri in wanted if uri.startswith(memory_prefix(journey)))
 
     async def tell_list(self, which: str) -> None:
         """Notify the clients that asked for that list, `prompts` or `resources`, that it changed."""
@@ -185,7 +185,7 @@ def _resources(event: Event) -> list[str]:
     if event.topic == "proposal":
         return [PROPOSAL_URI + event.key]
     if event.topic == "journey":
-        return addresses(event.key)
+        return journey_addresses(event.key)
     if event.topic == "run":
         return run_addresses(event.key)
     return [MAP_URI + event.key] if event.topic == "map" else []

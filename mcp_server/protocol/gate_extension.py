@@ -266,7 +266,7 @@ class GateExtension(Extension):
         if isinstance(spec, CallFailed):
             return as_result(spec)
         position = await checkpoints.settle(self._services, call, question, reply)
-        return as_result(CallAnswered(spec.as_json(await journey_answers.told(self._services, position))))
+        return as_result(CallAnswered(spec.as_json(await journey_answers.journey_answer(self._services, position))))
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 

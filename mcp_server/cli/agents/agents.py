@@ -119,7 +119,7 @@ def _print_check(files: Sequence[str], problems: Sequence[SpecProblem]) -> None:
 
 async def _show(args: argparse.Namespace, settings: Settings) -> int:
     # These load the SDK and the tools' declarations, 0.5 s, which a list need not wait for.
-    from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
+    from mcp_server.toolsets.journeys.offers.resource_texts import definition, phase_definition
     from mcp_server.toolsets.registry import declared
 
     agent = await _catalogue(settings).agent(args.name)

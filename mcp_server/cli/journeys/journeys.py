@@ -19,7 +19,7 @@ from mcp_server.cli.terminal.console import print_list
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import add_actions, integer, nonempty
 from mcp_server.cli.terminal.output import json_text, print_answer
-from mcp_server.toolsets.journeys.answers import event_line
+from mcp_server.toolsets.journeys.answers import event_fields
 
 STATES = ("active", "waiting", "complete", "cancelled")
 HIGHEST = 10**9
@@ -88,7 +88,7 @@ async def _events(args: argparse.Namespace, settings: Settings) -> int:
             seen = await state.last_event()
             for logged in await store.events(args.id, after=after):
                 after = logged.seq
-                print(json_text(event_line(logged)) if settings.json else event_text(logged), flush=True)
+                print(json_text(event_fields(logged)) if settings.json else event_text(logged), flush=True)
             if not args.follow or (await store.journey(args.id)).over:
                 return 0
             await state.changed(seen)

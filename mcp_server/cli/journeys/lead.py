@@ -133,7 +133,7 @@ async def start(args: argparse.Namespace, settings: Settings) -> int:
 async def _typed(at: LocalHost, name: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the inputs that were typed, each as the type of value that the agent takes."""
     # Loads the SDK, 0.3 s, which a list need not wait for.
-    from mcp_server.toolsets.journeys.offers.prompts import as_input
+    from mcp_server.toolsets.journeys.offers.prompt_texts import as_input
 
     agent = await at.app.services.journeys.catalogue.agent(name)
     forms, found = agent.inputs.get("properties", {}), {}

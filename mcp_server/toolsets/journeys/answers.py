@@ -17,40 +17,36 @@ if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
 
 
-MOST_TOLD = 40
-"""Events of one answer, the newest; the resource has all."""
-
-
+MOST_EVENTS = 40
+"""How many events one answer has, the newest; the resource has all."""
 LONGEST_FIELD = 200
-"""Characters of one field of an event; the resource has all of it."""
-
-
+"""Characters of one field of an event in an answer; the resource has all of it."""
 UNLISTED = "Journeys are not listed over HTTP without a token. Continue one by its journey_id, or send the token of a registered host."
 
 
-def _shortened(value: Any) -> Any:
-    """Return the value of a field as it is; of a long one its beginning, as text."""
+def shortened(value: Any) -> Any:
+    """Return the value, or if it is long its beginning as text."""
     text = value if isinstance(value, str) else canonical(value)
     return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
 
 
-def event_line(logged: Logged) -> dict[str, Any]:
-    """Return an event as a flat object; works and briefs are only mentioned."""
+def event_fields(logged: Logged) -> dict[str, Any]:
+    """Return an event as a flat object, without works, briefs and inputs, which can be large."""
     form = dict(logged_form(logged))
     form.pop("key", None)
     event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}
     return {**form, **event}
 
 
-async def told(
+async def journey_answer(
     services: JourneyServices, position: JourneyPosition, *, after_submit: bool = False, lean: bool = False
 ) -> Journey:
     """Return the position as a host sees it; `lean`: without what it can do next."""
-    state, agent = position.state, position.agent
+    state, agent, phase = position.state, position.agent, position.phase
+    # After work that was not enough, the host still has the schema and most of the prompt: it gets only what is missing.
     stayed = after_submit and prompting.stayed(state)
-    listed = [spec.name for spec in services.tools()]
     form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
-    phase = position.phase
+    listed = [spec.name for spec in services.tools()]
     return Journey(
         journey_id=position.journey,
         version=state.version,
@@ -67,19 +63,20 @@ async def told(
 
 
 async def checkpoint(services: JourneyServices, position: JourneyPosition) -> Mapping[str, Any] | None:
-    """Return the open question and where a person can answer it, or None."""
-    asked = position.state.checkpoint
-    if asked is None:
+    """Return the open question to the person and where they can answer it, or None."""
+    waits = position.state.checkpoint
+    if waits is None:
         return None
     page = await services.review_address()
-    questions = within(open_questions(position.state), QUESTIONS_TOKENS)
-    told = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]
-    return {
-        "phase": asked.phase,
-        "next": asked.target,
-        "kind": asked.kind,
-        "question": TO_ANSWER if asked.asks else question(position.agent, position.state),
-        "verified": asked.own_hand,
+    fields = {
+        "phase": waits.phase,
+        "next": waits.target,
+        "kind": waits.kind,
+        "question": TO_ANSWER if waits.asks else question(position.agent, position.state),
+        "verified": waits.own_hand,
         "review_url": f"{page}/journeys/{position.journey}" if page else None,
-        **({"questions": told} if asked.asks else {}),
     }
+    if waits.asks:
+        questions = within(open_questions(position.state), QUESTIONS_TOKENS)
+        fields["questions"] = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]
+    return fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.engine.events import StepUsage
 from agents.engine.graph import mermaid
@@ -16,7 +16,7 @@ from knowledge.wire.cursors import question, seal, unseal
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, require_may_decide
 from mcp_server.ports import JourneyServices
-from mcp_server.toolsets.journeys.answers import MOST_TOLD, UNLISTED, _shortened, event_line, told
+from mcp_server.toolsets.journeys.answers import MOST_EVENTS, UNLISTED, event_fields, journey_answer, shortened
 from mcp_server.toolsets.journeys.offers.prompts import agent_lines
 from mcp_server.toolsets.journeys.schemas import (
     DecideArguments,
@@ -31,13 +31,8 @@ from mcp_server.toolsets.journeys.schemas import (
     SubmitArguments,
 )
 
-if TYPE_CHECKING:
-    from agents.engine.progress.position import JourneyPosition
-
-
 LONGEST_REPORT = 24_000
-
-
+"""Characters of a report in an answer; the resource has all of it."""
 BEGUN_ALREADY = (
     "You started this journey at {} with the same brief and inputs, and nothing has been submitted since. Continue it. To start "
     "another one, say in the brief what is different."
@@ -45,18 +40,18 @@ BEGUN_ALREADY = (
 
 
 async def start(services: JourneyServices, call: Call, arguments: StartArguments) -> Journey:
-    """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
+    """Begin a journey. If the caller began the same one a moment ago, return that one, with a note in its prompt."""
     if isinstance(of := arguments.inputs.get("fork_of"), str):
         require_handle(call.principal, of)
     who = call.principal
     position = await services.journeys.start(
         arguments.agent, arguments.brief, arguments.inputs, by=who.id, repeatable=not who.by_handle
     )
-    if position.state.forked_from:  # the works came along, and so does what they rest on
+    if position.state.forked_from:  # a fork takes the works along, so it also takes the untrusted sources behind them
         origins = await services.taints.of_journey(position.state.forked_from)
-        await services.taints.note(call.principal.id, position.journey, tuple(origins))
-    await services.taints.carry(call.principal.id, position.journey, run=call.run)
-    answer = await told(services, position)
+        await services.taints.note(who.id, position.journey, tuple(origins))
+    await services.taints.carry(who.id, position.journey, run=call.run)
+    answer = await journey_answer(services, position)
     if not position.repeated:
         return answer
     begun_at = position.state.started_at.isoformat(timespec="seconds")
@@ -64,7 +59,7 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
 
 
 async def submit(services: JourneyServices, call: Call, arguments: SubmitArguments) -> Journey:
-    """Record work and go where it leads."""
+    """Record work, and take the journey on if it is enough."""
     usage = arguments.usage or ReportedUsage()
     submission = Submission(
         arguments.work,
@@ -74,107 +69,90 @@ async def submit(services: JourneyServices, call: Call, arguments: SubmitArgumen
         arguments.confidence,
         arguments.reasoning or "",
     )
-    await _carried(services, call, arguments.journey_id)
+    require_handle(call.principal, arguments.journey_id)
+    await services.journeys.store.journey(arguments.journey_id)  # for an unknown journey nothing is carried
+    await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
     position = await services.journeys.submit(arguments.journey_id, arguments.version, submission, by=call.principal.id)
     if position.state.status == "waiting":
         await services.want_review()
-    return await told(services, position, after_submit=True)
-
-
-async def _carried(services: JourneyServices, call: Call, journey: str) -> None:
-    """Remember what the caller has read before anything is recorded; for a journey that does not exist, nothing."""
-    require_handle(call.principal, journey)
-    await services.journeys.store.journey(journey)
-    await services.taints.carry(call.principal.id, journey, run=call.run)
+    return await journey_answer(services, position, after_submit=True)
 
 
 async def decide(services: JourneyServices, call: Call, arguments: DecideArguments) -> Journey:
-    """Record a person's word that the host relays."""
-    opinion = JourneyDecision(arguments.decision, "relayed", arguments.note, arguments.changes)
+    """Record a person's decision that the host relays."""
+    decision = JourneyDecision(arguments.decision, "relayed", arguments.note, arguments.changes)
     require_handle(call.principal, arguments.journey_id)
     began = (await services.journeys.store.journey(arguments.journey_id)).principal
     require_may_decide(call.principal, arguments.journey_id, began)
-    await _carried(services, call, arguments.journey_id)
-    position = await services.journeys.decide(arguments.journey_id, arguments.version, opinion, by=call.principal.id)
-    return await told(services, position)
+    await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
+    position = await services.journeys.decide(arguments.journey_id, arguments.version, decision, by=call.principal.id)
+    return await journey_answer(services, position)
 
 
 async def status(services: JourneyServices, call: Call, arguments: JourneyStatusArguments) -> JourneyView:
     """Return a journey's position, or one view of it; if it can no longer be continued, what is recorded, and why."""
-    require_handle(call.principal, arguments.journey_id)
-    events = await newest_events(services, arguments.journey_id) if arguments.view == "events" else ()
+    journey, store = arguments.journey_id, services.journeys.store
+    require_handle(call.principal, journey)
+    events = await newest_events(services, journey) if arguments.view == "events" else ()
+    text: str | None = None
     try:
-        position = await services.journeys.position(arguments.journey_id)
-        whole = await told(services, position, lean=arguments.view != "state")
-        text = await _text(services, position, arguments)
+        position = await services.journeys.position(journey)
+        answer = await journey_answer(services, position, lean=arguments.view != "state")
+        if arguments.view == "graph":
+            text = mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
+        elif arguments.view == "report":
+            text = report(position, await store.events(journey), services.now())
     except (NoSuchAgent, PhaseGone) as error:
-        whole, text = await _unled(services, arguments.journey_id, str(error)), await _report(services, arguments)
-    return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
-
-
-async def _report(services: JourneyServices, arguments: JourneyStatusArguments) -> str | None:
-    """Return the report of a journey without its agent, if it is asked for."""
-    if arguments.view != "report":
-        return None
-    store = services.journeys.store
-    log = await store.events(arguments.journey_id)
-    return _bounded(
-        full_report(arguments.journey_id, None, await store.journey(arguments.journey_id), log, services.now()),
-        arguments,
-    )
-
-
-def _bounded(text: str, arguments: JourneyStatusArguments) -> str:
-    rest = f"\n\n[cut: the whole report is at journey://{arguments.journey_id}/report]"
-    return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
-
-
-async def _unled(services: JourneyServices, journey: str, why: str) -> Journey:
-    """Return a journey that cannot be continued now."""
-    state = await services.journeys.store.journey(journey)
-    return Journey(
-        journey_id=journey,
-        version=state.version,
-        agent=state.agent,
-        state=state.status,
-        phase=state.phase,
-        visit=state.visit,
-        prompt=f"Nothing can be submitted now: {why}. To read what happened, use view='events' or 'report'.",
-        work_schema=None,
-        allowed_tools=[],
-        checkpoint=None,
-        conversation=state.conversation,
-    )
-
-
-async def _text(services: JourneyServices, position: JourneyPosition, arguments: JourneyStatusArguments) -> str | None:
-    if arguments.view == "graph":
-        return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
-    if arguments.view == "report":
-        return _bounded(
-            report(position, await services.journeys.store.events(position.journey), services.now()), arguments
+        state = await store.journey(journey)
+        answer = Journey(
+            journey_id=journey,
+            version=state.version,
+            agent=state.agent,
+            state=state.status,
+            phase=state.phase,
+            visit=state.visit,
+            prompt=f"Nothing can be submitted now: {error}. To read what happened, use view='events' or 'report'.",
+            work_schema=None,
+            allowed_tools=[],
+            checkpoint=None,
+            conversation=state.conversation,
         )
-    return None
+        if arguments.view == "report":
+            text = full_report(journey, None, state, await store.events(journey), services.now())
+    if arguments.view == "report" and text is not None and len(text) > LONGEST_REPORT:
+        text = f"{text[:LONGEST_REPORT]}\n\n[cut: the whole report is at journey://{journey}/report]"
+    return JourneyView(**{name: getattr(answer, name) for name in Journey.__slots__}, text=text, events=events)
 
 
 async def newest_events(services: JourneyServices, journey: str) -> list[Mapping[str, Any]]:
-    """Return the newest events, oldest first, without the works, which the report has, each field cut where it is long."""
+    """Return the newest events, oldest first, without works, and with long fields cut."""
     state = await services.journeys.store.journey(journey)
-    log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_TOLD))
-    return [{name: _shortened(value) for name, value in event_line(logged).items()} for logged in log]
+    log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_EVENTS))
+    return [{name: shortened(value) for name, value in event_fields(logged).items()} for logged in log]
 
 
 async def journeys(services: JourneyServices, call: Call, arguments: ListArguments) -> JourneyItems:
-    """Return journeys, newest first; a caller over HTTP without a token gets none, because an id alone gives it access.
+    """Return journeys, newest first, and with the first page the agents.
+
+    A caller over HTTP without a token gets no journeys: to such a caller an id is the right to read the journey.
 
     Raises:
         BadCursor: the cursor belongs to another list.
     """
     if call.principal.by_handle:
         return JourneyItems([], None, await _agents(services), UNLISTED)
-    key = question({"of": "journeys", "state": arguments.state, "agent": arguments.agent})
-    before = await _behind(services, arguments.cursor, key)
-    lines = await services.journeys.store.journeys(
+    store, key = (
+        services.journeys.store,
+        question({"of": "journeys", "state": arguments.state, "agent": arguments.agent}),
+    )
+    before: str | None = None
+    if arguments.cursor is not None:
+        before = str(unseal(arguments.cursor, key, str)[0])
+        try:
+            await store.journey(before)
+        except NoSuchJourney:
+            raise BadCursor(arguments.cursor) from None
+    lines = await store.journeys(
         status=arguments.state, agent=arguments.agent, limit=arguments.limit + 1, before=before
     )
     shown = lines[: arguments.limit]
@@ -190,29 +168,14 @@ async def journeys(services: JourneyServices, call: Call, arguments: ListArgumen
         )
         for line in shown
     ]
-    return JourneyItems(
-        items,
-        seal(key, (shown[-1].id,)) if len(lines) > arguments.limit else None,
-        [] if before else await _agents(services),
-    )
+    cursor = seal(key, (shown[-1].id,)) if len(lines) > arguments.limit else None
+    return JourneyItems(items, cursor, [] if before else await _agents(services))
 
 
 async def _agents(services: JourneyServices) -> Sequence[Mapping[str, str]]:
     return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
 
 
-async def _behind(services: JourneyServices, cursor: str | None, key: str) -> str | None:
-    """Return the id of the journey after which the cursor continues, or None."""
-    if cursor is None:
-        return None
-    last = str(unseal(cursor, key, str)[0])
-    try:
-        await services.journeys.store.journey(last)
-    except NoSuchJourney:
-        raise BadCursor(cursor) from None
-    return last
-
-
 async def read_in(services: JourneyServices, answer: Journey) -> Sequence[str]:
-    """Return the origins of the unverified text that was read in the journey: its works may repeat it."""
+    """Return the untrusted origins behind the journey: its works may repeat them."""
     return tuple(await services.taints.of_journey(answer.journey_id))

@@ -17,7 +17,6 @@ from mcp_server.gate.caller import caller
 from mcp_server.ports import RunViewServices
 from mcp_server.presenters.run import present, status_of
 from mcp_server.protocol.wire_errors import without_surrogates
-from mcp_server.toolsets.journeys.offers.prompts import note_reading
 
 MOST_FRAMES = 2_000_000
 """The most characters of frames returned at once, newest first."""
@@ -77,7 +76,7 @@ async def _own_run(services: RunViewServices, run_id: str) -> Run:
     try:
         run = await services.runs.store.run(run_id)
         if who is not None and run.header.principal == who.id:
-            await note_reading(services, run_id)
+            await services.taints.note_shown(who.id, run_id)
             return run
     except NoSuchRun:
         pass

@@ -18,7 +18,7 @@ from agents.errors import AgentError, StaleJourney
 from agents.store.ports import JourneyLine, JourneyStore
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.toolsets.journeys.answers import event_line
+from mcp_server.toolsets.journeys.answers import event_fields
 from mcp_server.toolsets.journeys.schemas import LONGEST_NOTE
 from mcp_server.web.journeys.views import JourneyPageData, answers_in, journey_values, proposals_in
 from mcp_server.web.live_updates import BEAT, BEGINNING, Here
@@ -269,7 +269,7 @@ async def event_stream(
                     async for logged in _new_events(store, journey, after):
                         after = logged.seq
                         # JSON in ASCII has no line end, which would begin another field of the stream.
-                        yield f"id: {logged.seq}\nevent: {logged.event.TYPE}\ndata: {json.dumps(event_line(logged))}\n\n"
+                        yield f"id: {logged.seq}\nevent: {logged.event.TYPE}\ndata: {json.dumps(event_fields(logged))}\n\n"
                 except StorageError:
                     return  # the client reconnects with the number of its last event
             first = False

@@ -7,7 +7,7 @@ from dataclasses import replace
 from agents.engine.agent import Agent, ModelAdvice
 from agents.prompts.context import Budget
 from mcp_server.cli.agents.view import shown
-from mcp_server.toolsets.journeys.offers.resources import definition, phase_definition
+from mcp_server.toolsets.journeys.offers.resource_texts import definition, phase_definition
 from tests.support.agents.inquiry_agent import chained, inquiry
 
 

@@ -27,7 +27,7 @@ from knowledge.tokens import count_tokens
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
-from mcp_server.toolsets.journeys.offers.prompts import meanings
+from mcp_server.toolsets.journeys.offers.prompt_texts import meanings
 from tests.support.agents.agent_harness import ANSWER_TOKENS, AROUND_TOKENS
 from tests.support.agents.inquiry_agent import chained, inquiry
 from tests.support.agents.small_agents import Only, noting

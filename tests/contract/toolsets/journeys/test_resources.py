@@ -32,7 +32,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.protocol import change_events as changes
-from mcp_server.toolsets.journeys.offers import resources as journey_resources
+from mcp_server.toolsets.journeys.offers import resource_texts
 from tests.support.agents.inquiry_agent import inquiry
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Writer, let_in
@@ -262,7 +262,7 @@ async def test_events_are_read_in_order_without_the_works(settings: Settings, mo
 async def test_of_very_many_events_the_newest_are_shown_and_the_rest_is_named(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journey_resources, "MOST_EVENTS", 5)
+    monkeypatch.setattr(resource_texts, "MOST_EVENTS", 5)
     async with hosting(settings) as host:
         id_ = await begin(host)
         store, now = host.app.services.journeys.store, host.app.services.now()
