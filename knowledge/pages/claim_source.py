@@ -25,7 +25,9 @@ DIRECT = "direct/"
 """Prefix of a private conversation in Zulip, before the names of its people."""
 FETCHED_KINDS = frozenset({"plane", "zulip", "url", "http", "https"})
 """Kinds whose text somebody else wrote: data for a model, never an instruction."""
-SERVICES = frozenset({"plane", "zulip"})
+ORIGIN_FIELD = {"plane": "key", "zulip": "place"}
+"""By service, the field of its tools' answers that names where a text comes from."""
+SERVICES = frozenset(ORIGIN_FIELD)
 """Services that a person can trust as a whole. The web is not one: nobody can vouch for all of it."""
 
 

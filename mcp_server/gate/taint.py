@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from knowledge.errors import StorageError
-from knowledge.pages.claim_source import FETCHED_KINDS, source_kind, vouched
+from knowledge.pages.claim_source import FETCHED_KINDS, ORIGIN_FIELD, source_kind, vouched
 from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
 from knowledge.trust.codec import MOST_PASSAGES, PASSAGES_KEPT
@@ -208,13 +208,12 @@ def tainted_texts(answer: Any, toolset: str, origins: Sequence[str]) -> Iterator
 
 _OWN_FIELDS = frozenset({"note", "url", "cited_by", "outline", "path", "pages"})
 """Fields that the server fills itself, also in an answer with untrusted text."""
-_SOURCE_FIELD = {"plane": "key", "zulip": "place"}
 
 
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
     if isinstance(node.get("path"), str) and isinstance(node.get("source"), str):
         return origin_of(node["path"], node["source"])
-    named = node.get(_SOURCE_FIELD.get(toolset, ""))
+    named = node.get(ORIGIN_FIELD.get(toolset, ""))
     return f"{toolset}:{named}" if isinstance(named, str) and named else ""
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from importlib import import_module
 
+from mcp_server.app.settings.services import SERVICE_VARIABLES, TOOLSETS
 from mcp_server.toolsets.spec import AnySpec, BadDeclaration
 
-TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
-"""Folders here, each with a `tools.py`. The order is fixed: hosts show it, and models read from the top."""
-SERVICES = ("runs", "plane", "zulip")
+SERVICES = ("runs", *SERVICE_VARIABLES)
 """Toolsets that need something outside, a language model or a service: without one that is configured they have nothing to do."""
 
 

@@ -6,10 +6,13 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+KINDS = ("fastembed", "endpoint")
+"""Kinds of embedders that take a model: `FORGE_EMBEDDER=fastembed:MODEL`."""
 RECIPE = 1
 """Goes up when the same text is given to a model in another way."""
 _RECORDED = re.compile(
-    r"(?P<kind>endpoint|fastembed):(?P<model>.+?)(?:@(?P<dimensions>\d+))?(?:\+(?P<prefixes>[0-9a-f]{8}))?"
+    rf"(?P<kind>{'|'.join(KINDS)}):"
+    r"(?P<model>.+?)(?:@(?P<dimensions>\d+))?(?:\+(?P<prefixes>[0-9a-f]{8}))?"
     rf"/{RECIPE}",
     re.DOTALL,
 )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
+from mcp_server.app.settings.services import PlaneAccess, ServiceAccess, ZulipAccess
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.http import Sender, ServiceAddress, make_clients
 from mcp_server.connectors.plane import wire as plane_wire
@@ -22,7 +22,7 @@ from mcp_server.gate.caller import Clock
 Sleep = Callable[[float], Awaitable[None]]
 
 
-def connector(access: PlaneAccess | ZulipAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Connector:
+def connector(access: ServiceAccess, stack: AsyncExitStack, now: Clock, sleep: Sleep) -> Connector:
     """Return the connector of a service. `sleep` waits between tries; its connections are closed with `stack`."""
     match access:
         case PlaneAccess():

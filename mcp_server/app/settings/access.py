@@ -1,10 +1,9 @@
-"""How the services and the language model are reached, and the limits that the settings put on that."""
+"""How the language model is reached, and the limits that the settings put on that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 
 from mcp_server.app.settings.values import LanguageModelName, ModelPrice
 
@@ -30,33 +29,3 @@ class ModelAccess:
     run_cost: Decimal | None = None
     run_day_tokens: int | None = None
     run_day_cost: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlaneAccess:
-    """How to reach Plane, and its limits: `projects` are the only ones that may be used, None for all that the key can see."""
-
-    base_url: str
-    api_key: str = field(repr=False)
-    workspace: str
-    projects: tuple[str, ...] | None = None
-    read_only: bool = False
-    ca: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ZulipAccess:
-    """How to reach Zulip, and its limits: `channels` are the only ones that may be used, None for all that the bot can see.
-
-    Direct messages count as a channel called `direct`. Proposals are announced in the channel and topic `reviews`; a reaction there by
-    one of `reviewers` (email addresses) decides.
-    """
-
-    site: str
-    email: str
-    api_key: str = field(repr=False)
-    channels: tuple[str, ...] | None = None
-    read_only: bool = False
-    ca: Path | None = None
-    reviews: tuple[str, str] | None = None
-    reviewers: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from knowledge.state.locations import user_folder
 from knowledge.state.ownership import others_could_replace
 from knowledge.wire.addresses import without_secrets
 from mcp_server.app.settings.notes import model_notes, service_notes, unknown_variables, unlimited_services
+from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, Settings, Variable, handbook
 from mcp_server.app.settings.values import LanguageModelName, key, path
 
@@ -238,10 +239,11 @@ def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]
             # libpq: PGSSLROOTCERT=system names no file but the certificates of the system.
             if part and not Path(part).is_absolute() and (name, part) != ("PGSSLROOTCERT", "system"):
                 raise _relative(name, part)
-    for field_name in ("meili_ca", "plane_ca", "zulip_cert_bundle"):
-        file = values.get(field_name)
-        if isinstance(file, Path) and file.is_file():
-            _require_private(BY_FIELD[field_name].name, file, "a file of certificates")
+    certificates = {"FORGE_MEILI_CA", *(service.certificates for service in SERVICE_VARIABLES.values())}
+    for variable in VARIABLES:
+        file = values.get(variable.field)
+        if variable.name in certificates and isinstance(file, Path) and file.is_file():
+            _require_private(variable.name, file, "a file of certificates")
 
 
 def _absolute(name: str, text: str) -> str:

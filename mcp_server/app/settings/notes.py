@@ -7,17 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, missing_for_model
 from mcp_server.connectors.zulip.mailbox import mailbox
 
-TOGETHER: Final[Mapping[str, tuple[str, ...]]] = {
-    "plane": ("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
-    "zulip": ("ZULIP_SITE", "ZULIP_EMAIL", "ZULIP_API_KEY"),
-}
-"""The variables that configure a service, by its toolset."""
-TITLES: Final[Mapping[str, str]] = {"plane": "Plane", "zulip": "Zulip"}
-LIMITS: Final[Mapping[str, str]] = {"PLANE_PROJECTS": "projects", "ZULIP_CHANNELS": "channels"}
-"""The variables that limit what hosts reach with a key, and what they limit."""
 LIKELY_OURS = 0.85
 """Other programs have variables for these services, too. One this similar to ours (difflib's ratio) is probably a typing error."""
 
@@ -31,7 +24,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         if name.startswith("FORGE_"):
             notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
         elif (
-            name.startswith(("PLANE_", "ZULIP_"))
+            name.startswith(tuple(f"{service.upper()}_" for service in SERVICE_VARIABLES))
             and (ours := next(iter(difflib.get_close_matches(name, known, n=1, cutoff=LIKELY_OURS)), None))
             and not environ.get(ours)
         ):
@@ -42,34 +35,34 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 def unlimited_services(environ: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     """Name limits that are set but empty. Somebody may have meant that nothing may be used, but an empty limit is no limit."""
     return [
-        f"{name} is set but empty, which sets no limit: all {what} that the key can see may be used; name some"
-        for name, what in LIMITS.items()
-        if environ.get(name) == ""
-        and values.get(name.lower()) is None
-        and not missing_for_service(name.split("_")[0].lower(), values)
+        f"{its.limit} is set but empty, which sets no limit: all {its.limited} that the key can see may be used; name some"
+        for service, its in SERVICE_VARIABLES.items()
+        if environ.get(its.limit) == ""
+        and values.get(its.limit.lower()) is None
+        and not missing_for_service(service, values)
     ]
 
 
 def missing_for_service(service: str, values: Mapping[str, Any]) -> list[str]:
     """Return the variables that are missing for the service to be configured."""
     given = {variable.name for field, variable in BY_FIELD.items() if values.get(field)}
-    return [name for name in TOGETHER[service] if name not in given]
+    return [name for name in SERVICE_VARIABLES[service].required if name not in given]
 
 
 def service_notes(values: Mapping[str, Any]) -> list[str]:
-    """Name settings of Plane and Zulip that are missing or have no effect.
+    """Name settings of services that are missing or have no effect.
 
     Other programs use these variables, too, so an incomplete set of them is no reason not to start.
     """
     notes = []
-    for service, names in TOGETHER.items():
+    for service, its in SERVICE_VARIABLES.items():
         missing = missing_for_service(service, values)
         if not missing:
             continue
-        if len(missing) < len(names):
-            notes.append(f"{TITLES[service]} is not configured: {named(missing)} not set")
+        if len(missing) < len(its.required):
+            notes.append(f"{its.title} is not configured: {named(missing)} not set")
         if service in (values.get("toolsets") or ()):
-            notes.append(f"the toolset {service} has no tools here: set {listed(names)}")
+            notes.append(f"the toolset {service} has no tools here: set {listed(its.required)}")
     return [*notes, *_about_reviews(values)]
 
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from knowledge.state.quota.bounds import Quotas
 from mcp_server.app.settings import values
-from mcp_server.app.settings.access import ModelAccess, PlaneAccess, ZulipAccess
+from mcp_server.app.settings.access import ModelAccess
+from mcp_server.app.settings.services import SERVICE_VARIABLES, TOOLSETS, PlaneAccess, ServiceAccess, ZulipAccess
 from mcp_server.app.settings.values import HttpAddress, LanguageModelName, ModelPrice
 
 
@@ -65,7 +66,7 @@ class Settings:
     toolsets: tuple[str, ...] | None = setting(
         "FORGE_TOOLSETS",
         values.toolsets,
-        "Comma-separated toolsets to list: knowledge, trust, journeys, runs, plane, zulip. `trust` is always listed.",
+        f"Comma-separated toolsets to list: {', '.join(TOOLSETS)}. `trust` is always listed.",
         shown="all that are configured",
     )
     read_only: bool = setting("FORGE_READ_ONLY", values.flag, "List only tools that read.", default=False)
@@ -484,10 +485,9 @@ class Settings:
         )
 
     @property
-    def services(self) -> Mapping[str, PlaneAccess | ZulipAccess]:
+    def services(self) -> Mapping[str, ServiceAccess]:
         """How to reach the services that are configured completely, by toolset."""
-        known = {"plane": self.plane, "zulip": self.zulip}
-        return {toolset: access for toolset, access in known.items() if access is not None}
+        return {name: access for name in SERVICE_VARIABLES if (access := getattr(self, name)) is not None}
 
     @property
     def provider(self) -> ModelAccess | None:

@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from knowledge.index.embed.identity import KINDS
 from knowledge.pages.claim_source import trusted_place
+from mcp_server.app.settings.services import TOOLSETS
 from mcp_server.connectors.zulip.mailbox import mailbox
 
-TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -125,9 +126,10 @@ def trusted_places(text: str) -> tuple[str, ...]:
 def embedder(text: str) -> str:
     """Return the embedder's name."""
     kind, colon, model = text.strip().partition(":")
-    if text.strip() == "static" or (kind in ("endpoint", "fastembed") and model.strip()):
+    if text.strip() == "static" or (kind in KINDS and model.strip()):
         return f"{kind}{colon}{model.strip()}"
-    raise ValueError(f"{text!r} is not available; this version has: static, fastembed:MODEL, endpoint:MODEL")
+    known = ", ".join(["static", *(f"{kind}:MODEL" for kind in KINDS)])
+    raise ValueError(f"{text!r} is not available; this version has: {known}")
 
 
 def database_url(text: str) -> str:

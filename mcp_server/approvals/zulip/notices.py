@@ -18,7 +18,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import OutboxEntry
 from knowledge.trust.ports import Proposal
-from mcp_server.app.settings.access import ZulipAccess
+from mcp_server.app.settings.services import ZulipAccess
 from mcp_server.approvals.approvers import Approver, CannotDecide, requirement
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.zulip import notice_cards as cards

@@ -18,8 +18,8 @@ from knowledge.errors import KnowledgeError
 from knowledge.state.ownership import others_could_read
 from mcp_server.app.factories.connectors import board, chat
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
-from mcp_server.app.settings.notes import TITLES, TOGETHER, listed, missing_for_service
+from mcp_server.app.settings.notes import listed, missing_for_service
+from mcp_server.app.settings.services import SERVICE_VARIABLES, PlaneAccess, ZulipAccess
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok, unencrypted
 from mcp_server.cli.terminal.escape import visible
@@ -65,13 +65,14 @@ async def _looked(what: str, look: Callable[[], Awaitable[list[DoctorFinding]]])
     try:
         return await look()
     except Exception as error:
-        logger.exception("can't check %s", TITLES[what])
+        logger.exception("can't check %s", SERVICE_VARIABLES[what].title)
         return [bad(what, f"the check failed: {type(error).__name__}", "see the log above")]
 
 
 def _unset(service: str, settings: Settings) -> DoctorFinding:
     missing = missing_for_service(service, {name: getattr(settings, name) for name in Settings.__slots__})
-    found = f"{TITLES[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' completely'}"
+    its = SERVICE_VARIABLES[service]
+    found = f"{its.title} is not configured{'' if len(missing) == len(its.required) else ' completely'}"
     mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
     return note(service, f"{found}, so its tools are not listed", mend)
 
@@ -222,4 +223,4 @@ def _fault(service: str, address: str, setting: str, error: KnowledgeError) -> D
             return bad(service, f"{address} refuses the key ({error.status}: {error.why})", error.remedy)
         case ServiceLimited():
             return note(service, f"{address} allows no more requests for now", f"try again in {error.wait_s:.0f} s")
-    return bad(service, str(error), f"check whether {setting} is the address of {TITLES[service]}")
+    return bad(service, str(error), f"check whether {setting} is the address of {SERVICE_VARIABLES[service].title}")

@@ -22,6 +22,7 @@ from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.environment import host_environment
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.notes import listed
+from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
 from mcp_server.cli.trust.acts import act_once, enrol
@@ -50,7 +51,13 @@ VOUCHING = (
     "asking you. If no, they ask you first."
 )
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
-SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
+SERVICES = (
+    *(f"{service.upper()}_" for service in SERVICE_VARIABLES),
+    "FORGE_MODEL",
+    "FORGE_RUN_",
+    "ANTHROPIC_",
+    "OPENAI_",
+)
 """Variables with these prefixes hold keys to other services, or set their limits: only the person copies them."""
 REFUSED, BAD_USAGE = 1, 2
 _LONGEST_FOLDER = 40

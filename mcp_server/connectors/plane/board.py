@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from knowledge.outbox.ports import Mention
 from knowledge.search.answers import Citing
-from mcp_server.app.settings.access import PlaneAccess
+from mcp_server.app.settings.services import PlaneAccess
 from mcp_server.connectors.cache import ReplyCache
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.plane.client import PlaneClient

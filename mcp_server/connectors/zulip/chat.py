@@ -10,7 +10,7 @@ from datetime import datetime
 
 from knowledge.outbox.ports import Mention
 from knowledge.search.answers import Citing
-from mcp_server.app.settings.access import ZulipAccess
+from mcp_server.app.settings.services import ZulipAccess
 from mcp_server.connectors.cache import ReplyCache
 from mcp_server.connectors.errors import AmbiguousServiceName, ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.ports import connector_of

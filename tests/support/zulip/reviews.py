@@ -12,7 +12,7 @@ import anyio
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app.composition import App
-from mcp_server.app.settings.access import ZulipAccess
+from mcp_server.app.settings.services import ZulipAccess
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.zulip.notices import Pace, run
 from tests.doubles.serving import Served, served

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mcp_server.app.composition import listed
-from mcp_server.app.settings.access import PlaneAccess, ZulipAccess
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.reference_pages import settings_page
+from mcp_server.app.settings.services import PlaneAccess, ZulipAccess
 from mcp_server.app.settings.settings import VARIABLES, Settings
 
 KEY = "plane_api_0123456789abcdef"

@@ -9,7 +9,7 @@ import pytest
 from mcp_server.__main__ import main
 from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.reference_pages import tool_table
-from mcp_server.app.settings.values import TOOLSETS
+from mcp_server.app.settings.services import TOOLSETS
 from mcp_server.gate.caller import Call
 from mcp_server.gate.policy import Trust
 from mcp_server.toolsets.knowledge.tools import KB_MAP, KB_MERGE, KB_READ, KB_SEARCH
